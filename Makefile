@@ -1,0 +1,54 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Everything lives in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all check lint types bench lock clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP) ## make .venv with everything; the command line is then .venv/bin/pubweave
+
+$(STAMP): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "pubweave needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "pubweave needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) --version): run make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "this Python lacks the venv module: install your system's python3-venv package"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(STAMP)
+
+demo: $(STAMP) ## a 20-broker overlay on this machine with live counters and a summary
+	$(BIN)/pubweave demo
+
+test: $(STAMP) lint types ## lint, types and the fast tests (what CI runs)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: $(STAMP) lint types ## the same and the slow tests (long simulations, 50 broker processes)
+	$(BIN)/python -m pytest -n 2
+
+check: lint types ## lint and types only
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+bench: $(STAMP) ## every benchmark, with ratios against its rival in the same run
+	$(BIN)/python -m benchmarks
+
+lock: ## renew requirements.lock from pyproject.toml (versions and hashes, no addresses)
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/pip install --quiet uv
+	$(VENV)-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev \
+		--generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade pyproject.toml -o requirements.lock
+	rm -rf $(VENV)-lock
+
+clean: ## remove .venv, caches and runs
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache runs

@@ -1,0 +1,1 @@
+"""pubweave: a self-optimizing publish/subscribe overlay."""

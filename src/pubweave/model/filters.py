@@ -1,0 +1,120 @@
+"""Filters: conjunctions of predicates over a publication's topic and attributes.
+
+Subscriptions and advertisements are both filters. This module holds their values and the slow,
+obvious meaning of `Filter.matches`; the relations between filters are in `filter_relations`,
+their two written forms in `filter_text`.
+
+A comparison is typed: it holds only for a value of its operand's type (number, string, boolean).
+``volume != 5`` is false for a publication without volume and for one whose volume is a string.
+Strings are ordered by code point. Several predicates on one attribute are allowed.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+
+import msgspec
+
+from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication, Value
+
+
+class Operator(enum.Enum):
+    """The comparisons a predicate can make; the value is its spelling in expressions."""
+
+    EQ = "="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    PREFIX = "prefix"
+    SUFFIX = "suffix"
+    CONTAINS = "contains"
+    PRESENT = "is present"
+
+
+STRING_OPERATORS = frozenset({Operator.PREFIX, Operator.SUFFIX, Operator.CONTAINS})
+ORDER_OPERATORS = frozenset({Operator.LT, Operator.LE, Operator.GT, Operator.GE})
+
+
+class Predicate(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One comparison of one attribute; ``value`` is None for `Operator.PRESENT` only."""
+
+    attribute: str
+    operator: Operator
+    value: Value | None = None
+
+    def __post_init__(self) -> None:
+        if not self.attribute:
+            raise ValueError("a predicate needs an attribute name")
+        if (self.value is None) != (self.operator is Operator.PRESENT):
+            raise ValueError(f"{self.operator.value!r} on {self.attribute!r}: wrong operand")
+        if self.operator in STRING_OPERATORS and not isinstance(self.value, str):
+            raise ValueError(f"{self.operator.value!r} on {self.attribute!r} needs a string")
+        if self.operator in ORDER_OPERATORS and isinstance(self.value, bool):
+            raise ValueError(f"{self.attribute!r}: booleans have no order, use = or !=")
+        if isinstance(self.value, float) and not math.isfinite(self.value):
+            raise ValueError(f"{self.attribute!r}: numbers must be finite, got {self.value}")
+        if (
+            self.attribute == TOPIC_ATTRIBUTE
+            and self.value is not None
+            and not isinstance(self.value, str)
+        ):
+            raise ValueError(f"{TOPIC_ATTRIBUTE!r} is the topic and compares with strings only")
+
+    def holds(self, value: Value | None) -> bool:  # noqa: C901 (one branch per operator)
+        """Whether an attribute's value (None: absent) satisfies this predicate."""
+        operand = self.value
+        if value is None:
+            return False
+        if operand is None:
+            return True
+        if value_kind(value) is not value_kind(operand):
+            return False
+        match self.operator:
+            case Operator.EQ:
+                return value == operand
+            case Operator.NE:
+                return value != operand
+            case Operator.LT:
+                return value < operand  # type: ignore[operator]
+            case Operator.LE:
+                return value <= operand  # type: ignore[operator]
+            case Operator.GT:
+                return value > operand  # type: ignore[operator]
+            case Operator.GE:
+                return value >= operand  # type: ignore[operator]
+            case Operator.PREFIX:
+                return value.startswith(operand)  # type: ignore[union-attr, arg-type]
+            case Operator.SUFFIX:
+                return value.endswith(operand)  # type: ignore[union-attr, arg-type]
+            case _:
+                return operand in value  # type: ignore[operator]
+
+
+class Filter(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A conjunction of predicates; with none it matches every publication.
+
+    >>> from pubweave.model.filter_text import parse_filter
+    >>> parse_filter("class = 'STOCK' and volume > 100").predicates[1].value
+    100
+    """
+
+    predicates: tuple[Predicate, ...] = ()
+
+    def matches(self, publication: Publication) -> bool:
+        """Whether a publication satisfies every predicate. O(predicates)."""
+        return all(p.holds(publication.value(p.attribute)) for p in self.predicates)
+
+
+def value_kind(value: Value) -> type:
+    """The type comparisons go by: str, bool, or float for every number."""
+    if isinstance(value, bool):
+        return bool
+    return str if isinstance(value, str) else float
+
+
+def topic_filter(topic: str) -> Filter:
+    """The filter of everything published on one topic."""
+    return Filter((Predicate(TOPIC_ATTRIBUTE, Operator.EQ, topic),))

@@ -1,0 +1,35 @@
+"""Names of things: brokers, clients, and the links between brokers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+BrokerId = str
+ClientId = str
+AdvertisementId = str
+SubscriptionId = str
+
+
+class Link(NamedTuple):
+    """An undirected overlay link, always written with the smaller broker id first.
+
+    >>> Link.between("b2", "b1")
+    Link(a='b1', b='b2')
+    """
+
+    a: BrokerId
+    b: BrokerId
+
+    @classmethod
+    def between(cls, one: BrokerId, other: BrokerId) -> Link:
+        """The link of two different brokers, whichever is named first."""
+        if one == other:
+            raise ValueError(f"a link needs two different brokers, got {one!r} twice")
+        return cls(one, other) if one < other else cls(other, one)
+
+    def far_end(self, near: BrokerId) -> BrokerId:
+        """The broker at the other end."""
+        return self.b if near == self.a else self.a
+
+    def __str__(self) -> str:
+        return f"{self.a}-{self.b}"

@@ -1,0 +1,149 @@
+"""What brokers and clients say to each other over a connection.
+
+Two kinds. *Sequenced* messages are the traffic: a session numbers them by counting, acknowledges
+them and sends them again after a dropped connection. *Session* messages (`Hello`, `Ack`, `Ping`,
+`Pong`, `Goodbye`) keep that going, are not counted and may get lost with a connection.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from pubweave.model.filters import Filter
+from pubweave.model.ids import AdvertisementId, SubscriptionId
+from pubweave.model.publications import Publication
+
+PROTOCOL_VERSION = 1
+TABLE_MESSAGE_BYTES = 128
+"""What a table message is taken to weigh in a session's window."""
+
+
+class Advertise(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Publications matching ``filter`` may come from where this came from."""
+
+    id: AdvertisementId
+    filter: Filter
+
+    @property
+    def size_bytes(self) -> int:
+        return TABLE_MESSAGE_BYTES
+
+
+class Unadvertise(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Takes an advertisement back."""
+
+    id: AdvertisementId
+
+    @property
+    def size_bytes(self) -> int:
+        return TABLE_MESSAGE_BYTES
+
+
+class Subscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Publications matching ``filter`` are wanted where this came from."""
+
+    id: SubscriptionId
+    filter: Filter
+
+    @property
+    def size_bytes(self) -> int:
+        return TABLE_MESSAGE_BYTES
+
+
+class Unsubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Takes a subscription back."""
+
+    id: SubscriptionId
+
+    @property
+    def size_bytes(self) -> int:
+        return TABLE_MESSAGE_BYTES
+
+
+class SyncStage(enum.Enum):
+    """What a side has finished telling after a session began anew."""
+
+    ADVERTISEMENTS = "advertisements"
+    SUBSCRIPTIONS = "subscriptions"
+
+
+class Synced(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """All entries of a stage have been sent; what the other side still holds from before is stale."""
+
+    stage: SyncStage
+
+    @property
+    def size_bytes(self) -> int:
+        return TABLE_MESSAGE_BYTES
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A broker tells a client that something it sent was not accepted, and why."""
+
+    subject: str
+    reason: str
+
+    @property
+    def size_bytes(self) -> int:
+        return TABLE_MESSAGE_BYTES
+
+
+class Role(enum.Enum):
+    """Who is at the far end of a session."""
+
+    BROKER = "broker"
+    CLIENT = "client"
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The first message of each side on a new connection.
+
+    ``epoch`` is this side's incarnation, ``remote_epoch`` the incarnation of the other side whose
+    session it would continue (0: none), ``received`` how many sequenced messages of that session
+    it has taken in. Both sides continue exactly if each names the other's incarnation.
+    ``last_sequence`` tells a client the last publication of it that the broker knows of.
+    """
+
+    version: int
+    role: Role
+    id: str
+    epoch: int
+    remote_epoch: int
+    received: int
+    window_bytes: int
+    last_sequence: int = 0
+
+
+class Ack(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The first ``received`` sequenced messages of this session were taken in.
+
+    Withheld while the receiver is congested: the sender's window is the back-pressure.
+    """
+
+    received: int
+
+
+class Ping(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Asks for a `Pong`; ``sent_at`` comes back unchanged."""
+
+    sent_at: float
+
+
+class Pong(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Answers a `Ping` after everything that came before it was handled."""
+
+    sent_at: float
+
+
+class Goodbye(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The sender ends the session on purpose and says why."""
+
+    reason: str
+
+
+TableMessage = Advertise | Unadvertise | Subscribe | Unsubscribe
+SequencedMessage = TableMessage | Synced | Refused | Publication
+SessionMessage = Hello | Ack | Ping | Pong | Goodbye
+Message = SequencedMessage | SessionMessage
