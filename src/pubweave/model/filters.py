@@ -63,7 +63,7 @@ class Predicate(msgspec.Struct, frozen=True, array_like=True, gc=False):
         ):
             raise ValueError(f"{TOPIC_ATTRIBUTE!r} is the topic and compares with strings only")
 
-    def holds(self, value: Value | None) -> bool:  # noqa: C901 (one branch per operator)
+    def holds(self, value: Value | None) -> bool:
         """Whether an attribute's value (None: absent) satisfies this predicate."""
         operand = self.value
         if value is None:

@@ -70,7 +70,7 @@ class SyncStage(enum.Enum):
 
 
 class Synced(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """All entries of a stage have been sent; what the other side still holds from before is stale."""
+    """All entries of a stage have been sent; what is left from before is stale."""
 
     stage: SyncStage
 
