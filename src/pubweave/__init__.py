@@ -1,1 +1,33 @@
 """pubweave: a self-optimizing publish/subscribe overlay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pubweave.model.filters import Filter as Filter
+    from pubweave.model.publications import Publication as Publication
+    from pubweave.runtime.client import Client as Client
+    from pubweave.runtime.client import ClientError as ClientError
+    from pubweave.runtime.client import connect as connect
+    from pubweave.runtime.subscription import Subscription as Subscription
+
+__all__ = ["Client", "ClientError", "Filter", "Publication", "Subscription", "connect"]
+
+_HOMES = {
+    "Client": "pubweave.runtime.client",
+    "ClientError": "pubweave.runtime.client",
+    "connect": "pubweave.runtime.client",
+    "Filter": "pubweave.model.filters",
+    "Publication": "pubweave.model.publications",
+    "Subscription": "pubweave.runtime.subscription",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The public API, loaded on first use, so that `pubweave --help` does not wait for it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pubweave' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

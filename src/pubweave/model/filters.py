@@ -7,16 +7,23 @@ their two written forms in `filter_text`.
 A comparison is typed: it holds only for a value of its operand's type (number, string, boolean).
 ``volume != 5`` is false for a publication without volume and for one whose volume is a string.
 Strings are ordered by code point. Several predicates on one attribute are allowed.
+
+Equality is typed as well: ``x = 1`` and ``x = true`` are different predicates although Python
+takes 1 and True for equal, so filters can be keys of a dict. 1 and 1.0 are the same number.
 """
 
 from __future__ import annotations
 
 import enum
-import math
 
 import msgspec
 
-from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication, Value
+from pubweave.model.publications import (
+    TOPIC_ATTRIBUTE,
+    Publication,
+    Value,
+    validate_number,
+)
 
 
 class Operator(enum.Enum):
@@ -38,8 +45,14 @@ STRING_OPERATORS = frozenset({Operator.PREFIX, Operator.SUFFIX, Operator.CONTAIN
 ORDER_OPERATORS = frozenset({Operator.LT, Operator.LE, Operator.GT, Operator.GE})
 
 
-class Predicate(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One comparison of one attribute; ``value`` is None for `Operator.PRESENT` only."""
+class Predicate(msgspec.Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
+    """One comparison of one attribute; ``value`` is None for `Operator.PRESENT` only.
+
+    >>> Predicate("volume", Operator.GT, 100).holds(100.5)
+    True
+    >>> Predicate("volume", Operator.NE, 100).holds("many")
+    False
+    """
 
     attribute: str
     operator: Operator
@@ -50,18 +63,27 @@ class Predicate(msgspec.Struct, frozen=True, array_like=True, gc=False):
             raise ValueError("a predicate needs an attribute name")
         if (self.value is None) != (self.operator is Operator.PRESENT):
             raise ValueError(f"{self.operator.value!r} on {self.attribute!r}: wrong operand")
+        if self.value is None:
+            return
         if self.operator in STRING_OPERATORS and not isinstance(self.value, str):
             raise ValueError(f"{self.operator.value!r} on {self.attribute!r} needs a string")
         if self.operator in ORDER_OPERATORS and isinstance(self.value, bool):
             raise ValueError(f"{self.attribute!r}: booleans have no order, use = or !=")
-        if isinstance(self.value, float) and not math.isfinite(self.value):
-            raise ValueError(f"{self.attribute!r}: numbers must be finite, got {self.value}")
-        if (
-            self.attribute == TOPIC_ATTRIBUTE
-            and self.value is not None
-            and not isinstance(self.value, str)
-        ):
+        if self.attribute == TOPIC_ATTRIBUTE and not isinstance(self.value, str):
             raise ValueError(f"{TOPIC_ATTRIBUTE!r} is the topic and compares with strings only")
+        validate_number(self.attribute, self.value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Predicate):
+            return NotImplemented
+        return (
+            self.value == other.value
+            and self.attribute == other.attribute
+            and self.operator is other.operator
+            and isinstance(self.value, bool) is isinstance(other.value, bool)
+        )
+
+    __hash__ = msgspec.Struct.__hash__
 
     def holds(self, value: Value | None) -> bool:
         """Whether an attribute's value (None: absent) satisfies this predicate."""
@@ -93,7 +115,7 @@ class Predicate(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 return operand in value  # type: ignore[operator]
 
 
-class Filter(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Filter(msgspec.Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
     """A conjunction of predicates; with none it matches every publication.
 
     >>> from pubweave.model.filter_text import parse_filter

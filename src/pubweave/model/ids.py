@@ -33,3 +33,12 @@ class Link(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.a}-{self.b}"
+
+
+def publisher_of(id_: str) -> ClientId:
+    """The client in an advertisement's or subscription's id, ``client:number``.
+
+    >>> publisher_of("sensor:7:1f.3")
+    'sensor:7'
+    """
+    return id_.rpartition(":")[0]

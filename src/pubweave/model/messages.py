@@ -2,7 +2,8 @@
 
 Two kinds. *Sequenced* messages are the traffic: a session numbers them by counting, acknowledges
 them and sends them again after a dropped connection. *Session* messages (`Hello`, `Ack`, `Ping`,
-`Pong`, `Goodbye`) keep that going, are not counted and may get lost with a connection.
+`Pong`, `Goodbye`, `Query`, `Answer`) keep that going, are not counted and may get lost with a
+connection.
 """
 
 from __future__ import annotations
@@ -143,7 +144,21 @@ class Goodbye(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reason: str
 
 
+class Query(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Asks a broker about itself; ``subject`` is one of the closed set in `model.status`."""
+
+    number: int
+    subject: str
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Answers the `Query` of the same number with a JSON document."""
+
+    number: int
+    document: bytes
+
+
 TableMessage = Advertise | Unadvertise | Subscribe | Unsubscribe
 SequencedMessage = TableMessage | Synced | Refused | Publication
-SessionMessage = Hello | Ack | Ping | Pong | Goodbye
+SessionMessage = Hello | Ack | Ping | Pong | Goodbye | Query | Answer
 Message = SequencedMessage | SessionMessage

@@ -14,6 +14,10 @@ Value = str | int | float | bool
 TOPIC_ATTRIBUTE = "class"
 """The name under which filters address a publication's topic, as PADRES does."""
 
+WHOLE_NUMBER_MIN = -(2**63)
+WHOLE_NUMBER_MAX = 2**64 - 1
+"""The whole numbers that have an exact binary form on the wire."""
+
 FRAME_OVERHEAD_BYTES = 48
 """What a publication is taken to cost on the wire besides its topic, attributes and payload."""
 
@@ -64,6 +68,16 @@ def make_publication(
     return Publication(publisher, sequence, topic, attributes, payload, published_at, size_bytes)
 
 
+def validate_number(attribute: str, value: Value) -> None:
+    """Raise ValueError for a number that cannot be compared (NaN, infinity) or cannot travel."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"attribute {attribute!r} is {value}: numbers must be finite")
+    if isinstance(value, int) and not WHOLE_NUMBER_MIN <= value <= WHOLE_NUMBER_MAX:
+        raise ValueError(
+            f"attribute {attribute!r}: whole numbers go from -2**63 to 2**64 - 1, use a float"
+        )
+
+
 def validate_publication_content(topic: str, attributes: dict[str, Value]) -> None:
     """Raise ValueError for what no filter could address: an empty topic, a NaN, a second topic."""
     if not topic:
@@ -71,5 +85,6 @@ def validate_publication_content(topic: str, attributes: dict[str, Value]) -> No
     if TOPIC_ATTRIBUTE in attributes:
         raise ValueError(f"{TOPIC_ATTRIBUTE!r} is the topic: do not repeat it as an attribute")
     for name, value in attributes.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"attribute {name!r} is {value}: numbers must be finite")
+        if not name:
+            raise ValueError("an attribute needs a name")
+        validate_number(name, value)

@@ -1,11 +1,17 @@
-"""A topology: brokers and undirected links, as an immutable value."""
+"""A topology: brokers and undirected links, as an immutable value.
+
+Questions about one topology and small changes that give another live here; files are in
+`topology_files`, generators in `pubweave.generate`. Every link has both ends among the brokers,
+and whatever has an order is in the order of the ids.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from pubweave.model.ids import BrokerId, Link
 
@@ -18,6 +24,9 @@ class TopologyError(ValueError):
 class Topology:
     """Brokers and links; ``latency_ms`` holds what is known of the links' one-way latencies.
 
+    ``broker_attributes`` holds what a file says of a broker besides its id (a runtime reads its
+    address there). Neither takes part in comparisons: equal means the same brokers and links.
+
     >>> chain = Topology.from_links([("b1", "b2"), ("b2", "b3")])
     >>> chain.path("b1", "b3")
     ('b1', 'b2', 'b3')
@@ -26,12 +35,19 @@ class Topology:
     brokers: frozenset[BrokerId]
     links: frozenset[Link]
     latency_ms: Mapping[Link, float] = field(default_factory=dict, compare=False)
+    broker_attributes: Mapping[BrokerId, Mapping[str, Any]] = field(
+        default_factory=dict, compare=False
+    )
 
     def __post_init__(self) -> None:
         for link in self.links:
-            for end in link:
-                if end not in self.brokers:
-                    raise TopologyError(f"link {link} names the unknown broker {end!r}")
+            if link.a >= link.b:
+                raise TopologyError(f"link {link} is not in order: use Link.between")
+        strangers = {end for link in self.links for end in link} - self.brokers
+        if strangers:
+            unknown = min(strangers)
+            link = min(link for link in self.links if unknown in link)
+            raise TopologyError(f"link {link} names the unknown broker {unknown!r}")
 
     @classmethod
     def from_links(
@@ -49,10 +65,19 @@ class Topology:
     def neighbors(self) -> Mapping[BrokerId, tuple[BrokerId, ...]]:
         """Each broker's neighbors, in the order of their ids."""
         found: dict[BrokerId, list[BrokerId]] = {b: [] for b in sorted(self.brokers)}
-        for a, b in sorted(self.links):
+        for a, b in self.links:
             found[a].append(b)
             found[b].append(a)
         return {broker: tuple(sorted(ends)) for broker, ends in found.items()}
+
+    def degree(self, broker: BrokerId) -> int:
+        """How many links a broker has."""
+        return len(self.neighbors[broker])
+
+    @property
+    def leaves(self) -> tuple[BrokerId, ...]:
+        """The brokers with at most one link, in the order of their ids."""
+        return tuple(broker for broker, ends in self.neighbors.items() if len(ends) <= 1)
 
     @property
     def is_connected(self) -> bool:
@@ -64,6 +89,18 @@ class Topology:
     def is_tree(self) -> bool:
         return len(self.links) == len(self.brokers) - 1 and self.is_connected
 
+    @cached_property
+    def components(self) -> tuple[tuple[BrokerId, ...], ...]:
+        """The connected parts, each in the order of its ids, largest first."""
+        parts: list[tuple[BrokerId, ...]] = []
+        seen: set[BrokerId] = set()
+        for broker in self.neighbors:
+            if broker not in seen:
+                part = tuple(sorted(self._reachable(broker)))
+                seen.update(part)
+                parts.append(part)
+        return tuple(sorted(parts, key=lambda part: (-len(part), part)))
+
     def path(self, start: BrokerId, end: BrokerId) -> tuple[BrokerId, ...]:
         """The brokers from start to end over the fewest links. O(brokers + links)."""
         came_from = self._reachable(start)
@@ -74,8 +111,49 @@ class Topology:
             way.append(came_from[way[-1]])
         return tuple(reversed(way))
 
+    def hops_from(self, start: BrokerId) -> dict[BrokerId, int]:
+        """The fewest links to each reachable broker, nearest first. O(brokers + links)."""
+        hops: dict[BrokerId, int] = {}
+        for broker, nearer in self._reachable(start).items():
+            hops[broker] = hops[nearer] + 1 if broker != start else 0
+        return hops
+
+    def ms_from(self, start: BrokerId) -> dict[BrokerId, float]:
+        """The latency to each reachable broker along its path of fewest links.
+
+        Raises TopologyError where a link on the way has no known latency.
+        """
+        delay_ms: dict[BrokerId, float] = {}
+        for broker, nearer in self._reachable(start).items():
+            if broker == start:
+                delay_ms[broker] = 0.0
+                continue
+            link = Link.between(broker, nearer)
+            if link not in self.latency_ms:
+                raise TopologyError(f"the latency of link {link} is not known")
+            delay_ms[broker] = delay_ms[nearer] + self.latency_ms[link]
+        return delay_ms
+
+    def with_link(self, link: Link, latency_ms: float | None = None) -> Topology:
+        """This topology and one link more, between brokers it has."""
+        if link in self.links:
+            raise TopologyError(f"link {link} is already there")
+        known = dict(self.latency_ms)
+        if latency_ms is not None:
+            known[link] = latency_ms
+        return replace(self, links=self.links | {link}, latency_ms=known)
+
+    def without_link(self, link: Link) -> Topology:
+        """This topology and one link less."""
+        if link not in self.links:
+            raise TopologyError(f"link {link} is not there")
+        known = {other: ms for other, ms in self.latency_ms.items() if other != link}
+        return replace(self, links=self.links - {link}, latency_ms=known)
+
     def _reachable(self, start: BrokerId) -> dict[BrokerId, BrokerId]:
-        """For each broker reachable from start, the broker one hop nearer to it."""
+        """For each broker reachable from start, the broker one hop nearer to it; nearest first."""
+        if start not in self.neighbors:
+            raise TopologyError(f"no broker {start!r} in the topology")
         came_from = {start: start}
         queue = deque([start])
         while queue:

@@ -1,0 +1,439 @@
+"""The broker without I/O: events in, effects out, `now` as an argument.
+
+One mutator, `Broker.handle`. It keeps sessions (`session_table`), asks the routing strategy where
+things go (`routing`), counts (`counters`) and records (`metering`). The same object runs behind
+sockets and in the simulator.
+
+Order inside one event: messages are handled in their order, whatever they cause is queued per
+session, and at the end of the event each touched session is flushed once. So a batch of
+publications costs one `Transmit` per destination, not one per publication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.broker_meter import BrokerMeter
+from pubweave.core.broker_status import broker_status
+from pubweave.core.counters import Counters, LoadWindow
+from pubweave.core.effects import CloseConnection, Effect, EmitTelemetry, Transmit
+from pubweave.core.events import (
+    ConnectionClosed,
+    ConnectionId,
+    ConnectionOpened,
+    DeadlineReached,
+    Event,
+    LinkAdded,
+    LinkRemoved,
+    MessagesReceived,
+)
+from pubweave.core.flow import FlowControl
+from pubweave.core.metering import Metering
+from pubweave.core.routing import RefusedError
+from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.core.session_table import SessionTable
+from pubweave.core.strategies import make_strategy
+from pubweave.model.ids import publisher_of
+from pubweave.model.messages import (
+    Ack,
+    Answer,
+    Goodbye,
+    Hello,
+    Message,
+    Ping,
+    Pong,
+    Query,
+    Refused,
+    SequencedMessage,
+    SessionMessage,
+    Synced,
+    TableMessage,
+    Unadvertise,
+)
+from pubweave.model.publications import Publication, validate_publication_content
+from pubweave.model.status import STATUS_SUBJECT, BrokerStatus
+from pubweave.model.telemetry import LinkChange
+
+PUBLISHERS_SWEEP_S = 60.0
+"""How often publishers that no advertisement names any more are forgotten."""
+
+
+class Broker:
+    """One broker. ``epoch`` must differ from every earlier incarnation of the same broker."""
+
+    def __init__(
+        self, config: BrokerConfig, *, epoch: int, now: float, metering: Metering | None = None
+    ) -> None:
+        self.config = config
+        self.counters = Counters()
+        self.sessions = SessionTable(config, epoch)
+        self.routing = make_strategy(config.strategy, self._send)
+        self.load = LoadWindow(now)
+        self._meter = BrokerMeter(metering) if metering is not None else None
+        self._started_at = now
+        self._touched: dict[Session, None] = {}
+        self._effects: list[Effect] = []
+        self._last_sequence: dict[str, int] = {}
+        self._flow = FlowControl(ack_delay_s=config.ack_delay_s)
+        self._tick_at = now + config.tick_s
+        self._ping_at = now
+        self._sweep_at = now + PUBLISHERS_SWEEP_S
+        self._stale_until: dict[Session, float] = {}
+        self._refusals = 0
+
+    # --- the one door ----------------------------------------------------------------------
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        """Take an event in; return what is to be done, in order. O(messages x destinations)."""
+        self._effects = effects = list[Effect]()
+        if type(event) is MessagesReceived:
+            self._on_messages(event, now)
+        else:
+            self._on_other(event, now)
+            self._flush(None, now)
+        if self._meter is not None:
+            records = self._meter.take()
+            if records:
+                effects.append(EmitTelemetry(records))
+        return effects
+
+    def next_deadline(self) -> float:
+        """When `DeadlineReached` is due."""
+        ack_at = self._flow.ack_at
+        return self._tick_at if ack_at is None else min(ack_at, self._tick_at)
+
+    def status(self, now: float) -> BrokerStatus:
+        return broker_status(self, now, now - self._started_at)
+
+    def _on_other(self, event: Event, now: float) -> None:
+        match event:
+            case ConnectionOpened(connection, None):
+                self.sessions.accepted(connection, now, self._effects)
+            case ConnectionOpened(connection, neighbor) if neighbor is not None:
+                self.sessions.dialed(connection, neighbor, self._effects)
+                session = self.sessions.of(connection)
+                if session is not None:
+                    session.heard_at = now
+            case ConnectionClosed(connection):
+                self._on_closed(connection, now)
+            case LinkAdded(neighbor):
+                added = self.sessions.add_link(neighbor)
+                if added is not None:
+                    self.routing.link_added(added)
+                    if self._meter is not None:
+                        self._meter.link_changed(neighbor, LinkChange.ADDED, now)
+            case LinkRemoved(neighbor):
+                self._on_link_removed(neighbor, now)
+            case DeadlineReached():
+                self._on_deadline(now)
+
+    def _send(self, session: Session, message: SequencedMessage) -> None:
+        session.pending.append(message)
+        self._touched[session] = None
+
+    # --- messages --------------------------------------------------------------------------
+
+    def _on_messages(self, event: MessagesReceived, now: float) -> None:
+        origin = self.sessions.of(event.connection)
+        messages = event.messages
+        try:
+            if origin is None or not origin.is_established:
+                if not messages or not self.sessions.is_known(event.connection):
+                    return  # a superseded connection: its messages come again on the newer one
+                origin = self._on_hello(event.connection, messages[0], now)
+                messages = messages[1:]
+            origin.heard_at = now
+            self._take_in(origin, messages, event.received_at, now)
+        except RemoteProtocolError as error:
+            self.counters.protocol_errors += 1
+            self.sessions.drop(event.connection, str(error), now, self._effects)
+        self._flush(origin, now)
+        if origin is not None:
+            self._flow.schedule_ack(origin, now, self._effects)
+
+    def _take_in(
+        self, origin: Session, messages: Sequence[Message], received_at: float, now: float
+    ) -> None:
+        """Handle one batch. This loop is the hot path of the whole system."""
+        if origin.received_bytes_unacked > 4 * self.config.limits.window_bytes:
+            raise RemoteProtocolError("sends beyond its window")
+        if origin.routes_version != self.routing.version:
+            self._forget_routes(origin)
+        touched = self._touched
+        last_sequence = self._last_sequence
+        meter = self._meter
+        previous: tuple[Session, ...] = ()
+        size_bytes = publications = 0
+        try:
+            for message in messages:
+                if type(message) is not Publication:
+                    self._on_other_message(origin, message, now)
+                    continue
+                publications += 1
+                size_bytes += message.size_bytes
+                if message.sequence <= last_sequence.get(message.publisher, 0):
+                    self.counters.duplicates_dropped += 1
+                    continue
+                route = origin.routes.get(message.topic)
+                if route is None:
+                    route = self._route(message, origin)
+                    if route is None:
+                        continue
+                elif origin.is_client and message.publisher != origin.remote:
+                    self._reject_foreign(origin, message.publisher)
+                last_sequence[message.publisher] = message.sequence
+                if route is not previous:
+                    touched.update(dict.fromkeys(route))
+                    previous = route
+                for destination in route:
+                    destination.pending.append(message)
+                if meter is not None:
+                    meter.routed(message, origin, route, received_at, now)
+        finally:
+            self._count_publications(origin, publications, size_bytes)
+
+    def _count_publications(self, origin: Session, count: int, size_bytes: int) -> None:
+        origin.took_in(count, size_bytes)
+        counters = self.counters
+        counters.messages_in += count
+        counters.bytes_in += size_bytes
+        counters.publications_in += count
+        if origin.is_client:
+            counters.publications_accepted += count
+
+    def _route(self, publication: Publication, origin: Session) -> tuple[Session, ...] | None:
+        """Ask the strategy; remember its answer where nothing but the topic decides it.
+
+        None for a publication that its client was refused."""
+        if origin.is_client and not self._admit(origin, publication):
+            return None
+        route = self.routing.route(publication, origin)
+        topic = publication.topic
+        if self.routing.is_topic_only(topic) and (
+            not origin.is_client or self.routing.may_publish_topic(topic, origin)
+        ):
+            origin.routes[topic] = route
+        return route
+
+    def _forget_routes(self, origin: Session) -> None:
+        origin.routes.clear()
+        origin.routes_version = self.routing.version
+
+    def _admit(self, origin: Session, publication: Publication) -> bool:
+        """Whether a client may publish this; if not, it is told why."""
+        if publication.publisher != origin.remote:
+            self._reject_foreign(origin, publication.publisher)
+        try:
+            validate_publication_content(publication.topic, publication.attributes)
+            reason = (
+                None
+                if self.routing.may_publish(publication, origin)
+                else "it matches no advertisement of this client: advertise first"
+            )
+        except ValueError as error:
+            reason = str(error)
+        if reason is not None:
+            self._refuse(origin, f"publication {publication.sequence}", reason)
+        return reason is None
+
+    def _reject_foreign(self, origin: Session, publisher: str) -> None:
+        raise RemoteProtocolError(
+            f"client {origin.remote!r} published under the name of {publisher!r}"
+        )
+
+    def _refuse(self, origin: Session, subject: str, reason: str) -> None:
+        self.counters.refused += 1
+        self._refusals += 1  # queued for a client, yet no delivery
+        self._send(origin, Refused(subject, reason))
+
+    def _on_other_message(self, origin: Session, message: Message, now: float) -> None:
+        if isinstance(message, SessionMessage):
+            if origin.is_established:
+                self._on_session_message(origin, message, now)
+        elif isinstance(message, Refused | Publication):
+            raise RemoteProtocolError(f"{type(message).__name__} is not for brokers")
+        else:
+            origin.took_in(1, message.size_bytes)
+            self.counters.messages_in += 1
+            self.counters.bytes_in += message.size_bytes
+            self._on_table_message(origin, message, now)
+
+    def _on_table_message(
+        self, origin: Session, message: TableMessage | Synced, now: float
+    ) -> None:
+        try:
+            self.routing.take(origin, message)
+        except RefusedError as error:
+            self._refuse(origin, getattr(message, "id", "synced"), str(error))
+            return
+        self._forget_routes(origin)
+        if isinstance(message, Unadvertise) and not self.routing.knows_publisher(
+            publisher := publisher_of(message.id)
+        ):
+            self._last_sequence.pop(publisher, None)
+        if isinstance(message, Synced) and not origin.is_client:
+            self._stale_until[origin] = now + self.config.stale_grace_s
+        if origin.is_client and self._meter is not None:
+            self._meter.table_changed(origin.remote, message, now)
+
+    def _on_session_message(self, origin: Session, message: SessionMessage, now: float) -> None:
+        match message:
+            case Ack(received):
+                origin.take_ack(received)
+                origin.pump(self._effects)
+                self._flow.relieve(origin, self._effects)
+            case Ping(sent_at):
+                origin.ack(self._effects)
+                self._effects.append(Transmit(origin.connection, (Pong(sent_at),)))  # type: ignore[arg-type]
+            case Pong(sent_at):
+                origin.rtt_ms = (now - sent_at) * 1000.0
+                if self._meter is not None and not origin.is_client:
+                    self._meter.rtt_sampled(origin.remote, origin.rtt_ms, now)
+            case Query(number, subject):
+                self._on_query(origin, number, subject, now)
+            case Goodbye():
+                self._on_goodbye(origin, now)
+            case Hello() | Answer():
+                raise RemoteProtocolError(f"unexpected {type(message).__name__}")
+
+    def _on_query(self, origin: Session, number: int, subject: str, now: float) -> None:
+        document: object = (
+            self.status(now) if subject == STATUS_SUBJECT else {"error": f"unknown: {subject}"}
+        )
+        answer = Answer(number, msgspec.json.encode(document))
+        self._effects.append(Transmit(origin.connection, (answer,)))  # type: ignore[arg-type]
+
+    # --- sessions --------------------------------------------------------------------------
+
+    def _on_hello(self, connection: ConnectionId, message: Message, now: float) -> Session:
+        if not isinstance(message, Hello):
+            raise RemoteProtocolError("the first message must be Hello")
+        last_sequence = self._last_sequence.get(message.id, 0)
+        session, resumed = self.sessions.greet(connection, message, last_sequence, self._effects)
+        session.heard_at = now
+        if self._meter is not None and not session.is_client:
+            self._meter.link_changed(session.remote, LinkChange.UP, now)
+        if resumed:
+            session.retransmit(self._effects)
+            return session
+        held = session.restart()
+        if session.is_client:
+            # Another incarnation of the client: nothing of the old one is its concern.
+            self.counters.notifications_lost += len(held)
+            self.routing.client_left(session)
+            if self._meter is not None:
+                self._meter.client_attached(session.remote, now)
+        else:
+            self.routing.link_began(session)
+            session.pending.extend(held)
+            self._touched[session] = None
+        self._flow.relieve(session, self._effects)
+        return session
+
+    def _on_closed(self, connection: ConnectionId, now: float) -> None:
+        session = self.sessions.closed(connection, now)
+        if session is None:
+            return
+        if session.is_client and session.is_congested:
+            self._expire(session, "away with a full queue", now)
+        elif not session.is_client and self._meter is not None:
+            self._meter.link_changed(session.remote, LinkChange.DOWN, now)
+
+    def _on_goodbye(self, origin: Session, now: float) -> None:
+        if origin.is_client:
+            self._expire(origin, "said goodbye", now, counted=False)
+        elif origin.connection is not None:
+            connection = origin.connection
+            self.sessions.closed(connection, now)
+            self._effects.append(CloseConnection(connection, "the neighbor said goodbye"))
+
+    def _on_link_removed(self, neighbor: str, now: float) -> None:
+        session = self.sessions.links.get(neighbor)
+        if session is None:
+            return
+        self.routing.link_removed(session)
+        if self._meter is not None:
+            self._meter.link_changed(neighbor, LinkChange.REMOVED, now)
+        self._end(session, "the link was removed", now)
+
+    def _expire(self, session: Session, reason: str, now: float, *, counted: bool = True) -> None:
+        if counted:
+            self.counters.clients_expired += 1
+            self.counters.notifications_lost += session.queue_messages
+        self.routing.client_left(session)
+        if self._meter is not None:
+            self._meter.client_left(session.remote, now)
+        self._end(session, reason, now)
+
+    def _end(self, session: Session, reason: str, now: float) -> None:
+        self.sessions.forget(session, reason, now, self._effects)
+        session.restart()
+        self._touched.pop(session, None)
+        self._stale_until.pop(session, None)
+        self._flow.forget(session, self._effects)
+
+    # --- sending ---------------------------------------------------------------------------
+
+    def _flush(self, origin: Session | None, now: float) -> None:
+        """Send what the event queued; hold up its origin where a destination is congested."""
+        touched = self._touched
+        if not touched:
+            return
+        self._touched = {}
+        counters = self.counters
+        effects = self._effects
+        counters.deliveries -= self._refusals
+        self._refusals = 0
+        for session in touched:
+            count = len(session.pending)
+            counters.messages_out += count
+            if session.is_client:
+                counters.deliveries += count
+            before = session.sent_total_bytes
+            session.flush(effects)
+            counters.bytes_out += session.sent_total_bytes - before
+            if session.is_congested:
+                self._on_congested(session, origin, now)
+
+    def _on_congested(self, session: Session, origin: Session | None, now: float) -> None:
+        if session.is_client and session.connection is None:
+            self._expire(session, "away with a full queue", now)
+            self._flush(None, now)
+        else:
+            self._flow.hold(origin, session, now)
+
+    # --- time ------------------------------------------------------------------------------
+
+    def _on_deadline(self, now: float) -> None:
+        self._flow.send_due_acks(now, self._effects)
+        if now >= self._tick_at:
+            self._tick_at = now + self.config.tick_s
+            self._on_tick(now)
+
+    def _on_tick(self, now: float) -> None:
+        if now >= self._ping_at:
+            self._ping_at = now + self.config.ping_every_s
+            self.sessions.keep_alive(now, self._effects)
+        for session, reason in self.sessions.lapsed_clients(now):
+            self._expire(session, reason, now)
+        for link, until in list(self._stale_until.items()):
+            if now >= until:
+                del self._stale_until[link]
+                self.routing.forget_stale(link)
+        if self.load.due(now, self.config.load_window_s):
+            self._sample_load(now)
+        if now >= self._sweep_at:
+            self._sweep_at = now + PUBLISHERS_SWEEP_S
+            knows = self.routing.knows_publisher
+            self._last_sequence = {p: s for p, s in self._last_sequence.items() if knows(p)}
+
+    def _sample_load(self, now: float) -> None:
+        if self._meter is not None:
+            self.counters.records_dropped = self._meter.dropped_records
+        window_s, counted = self.load.turn(self.counters.status(), now)
+        if self._meter is not None:
+            sizes = self.routing.sizes()
+            self._meter.load_sampled(window_s, counted, sizes, self.sessions, now)

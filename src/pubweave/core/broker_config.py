@@ -1,0 +1,37 @@
+"""Settings of a broker core; every bound and every interval in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pubweave.core.session import SessionLimits
+from pubweave.model.ids import BrokerId
+
+
+@dataclass(frozen=True)
+class BrokerConfig:
+    """How a broker behaves. Durations in seconds on the clock the driver passes in."""
+
+    id: BrokerId
+    strategy: str = "tree"
+    limits: SessionLimits = field(default_factory=SessionLimits)
+    ack_delay_s: float = 0.01
+    """How long an acknowledgement may wait for company."""
+    tick_s: float = 1.0
+    """How often keep-alive, expiry and load are looked at."""
+    ping_every_s: float = 5.0
+    silence_limit_s: float = 15.0
+    """A neighbor not heard of for this long has its connection closed, to be dialed anew."""
+    hello_limit_s: float = 10.0
+    """A connection must say Hello within this time."""
+    client_expiry_s: float = 60.0
+    """A disconnected client is forgotten after this time."""
+    slow_client_s: float = 30.0
+    """A connected client that holds others up for this long is let go."""
+    stale_grace_s: float = 10.0
+    """What a restarted neighbor has not told again after this time is dropped."""
+    load_window_s: float = 5.0
+    max_clients: int = 10_000
+    max_unknown_connections: int = 1_000
+    max_entries_per_client: int = 100_000
+    """Subscriptions and advertisements that one client may hold."""

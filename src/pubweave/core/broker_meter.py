@@ -1,0 +1,147 @@
+"""What of a broker's work becomes telemetry: the bridge between `broker` and `metering`.
+
+Present only in brokers that record; the broker calls it beside its own work and never depends on
+it. It remembers the filters of attached clients, so that a withdrawal is recorded with what was
+withdrawn.
+"""
+
+from __future__ import annotations
+
+from pubweave.core.metering import LinkTotals, LoadCounters, Metering
+from pubweave.core.routing import TableSizes
+from pubweave.core.session import Session
+from pubweave.core.session_table import SessionTable
+from pubweave.model.filters import Filter
+from pubweave.model.ids import ClientId
+from pubweave.model.messages import (
+    Advertise,
+    Subscribe,
+    Synced,
+    TableMessage,
+    Unadvertise,
+    Unsubscribe,
+)
+from pubweave.model.publications import Publication
+from pubweave.model.status import CounterStatus
+from pubweave.model.telemetry import ClientChange, LinkChange, Records, TableChange
+
+
+class BrokerMeter:
+    """Turns what a broker does into records."""
+
+    def __init__(self, metering: Metering) -> None:
+        self._metering = metering
+        self._subscriptions: dict[ClientId, dict[str, Filter]] = {}
+        self._advertisements: dict[ClientId, dict[str, Filter]] = {}
+
+    @property
+    def dropped_records(self) -> int:
+        return self._metering.dropped_records
+
+    def take(self) -> Records:
+        return self._metering.take()
+
+    def routed(
+        self,
+        publication: Publication,
+        origin: Session,
+        route: tuple[Session, ...],
+        received_at: float,
+        now: float,
+    ) -> None:
+        """A publication from ``origin`` was queued for every session of ``route``."""
+        metering = self._metering
+        if not metering.is_sampled(publication):
+            return
+        if origin.is_client:
+            metering.publication_accepted(publication, now, received_at)
+        else:
+            metering.hop(publication, origin.remote, received_at, now)
+        for destination in route:
+            if destination.is_client:
+                metering.delivered(publication, destination.remote, now)
+
+    def table_changed(self, client: ClientId, message: TableMessage | Synced, now: float) -> None:
+        """A client's table message was accepted."""
+        metering = self._metering
+        match message:
+            case Subscribe(id_, filter_):
+                self._subscriptions.setdefault(client, {})[id_] = filter_
+                metering.subscription_changed(client, id_, filter_, TableChange.ADDED, now)
+            case Unsubscribe(id_):
+                gone = self._subscriptions.get(client, {}).pop(id_, None)
+                if gone is not None:
+                    metering.subscription_changed(client, id_, gone, TableChange.REMOVED, now)
+            case Advertise(id_, filter_):
+                self._advertisements.setdefault(client, {})[id_] = filter_
+                metering.advertisement_changed(client, id_, filter_, TableChange.ADDED, now)
+            case Unadvertise(id_):
+                gone = self._advertisements.get(client, {}).pop(id_, None)
+                if gone is not None:
+                    metering.advertisement_changed(client, id_, gone, TableChange.REMOVED, now)
+
+    def client_attached(self, client: ClientId, now: float) -> None:
+        self._metering.client_changed(client, ClientChange.ATTACHED, now)
+
+    def client_left(self, client: ClientId, now: float) -> None:
+        """A client is gone, and with it all that it subscribed to and advertised."""
+        for id_ in list(self._subscriptions.get(client, {})):
+            self.table_changed(client, Unsubscribe(id_), now)
+        for id_ in list(self._advertisements.get(client, {})):
+            self.table_changed(client, Unadvertise(id_), now)
+        self._subscriptions.pop(client, None)
+        self._advertisements.pop(client, None)
+        self._metering.client_changed(client, ClientChange.DETACHED, now)
+
+    def link_changed(self, neighbor: str, change: LinkChange, now: float) -> None:
+        self._metering.link_changed(neighbor, change, now)
+
+    def rtt_sampled(self, neighbor: str, rtt_ms: float, now: float) -> None:
+        self._metering.rtt_sampled(neighbor, rtt_ms, now)
+
+    def load_sampled(
+        self,
+        window_s: float,
+        counted: CounterStatus,
+        sizes: TableSizes,
+        sessions: SessionTable,
+        now: float,
+    ) -> None:
+        """A load window ended: one record for the broker, one for each of its links."""
+        self._metering.load_sampled(
+            now,
+            LoadCounters(
+                window_s=window_s,
+                messages_in=counted.messages_in,
+                messages_out=counted.messages_out,
+                publications_in=counted.publications_in,
+                publications_accepted=counted.publications_accepted,
+                deliveries=counted.deliveries,
+                bytes_in=counted.bytes_in,
+                bytes_out=counted.bytes_out,
+                duplicates_dropped=counted.duplicates_dropped,
+                refused=counted.refused,
+                protocol_errors=counted.protocol_errors,
+                clients_expired=counted.clients_expired,
+                notifications_lost=counted.notifications_lost,
+                queue_messages=sum(session.queue_messages for session in sessions),
+                queue_bytes=sum(session.queue_bytes for session in sessions),
+                subscriptions=sizes.subscriptions,
+                advertisements=sizes.advertisements,
+                clients=len(sessions.clients),
+                links=len(sessions.links),
+            ),
+        )
+        for neighbor, link in sessions.links.items():
+            self._metering.link_load_sampled(
+                neighbor,
+                now,
+                LinkTotals(
+                    messages_in=link.received_total,
+                    messages_out=link.sent_total,
+                    bytes_in=link.received_total_bytes,
+                    bytes_out=link.sent_total_bytes,
+                    queue_messages=link.queue_messages,
+                    queue_bytes=link.queue_bytes,
+                ),
+            )

@@ -1,0 +1,284 @@
+"""A client without I/O: the far end of a client session, for the library and the simulator.
+
+Calls such as `publish` only queue; `flush` turns what is queued into effects, so that a driver
+can gather many calls into one write. After a broker forgot the session, the client tells its
+advertisements and subscriptions again and sends again what was not acknowledged; notifications
+that come twice that way are dropped here, by publisher and sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pubweave.core.effects import (
+    CloseConnection,
+    Effect,
+    Notify,
+    ReportRefusal,
+    ReportSession,
+    Transmit,
+)
+from pubweave.core.events import (
+    ConnectionClosed,
+    ConnectionOpened,
+    DeadlineReached,
+    Event,
+    MessagesReceived,
+)
+from pubweave.core.session import RemoteProtocolError, Session, SessionLimits
+from pubweave.model.filters import Filter
+from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId
+from pubweave.model.messages import (
+    Ack,
+    Advertise,
+    Answer,
+    Goodbye,
+    Hello,
+    Message,
+    Ping,
+    Pong,
+    Refused,
+    Role,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from pubweave.model.publications import (
+    Publication,
+    Value,
+    make_publication,
+    validate_publication_content,
+)
+
+MAX_PUBLISHERS_REMEMBERED = 100_000
+
+
+class NotAdvertisedError(ValueError):
+    """A publication that matches no advertisement of its client."""
+
+
+class Client:
+    """One client. ``epoch`` must differ from every earlier incarnation of the same client."""
+
+    def __init__(
+        self,
+        id_: ClientId,
+        *,
+        epoch: int,
+        now: float,
+        first_sequence: int = 0,
+        limits: SessionLimits | None = None,
+        ack_delay_s: float = 0.02,
+        ping_every_s: float = 5.0,
+        silence_limit_s: float = 15.0,
+    ) -> None:
+        self.id = id_
+        self.session = Session("", is_client=False, limits=limits or SessionLimits())
+        self.advertisements: dict[AdvertisementId, Filter] = {}
+        self.subscriptions: dict[SubscriptionId, Filter] = {}
+        self.duplicates_dropped = 0
+        self.answers: dict[int, bytes] = {}
+        self._epoch = epoch
+        self._numbers = 0
+        # Must be beyond what an earlier incarnation used: brokers drop what they take for old.
+        self._sequence = first_sequence
+        self._open_topics: set[str] = set()
+        self._last_seen: dict[ClientId, int] = {}
+        self._ack_delay_s = ack_delay_s
+        self._ping_every_s = ping_every_s
+        self._silence_limit_s = silence_limit_s
+        self._ack_at: float | None = None
+        self._ping_at = now + ping_every_s
+        self._effects: list[Effect] = []
+
+    # --- what an application asks for ------------------------------------------------------
+
+    def advertise(self, filter_: Filter) -> AdvertisementId:
+        id_ = self._next_id()
+        self.advertisements[id_] = filter_
+        self.session.pending.append(Advertise(id_, filter_))
+        return id_
+
+    def unadvertise(self, id_: AdvertisementId) -> None:
+        del self.advertisements[id_]
+        self._open_topics.clear()
+        self.session.pending.append(Unadvertise(id_))
+
+    def subscribe(self, filter_: Filter) -> SubscriptionId:
+        id_ = self._next_id()
+        self.subscriptions[id_] = filter_
+        self.session.pending.append(Subscribe(id_, filter_))
+        return id_
+
+    def unsubscribe(self, id_: SubscriptionId) -> None:
+        del self.subscriptions[id_]
+        self.session.pending.append(Unsubscribe(id_))
+
+    def publish(
+        self, topic: str, attributes: dict[str, Value], payload: bytes, now: float
+    ) -> Publication:
+        """Queue a publication; ValueError if no filter could address it or it is unadvertised."""
+        validate_publication_content(topic, attributes)
+        publication = make_publication(self.id, self._sequence + 1, topic, attributes, payload, now)
+        if topic not in self._open_topics:
+            self._check_advertised(publication)
+        self._sequence += 1
+        self.session.pending.append(publication)
+        return publication
+
+    def _check_advertised(self, publication: Publication) -> None:
+        bare = make_publication(self.id, 0, publication.topic, {}, b"", 0.0)
+        for own in self.advertisements.values():
+            if own.matches(bare):
+                self._open_topics.add(publication.topic)
+                return
+            if own.matches(publication):
+                return
+        raise NotAdvertisedError(
+            f"no advertisement of this client matches the publication on "
+            f"{publication.topic!r}: call advertise() first"
+        )
+
+    def _next_id(self) -> str:
+        self._numbers += 1
+        # The epoch keeps ids of two incarnations apart while the old one's are withdrawn.
+        return f"{self.id}:{self._epoch:x}.{self._numbers}"
+
+    def flush(self) -> list[Effect]:
+        """Effects of everything queued since the last flush."""
+        effects: list[Effect] = []
+        self.session.flush(effects)
+        return effects
+
+    def hold(self) -> None:
+        """The application is behind: withhold acknowledgements until `release`."""
+        self.session.blocked_by[self.session] = None
+
+    def release(self) -> list[Effect]:
+        self.session.blocked_by.clear()
+        effects: list[Effect] = []
+        self.session.ack(effects)
+        return effects
+
+    def goodbye(self, reason: str) -> list[Effect]:
+        """End the session on purpose: the broker forgets this client at once."""
+        connection = self.session.connection
+        if connection is None:
+            return []
+        return [
+            *self.flush(),
+            Transmit(connection, (Goodbye(reason),)),
+            CloseConnection(connection, reason),
+        ]
+
+    # --- what happens to it ----------------------------------------------------------------
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        """Take an event in; return what is to be done, in order."""
+        self._effects = effects = list[Effect]()
+        match event:
+            case MessagesReceived(connection, messages, _):
+                if connection == self.session.connection:
+                    self._on_messages(messages, now)
+            case ConnectionOpened(connection):
+                self.session.opened(connection)
+                self.session.heard_at = now
+                hello = self.session.hello(Role.CLIENT, self.id, self._epoch)
+                effects.append(Transmit(connection, (hello,)))
+            case ConnectionClosed(connection):
+                if connection == self.session.connection:
+                    self.session.closed(now)
+            case DeadlineReached():
+                self._on_deadline(now)
+            case _:
+                raise TypeError(f"{type(event).__name__} is not for clients")
+        return effects
+
+    def next_deadline(self) -> float:
+        return self._ping_at if self._ack_at is None else min(self._ack_at, self._ping_at)
+
+    def _on_messages(self, messages: Sequence[Message], now: float) -> None:
+        session = self.session
+        session.heard_at = now
+        notifications: list[Publication] = []
+        sequenced = size_bytes = 0
+        for message in messages:
+            if type(message) is Publication:
+                sequenced += 1
+                size_bytes += message.size_bytes
+                if self._is_new(message):
+                    notifications.append(message)
+            elif isinstance(message, Refused):
+                sequenced += 1
+                size_bytes += message.size_bytes
+                self._effects.append(ReportRefusal(message.subject, message.reason))
+            else:
+                self._on_session_message(message, now)
+        session.took_in(sequenced, size_bytes)
+        if notifications:
+            self._effects.append(Notify(notifications))
+        if session.received_bytes_unacked >= session.limits.ack_every_bytes:
+            session.ack(self._effects)
+        elif session.owes_ack and self._ack_at is None:
+            self._ack_at = now + self._ack_delay_s
+
+    def _is_new(self, publication: Publication) -> bool:
+        last_seen = self._last_seen
+        if publication.sequence <= last_seen.get(publication.publisher, 0):
+            self.duplicates_dropped += 1
+            return False
+        if len(last_seen) >= MAX_PUBLISHERS_REMEMBERED:
+            del last_seen[next(iter(last_seen))]
+        last_seen[publication.publisher] = publication.sequence
+        return True
+
+    def _on_session_message(self, message: Message, now: float) -> None:
+        session = self.session
+        match message:
+            case Ack(received):
+                session.take_ack(received)
+                session.pump(self._effects)
+            case Hello():
+                self._on_hello(message)
+            case Ping(sent_at) if session.connection is not None:
+                self._effects.append(Transmit(session.connection, (Pong(sent_at),)))
+            case Pong(sent_at):
+                session.rtt_ms = (now - sent_at) * 1000.0
+            case Goodbye(reason):
+                self._effects.append(ReportRefusal("session", reason))
+            case Answer(number, document):
+                self.answers[number] = document
+            case _:
+                raise RemoteProtocolError(f"{type(message).__name__} is not for clients")
+
+    def _on_hello(self, hello: Hello) -> None:
+        session = self.session
+        session.remote = hello.id
+        self._sequence = max(self._sequence, hello.last_sequence)
+        resumed = session.take_hello(hello, self._epoch)
+        if resumed:
+            session.retransmit(self._effects)
+        else:
+            held = session.restart()
+            session.pending.extend(Advertise(i, f) for i, f in self.advertisements.items())
+            session.pending.extend(Subscribe(i, f) for i, f in self.subscriptions.items())
+            session.pending.extend(held)
+        session.flush(self._effects)
+        self._effects.append(ReportSession(resumed))
+
+    def _on_deadline(self, now: float) -> None:
+        session = self.session
+        if self._ack_at is not None and now >= self._ack_at:
+            self._ack_at = None
+            session.ack(self._effects)
+        if now < self._ping_at:
+            return
+        self._ping_at = now + self._ping_every_s
+        if session.connection is None:
+            return
+        if now - session.heard_at > self._silence_limit_s:
+            connection = session.connection
+            session.closed(now)
+            self._effects.append(CloseConnection(connection, "the broker is silent"))
+        else:
+            self._effects.append(Transmit(session.connection, (Ping(now),)))

@@ -1,0 +1,61 @@
+"""What a broker counts, and the rates that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from pubweave.model.status import CounterStatus, RateStatus
+
+
+@dataclass(slots=True)
+class Counters:
+    """Totals since the broker started; the fields of `CounterStatus`."""
+
+    messages_in: int = 0
+    messages_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    publications_in: int = 0
+    publications_accepted: int = 0
+    deliveries: int = 0
+    duplicates_dropped: int = 0
+    refused: int = 0
+    protocol_errors: int = 0
+    clients_expired: int = 0
+    notifications_lost: int = 0
+    records_dropped: int = 0
+
+    def status(self) -> CounterStatus:
+        return CounterStatus(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+
+class LoadWindow:
+    """The difference between two readings of the counters, a window apart."""
+
+    def __init__(self, now: float) -> None:
+        self._started_at = now
+        self._before = CounterStatus()
+        self.rates = RateStatus()
+
+    def due(self, now: float, window_s: float) -> bool:
+        return now - self._started_at >= window_s
+
+    def turn(self, counters: CounterStatus, now: float) -> tuple[float, CounterStatus]:
+        """End the window: its length in seconds and what was counted in it."""
+        window_s = now - self._started_at
+        delta = CounterStatus(
+            **{
+                name: getattr(counters, name) - getattr(self._before, name)
+                for name in counters.__struct_fields__
+            }
+        )
+        self._started_at, self._before = now, counters
+        if window_s > 0:
+            self.rates = RateStatus(
+                window_s=window_s,
+                publications_in_per_s=delta.publications_in / window_s,
+                publications_accepted_per_s=delta.publications_accepted / window_s,
+                deliveries_per_s=delta.deliveries / window_s,
+                messages_out_per_s=delta.messages_out / window_s,
+            )
+        return window_s, delta

@@ -1,0 +1,59 @@
+"""What a broker or a client wants done: the closed vocabulary that leaves the core.
+
+The driver carries effects out in the order of the list. Within one list, messages to one
+connection keep their order; a `CloseConnection` comes after the last `Transmit` to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pubweave.core.events import ConnectionId
+from pubweave.model.messages import Message
+from pubweave.model.publications import Publication
+
+
+class Transmit(msgspec.Struct, frozen=True):
+    """Write these messages to a connection. A connection that is gone swallows them: the session
+    keeps what was not acknowledged and transmits it again on the next one."""
+
+    connection: ConnectionId
+    messages: Sequence[Message]
+
+
+class CloseConnection(msgspec.Struct, frozen=True, gc=False):
+    """Close a connection after what was written to it has left."""
+
+    connection: ConnectionId
+    reason: str
+
+
+class EmitTelemetry(msgspec.Struct, frozen=True):
+    """Hand records over, by table. Never waited for: telemetry must not hold up routing."""
+
+    records: Mapping[str, list[tuple[Any, ...]]]
+
+
+class Notify(msgspec.Struct, frozen=True):
+    """Of a client core only: give these notifications to the application, in this order."""
+
+    publications: Sequence[Publication]
+
+
+class ReportRefusal(msgspec.Struct, frozen=True, gc=False):
+    """Of a client core only: the broker did not accept something; tell the application."""
+
+    subject: str
+    reason: str
+
+
+class ReportSession(msgspec.Struct, frozen=True, gc=False):
+    """Of a client core only: a session stands; ``resumed`` says whether nothing was forgotten."""
+
+    resumed: bool
+
+
+Effect = Transmit | CloseConnection | EmitTelemetry | Notify | ReportRefusal | ReportSession

@@ -1,0 +1,63 @@
+"""What can happen to a broker or a client: the closed vocabulary that enters the core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pubweave.model.ids import BrokerId
+from pubweave.model.messages import Message
+
+ConnectionId = int
+"""A driver's number for one connection; never used twice."""
+
+
+class ConnectionOpened(msgspec.Struct, frozen=True, gc=False):
+    """A connection stands. ``neighbor`` names the broker we dialed; None: somebody dialed us."""
+
+    connection: ConnectionId
+    neighbor: BrokerId | None = None
+
+
+class ConnectionClosed(msgspec.Struct, frozen=True, gc=False):
+    """A connection is gone, whoever ended it."""
+
+    connection: ConnectionId
+
+
+class MessagesReceived(msgspec.Struct, frozen=True):
+    """Messages came in on one connection, in this order, at ``received_at``.
+
+    The driver hands over everything one read brought, so that the cost of an event is shared.
+    """
+
+    connection: ConnectionId
+    messages: Sequence[Message]
+    received_at: float
+
+
+class LinkAdded(msgspec.Struct, frozen=True, gc=False):
+    """The topology now has a link from this broker to ``neighbor``."""
+
+    neighbor: BrokerId
+
+
+class LinkRemoved(msgspec.Struct, frozen=True, gc=False):
+    """The topology no longer has a link from this broker to ``neighbor``."""
+
+    neighbor: BrokerId
+
+
+class DeadlineReached(msgspec.Struct, frozen=True, gc=False):
+    """The instant that ``next_deadline()`` named has come."""
+
+
+Event = (
+    ConnectionOpened
+    | ConnectionClosed
+    | MessagesReceived
+    | LinkAdded
+    | LinkRemoved
+    | DeadlineReached
+)

@@ -1,0 +1,64 @@
+"""Acknowledgements and back-pressure between the sessions of one broker.
+
+A session whose queue is congested *holds up* the sessions that feed it: their acknowledgements
+are withheld, their far ends run out of window, and so on up to the publishers. Nothing is lost
+and every queue stays bounded. Because messages from a link never return to it, whoever waits
+for whom follows the paths of the tree, and such waiting cannot close a cycle.
+"""
+
+from __future__ import annotations
+
+from pubweave.core.effects import Effect
+from pubweave.core.session import Session
+
+
+class FlowControl:
+    """Who owes an acknowledgement, and who holds up whom."""
+
+    def __init__(self, *, ack_delay_s: float) -> None:
+        self._ack_delay_s = ack_delay_s
+        self._ack_due: dict[Session, None] = {}
+        self.ack_at: float | None = None
+
+    def schedule_ack(self, session: Session, now: float, effects: list[Effect]) -> None:
+        """Acknowledge at once after many bytes, else soon, so that several share one message."""
+        if session.received_bytes_unacked >= session.limits.ack_every_bytes:
+            session.ack(effects)
+        elif session.owes_ack:
+            self._ack_due[session] = None
+            if self.ack_at is None:
+                self.ack_at = now + self._ack_delay_s
+
+    def send_due_acks(self, now: float, effects: list[Effect]) -> None:
+        if self.ack_at is None or now < self.ack_at:
+            return
+        for session in self._ack_due:
+            session.ack(effects)
+        self._ack_due.clear()
+        self.ack_at = None
+
+    def hold(self, origin: Session | None, congested: Session, now: float) -> None:
+        """``congested`` cannot take more: whoever just fed it has to wait."""
+        if congested.congested_since is None:
+            congested.congested_since = now
+        if origin is not None:
+            origin.blocked_by[congested] = None
+            congested.blocking[origin] = None
+
+    def relieve(self, session: Session, effects: list[Effect]) -> None:
+        """Let go whom a session held up, once its queue has gone down."""
+        if session.waiting_bytes > session.limits.relieved_bytes:
+            return
+        session.congested_since = None
+        for held in session.blocking:
+            held.blocked_by.pop(session, None)
+            held.ack(effects)
+        session.blocking.clear()
+
+    def forget(self, session: Session, effects: list[Effect]) -> None:
+        """A session is over: it neither waits nor makes others wait."""
+        self._ack_due.pop(session, None)
+        for other in session.blocked_by:
+            other.blocking.pop(session, None)
+        session.blocked_by.clear()
+        self.relieve(session, effects)

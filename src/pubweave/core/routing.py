@@ -1,0 +1,91 @@
+"""The door behind which routing strategies live.
+
+A strategy decides where table messages and publications go; it knows nothing of connections,
+sequence numbers, telemetry or time. The broker owns sessions and calls the strategy; the strategy
+answers by calling ``send`` and by naming the sessions a publication goes to.
+
+`tree_routing.TreeRouting` is the strategy of IPITT, CI and POP/GRAPE (content routing on a tree).
+The topic-connected overlay of Shadows and the rendezvous ring of DYNATOPS are further classes of
+this shape, registered in `STRATEGIES` of `strategies.py`. docs/ARCHITECTURE.md walks through
+adding one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from pubweave.core.session import Session
+from pubweave.model.messages import SequencedMessage, Synced, TableMessage
+from pubweave.model.publications import Publication
+
+Send = Callable[[Session, SequencedMessage], None]
+"""Queue a message for a session; it leaves, in order, when the current event is done."""
+
+
+class RefusedError(Exception):
+    """A client asked for something a strategy does not accept; the client is told the reason."""
+
+
+@dataclass(frozen=True)
+class TableSizes:
+    """How much a strategy holds."""
+
+    subscriptions: int
+    advertisements: int
+    forwarded: int
+    """Subscriptions passed on to neighbors, counted once per neighbor."""
+
+
+class RoutingStrategy(Protocol):
+    """What a broker asks of a routing strategy. Every method runs to its end at once.
+
+    ``hop`` is the session a message came from: a neighbor's, or a local client's
+    (``hop.is_client``).
+    """
+
+    def link_added(self, link: Session) -> None:
+        """A neighbor belongs to the topology now; its session may not be established yet."""
+
+    def link_removed(self, link: Session) -> None:
+        """A neighbor no longer belongs to the topology: forget all that came from it."""
+
+    def link_began(self, link: Session) -> None:
+        """The link's session began anew: tell the neighbor what it must know of our tables.
+
+        What we still hold from it is stale until it is told again."""
+
+    def forget_stale(self, link: Session) -> None:
+        """The neighbor has had its time to tell everything again: drop what is still stale."""
+
+    def has_stale(self, link: Session) -> bool:
+        """Whether `forget_stale` would drop something."""
+
+    def client_left(self, client: Session) -> None:
+        """A client's session is over: withdraw all that it advertised and subscribed to."""
+
+    def take(self, hop: Session, message: TableMessage | Synced) -> None:
+        """A table message came from ``hop``. Raises RefusedError for a client's bad request."""
+
+    def route(self, publication: Publication, origin: Session) -> tuple[Session, ...]:
+        """The sessions a publication from ``origin`` goes to, each once."""
+
+    def is_topic_only(self, topic: str) -> bool:
+        """Whether `route` depends on nothing but topic and origin, until `version` changes."""
+
+    @property
+    def version(self) -> int:
+        """Grows with every change that can alter what `route` answers."""
+
+    def may_publish(self, publication: Publication, client: Session) -> bool:
+        """Whether a client's publication is one that it advertised."""
+
+    def may_publish_topic(self, topic: str, client: Session) -> bool:
+        """Whether a client advertised everything on this topic, whatever its attributes."""
+
+    def knows_publisher(self, publisher: str) -> bool:
+        """Whether any advertisement of this publisher is known here."""
+
+    def sizes(self) -> TableSizes:
+        """For status and load samples."""

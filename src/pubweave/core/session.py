@@ -1,0 +1,284 @@
+"""One session: the traffic between two sides, which outlives the connections that carry it.
+
+A session numbers sequenced messages by counting them. Each side acknowledges how many it took
+in; what is not acknowledged is kept and transmitted again on the next connection, so a dropped
+and re-made connection loses and duplicates nothing. The same window is the back-pressure: a
+congested receiver withholds acknowledgements, and a sender with a full window lets messages wait.
+
+No I/O and no clock here. Invariant: the messages a side has ever put in a session are, in order,
+the acknowledged ones (forgotten), ``unacked``, ``waiting``, ``pending``.
+
+            opened()            hello matches
+  DOWN ----------------> OPEN ----------------> ESTABLISHED
+   ^                      |                         |
+   +------ closed() ------+-------------------------+
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from dataclasses import dataclass
+
+from pubweave.core.effects import Effect, Transmit
+from pubweave.core.events import ConnectionId
+from pubweave.model.messages import (
+    PROTOCOL_VERSION,
+    Ack,
+    Hello,
+    Role,
+    SequencedMessage,
+)
+from pubweave.model.publications import Publication
+
+
+class RemoteProtocolError(Exception):
+    """The far end broke the protocol; its connection is closed with this reason."""
+
+
+@dataclass(frozen=True)
+class SessionLimits:
+    """Bounds of one session, in bytes of messages."""
+
+    window_bytes: int = 1 << 20
+    """How much may be on its way unacknowledged."""
+    congested_bytes: int = 1 << 20
+    """Above this much waiting, whoever feeds this session is slowed down."""
+    relieved_bytes: int = 1 << 18
+    """Below this much waiting, they are let go again."""
+
+    @property
+    def ack_every_bytes(self) -> int:
+        return self.window_bytes // 4
+
+
+class SessionState(enum.Enum):
+    DOWN = "down"
+    OPEN = "open"
+    ESTABLISHED = "established"
+
+
+class Session:
+    """One side's state of a session with ``remote``. Compared and hashed by identity."""
+
+    __slots__ = (
+        "acked",
+        "blocked_by",
+        "blocking",
+        "congested_since",
+        "connection",
+        "down_since",
+        "heard_at",
+        "is_client",
+        "limits",
+        "pending",
+        "received",
+        "received_bytes_unacked",
+        "received_total",
+        "received_total_bytes",
+        "remote",
+        "remote_epoch",
+        "remote_window_bytes",
+        "routes",
+        "routes_version",
+        "rtt_ms",
+        "sent_total",
+        "sent_total_bytes",
+        "state",
+        "told",
+        "unacked",
+        "unacked_bytes",
+        "waiting",
+        "waiting_bytes",
+    )
+
+    def __init__(self, remote: str, *, is_client: bool, limits: SessionLimits) -> None:
+        self.remote = remote
+        self.is_client = is_client
+        self.limits = limits
+        self.connection: ConnectionId | None = None
+        self.state = SessionState.DOWN
+        self.remote_epoch = 0
+        self.remote_window_bytes = limits.window_bytes
+        self.heard_at = 0.0
+        self.down_since = 0.0
+        self.rtt_ms: float | None = None
+        # outgoing
+        self.acked = 0
+        self.unacked: deque[SequencedMessage] = deque()
+        self.unacked_bytes = 0
+        self.waiting: deque[SequencedMessage] = deque()
+        self.waiting_bytes = 0
+        self.pending: list[SequencedMessage] = []
+        self.sent_total = 0
+        self.sent_total_bytes = 0
+        # incoming
+        self.received = 0
+        self.told = 0
+        self.received_bytes_unacked = 0
+        self.received_total = 0
+        self.received_total_bytes = 0
+        # back-pressure: which sessions we feed are congested, and whom we hold up
+        self.blocked_by: dict[Session, None] = {}
+        self.blocking: dict[Session, None] = {}
+        self.congested_since: float | None = None
+        # cached answers of the routing strategy for publications that come from here
+        self.routes: dict[str, tuple[Session, ...]] = {}
+        self.routes_version = -1
+
+    def __repr__(self) -> str:
+        return f"<Session {self.remote} {self.state.value}>"
+
+    # --- connections -----------------------------------------------------------------------
+
+    def opened(self, connection: ConnectionId) -> None:
+        """A connection to the far end stands; nothing but Hello may travel yet."""
+        self.connection = connection
+        self.state = SessionState.OPEN
+
+    def closed(self, now: float) -> None:
+        self.connection = None
+        self.down_since = now
+        self.state = SessionState.DOWN
+
+    def hello(self, role: Role, own_id: str, epoch: int, last_sequence: int = 0) -> Hello:
+        """What this side says first on a connection."""
+        return Hello(
+            PROTOCOL_VERSION,
+            role,
+            own_id,
+            epoch,
+            self.remote_epoch,
+            self.received,
+            self.limits.window_bytes,
+            last_sequence,
+        )
+
+    def take_hello(self, hello: Hello, own_epoch: int) -> bool:
+        """The far end's Hello came; True if the session goes on where it was.
+
+        Both sides decide alike, because each compares the same two pairs of epochs. A session
+        that begins anew is emptied by `restart`.
+        """
+        resumed = hello.epoch == self.remote_epoch and hello.remote_epoch == own_epoch
+        self.remote_epoch = hello.epoch
+        # The far end may ask for a smaller window than ours, never for more of our memory.
+        self.remote_window_bytes = max(1, min(hello.window_bytes, self.limits.window_bytes))
+        if resumed:
+            self.take_ack(hello.received)
+            self.told = self.received
+            self.received_bytes_unacked = 0
+        self.state = SessionState.ESTABLISHED
+        return resumed
+
+    def restart(self) -> list[Publication]:
+        """Begin anew: counters to zero, queues empty. Returns the publications they held."""
+        held = [*self.unacked, *self.waiting, *self.pending]
+        self.unacked.clear()
+        self.waiting.clear()
+        self.pending.clear()
+        self.unacked_bytes = self.waiting_bytes = 0
+        self.acked = self.received = self.told = 0
+        self.received_bytes_unacked = 0
+        return [message for message in held if isinstance(message, Publication)]
+
+    # --- outgoing --------------------------------------------------------------------------
+
+    @property
+    def is_established(self) -> bool:
+        return self.state is SessionState.ESTABLISHED
+
+    @property
+    def queue_bytes(self) -> int:
+        """All that this side keeps for the far end."""
+        return self.unacked_bytes + self.waiting_bytes
+
+    @property
+    def queue_messages(self) -> int:
+        return len(self.unacked) + len(self.waiting)
+
+    @property
+    def is_congested(self) -> bool:
+        return self.waiting_bytes > self.limits.congested_bytes
+
+    def retransmit(self, effects: list[Effect]) -> None:
+        """On a resumed session: everything unacknowledged again, then what waited."""
+        if self.unacked and self.connection is not None:
+            effects.append(Transmit(self.connection, list(self.unacked)))
+        self.pump(effects)
+
+    def flush(self, effects: list[Effect]) -> None:
+        """Send what `pending` holds, as far as connection and window allow. O(messages)."""
+        messages = self.pending.copy()
+        if not messages:
+            return
+        self.pending.clear()
+        size = sum([message.size_bytes for message in messages])
+        self.sent_total += len(messages)
+        self.sent_total_bytes += size
+        if (
+            self.state is SessionState.ESTABLISHED
+            and not self.waiting
+            and self.unacked_bytes + size <= self.remote_window_bytes
+        ):
+            self.unacked.extend(messages)
+            self.unacked_bytes += size
+            effects.append(Transmit(self.connection, messages))  # type: ignore[arg-type]
+        else:
+            self.waiting.extend(messages)
+            self.waiting_bytes += size
+            self.pump(effects)
+
+    def pump(self, effects: list[Effect]) -> None:
+        """Let waiting messages go while the window has room."""
+        if not self.waiting or self.state is not SessionState.ESTABLISHED:
+            return
+        messages: list[SequencedMessage] = []
+        size = 0
+        room = self.remote_window_bytes - self.unacked_bytes
+        while self.waiting and size < room:
+            message = self.waiting.popleft()
+            size += message.size_bytes
+            messages.append(message)
+        if messages:
+            self.waiting_bytes -= size
+            self.unacked.extend(messages)
+            self.unacked_bytes += size
+            effects.append(Transmit(self.connection, messages))  # type: ignore[arg-type]
+
+    def take_ack(self, received: int) -> None:
+        """The far end took in the first ``received`` messages: forget them."""
+        count = received - self.acked
+        if not 0 <= count <= len(self.unacked):
+            raise RemoteProtocolError(
+                f"acknowledged {received} messages, but between {self.acked} and "
+                f"{self.acked + len(self.unacked)} were possible"
+            )
+        if count == len(self.unacked):
+            self.unacked.clear()
+            self.unacked_bytes = 0
+        else:
+            pop = self.unacked.popleft
+            self.unacked_bytes -= sum([pop().size_bytes for _ in range(count)])
+        self.acked = received
+
+    # --- incoming --------------------------------------------------------------------------
+
+    def took_in(self, count: int, size_bytes: int) -> None:
+        """Count sequenced messages that were handled, and watch the window we granted."""
+        self.received += count
+        self.received_total += count
+        self.received_total_bytes += size_bytes
+        self.received_bytes_unacked += size_bytes
+
+    @property
+    def owes_ack(self) -> bool:
+        return self.received != self.told
+
+    def ack(self, effects: list[Effect]) -> None:
+        """Acknowledge what came in, unless this side is held up by somebody it feeds."""
+        if self.blocked_by or not self.owes_ack or self.state is not SessionState.ESTABLISHED:
+            return
+        self.told = self.received
+        self.received_bytes_unacked = 0
+        effects.append(Transmit(self.connection, (Ack(self.received),)))  # type: ignore[arg-type]

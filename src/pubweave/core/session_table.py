@@ -1,0 +1,165 @@
+"""All sessions of one broker: who is attached, over which connection, since when.
+
+Handshakes, superseded connections, expiry and keep-alive live here. What a session that began
+anew or ended means for the tables is the broker's business: it passes callbacks in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.effects import CloseConnection, Effect, Transmit
+from pubweave.core.events import ConnectionId
+from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.model.ids import BrokerId, ClientId
+from pubweave.model.messages import PROTOCOL_VERSION, Goodbye, Hello, Ping, Role
+
+
+class SessionTable:
+    """Sessions with neighbors and clients, found by connection, neighbor or client."""
+
+    def __init__(self, config: BrokerConfig, epoch: int) -> None:
+        self._config = config
+        self._epoch = epoch
+        self.links: dict[BrokerId, Session] = {}
+        self.clients: dict[ClientId, Session] = {}
+        self._by_connection: dict[ConnectionId, Session] = {}
+        self._unknown: dict[ConnectionId, float] = {}
+
+    def __iter__(self) -> Iterator[Session]:
+        yield from self.links.values()
+        yield from self.clients.values()
+
+    def of(self, connection: ConnectionId) -> Session | None:
+        return self._by_connection.get(connection)
+
+    def is_known(self, connection: ConnectionId) -> bool:
+        """Whether a connection is still ours: attached, or about to say Hello."""
+        return connection in self._by_connection or connection in self._unknown
+
+    # --- connections -----------------------------------------------------------------------
+
+    def dialed(self, connection: ConnectionId, neighbor: BrokerId, effects: list[Effect]) -> None:
+        """We reached a neighbor: say Hello and wait for its answer."""
+        session = self.links.get(neighbor)
+        if session is None:
+            effects.append(CloseConnection(connection, f"{neighbor!r} is not a neighbor"))
+            return
+        self._attach(session, connection, effects)
+        hello = session.hello(Role.BROKER, self._config.id, self._epoch)
+        effects.append(Transmit(connection, (hello,)))
+
+    def accepted(self, connection: ConnectionId, now: float, effects: list[Effect]) -> None:
+        """Somebody reached us; Hello will tell who."""
+        if len(self._unknown) >= self._config.max_unknown_connections:
+            effects.append(CloseConnection(connection, "too many connections without Hello"))
+            return
+        self._unknown[connection] = now
+
+    def closed(self, connection: ConnectionId, now: float) -> Session | None:
+        """A connection is gone; the session it carried, if any."""
+        self._unknown.pop(connection, None)
+        session = self._by_connection.pop(connection, None)
+        if session is not None:
+            session.closed(now)
+        return session
+
+    def drop(
+        self, connection: ConnectionId, reason: str, now: float, effects: list[Effect]
+    ) -> None:
+        """Close a connection from our side, telling why."""
+        self.closed(connection, now)
+        effects.append(Transmit(connection, (Goodbye(reason),)))
+        effects.append(CloseConnection(connection, reason))
+
+    def _attach(self, session: Session, connection: ConnectionId, effects: list[Effect]) -> None:
+        """The newest connection carries the session; an older one is let go unread."""
+        if session.connection is not None:
+            self._by_connection.pop(session.connection, None)
+            effects.append(CloseConnection(session.connection, "superseded by a newer connection"))
+        self._by_connection[connection] = session
+        session.opened(connection)
+
+    # --- handshake -------------------------------------------------------------------------
+
+    def greet(
+        self, connection: ConnectionId, hello: Hello, last_sequence: int, effects: list[Effect]
+    ) -> tuple[Session, bool]:
+        """A Hello came: attach its session and answer if we were dialed.
+
+        Returns the session and whether it goes on where it was."""
+        if hello.version != PROTOCOL_VERSION:
+            raise RemoteProtocolError(
+                f"speaks protocol version {hello.version}, this broker speaks {PROTOCOL_VERSION}"
+            )
+        session = self._by_connection.get(connection)
+        if session is None:
+            session = self._session_for(hello)
+            self._unknown.pop(connection, None)
+            self._attach(session, connection, effects)
+            own = session.hello(Role.BROKER, self._config.id, self._epoch, last_sequence)
+            effects.append(Transmit(connection, (own,)))
+        elif hello.role is not Role.BROKER or hello.id != session.remote:
+            raise RemoteProtocolError(f"expected {session.remote!r} here, got {hello.id!r}")
+        return session, session.take_hello(hello, self._epoch)
+
+    def _session_for(self, hello: Hello) -> Session:
+        if not hello.id or len(hello.id) > 256 or not hello.epoch:
+            raise RemoteProtocolError("Hello without a usable id and epoch")
+        if hello.role is Role.BROKER:
+            if hello.id not in self.links:
+                raise RemoteProtocolError(f"broker {hello.id!r} is not a neighbor of this broker")
+            return self.links[hello.id]
+        session = self.clients.get(hello.id)
+        if session is None:
+            if len(self.clients) >= self._config.max_clients:
+                raise RemoteProtocolError(f"this broker is full ({len(self.clients)} clients)")
+            session = Session(hello.id, is_client=True, limits=self._config.limits)
+            self.clients[hello.id] = session
+        return session
+
+    # --- upkeep ----------------------------------------------------------------------------
+
+    def add_link(self, neighbor: BrokerId) -> Session | None:
+        """A session for a new neighbor; None if there is one already."""
+        if neighbor in self.links:
+            return None
+        session = Session(neighbor, is_client=False, limits=self._config.limits)
+        self.links[neighbor] = session
+        return session
+
+    def forget(self, session: Session, reason: str, now: float, effects: list[Effect]) -> None:
+        """End a session for good."""
+        if session.connection is not None:
+            self.drop(session.connection, reason, now, effects)
+        (self.clients if session.is_client else self.links).pop(session.remote, None)
+
+    def keep_alive(self, now: float, effects: list[Effect]) -> None:
+        """Ping quiet neighbors, close silent connections and those that never said Hello."""
+        config = self._config
+        for connection, since in list(self._unknown.items()):
+            if now - since > config.hello_limit_s:
+                self.drop(connection, "no Hello in time", now, effects)
+        for session in list(self._by_connection.values()):
+            if session.is_client or session.connection is None:
+                continue
+            if now - session.heard_at > config.silence_limit_s:
+                self.drop(session.connection, "silent for too long", now, effects)
+            elif session.is_established:
+                effects.append(Transmit(session.connection, (Ping(now),)))
+
+    def lapsed_clients(self, now: float) -> list[tuple[Session, str]]:
+        """Clients to let go: away for too long, or holding everybody up."""
+        config = self._config
+        found = []
+        for session in self.clients.values():
+            away = session.connection is None and now - session.down_since
+            if away and away > config.client_expiry_s:
+                found.append((session, "away for too long"))
+            elif (
+                session.congested_since is not None
+                and now - session.congested_since > config.slow_client_s
+            ):
+                found.append((session, "too slow: it held up the overlay"))
+        return found

@@ -1,0 +1,20 @@
+"""The routing strategies a broker can be started with, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pubweave.core.routing import RoutingStrategy, Send
+from pubweave.core.tree_routing import TreeRouting
+
+STRATEGIES: dict[str, Callable[[Send], RoutingStrategy]] = {
+    "tree": lambda send: TreeRouting(send),
+    "tree_covering": lambda send: TreeRouting(send, covering=True),
+}
+
+
+def make_strategy(name: str, send: Send) -> RoutingStrategy:
+    """The strategy of this name; ValueError lists those there are."""
+    if name not in STRATEGIES:
+        raise ValueError(f"unknown routing strategy {name!r}: choose {', '.join(STRATEGIES)}")
+    return STRATEGIES[name](send)

@@ -1,0 +1,32 @@
+"""Where a broker listens: ``host:port`` as people write it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DEFAULT_HOST = "127.0.0.1"
+
+
+class Address(NamedTuple):
+    """A host and a TCP port.
+
+    >>> Address.parse("7001")
+    Address(host='127.0.0.1', port=7001)
+    >>> str(Address.parse("[::1]:7001"))
+    '[::1]:7001'
+    """
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read ``host:port``, ``[v6]:port`` or ``port`` (loopback)."""
+        host, _, port = text.strip().rpartition(":")
+        if not port.isdigit() or not 0 <= int(port) <= 65535:
+            raise ValueError(f"{text!r} is no address: write host:port, for example 127.0.0.1:7001")
+        host = host.removeprefix("[").removesuffix("]")
+        return cls(host or DEFAULT_HOST, int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -1,0 +1,373 @@
+"""The client library: publish and subscribe from asyncio, reconnecting by itself.
+
+    async with pubweave.connect("127.0.0.1:7001") as client:
+        await client.advertise("class = 'STOCK'")
+        quotes = await client.subscribe("class = 'STOCK' and volume > 1000")
+        await client.publish("STOCK", {"volume": 2000}, b"...")
+        async for notification in quotes:
+            ...
+
+The protocol is `core.client`; here are only connections, waiting and queues. While a connection
+is down, calls wait or queue within bounds; nothing acknowledged is lost, nothing comes twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import secrets
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+
+from pubweave.core.client import Client as ClientCore
+from pubweave.core.effects import (
+    CloseConnection,
+    Effect,
+    Notify,
+    ReportRefusal,
+    ReportSession,
+    Transmit,
+)
+from pubweave.core.events import (
+    ConnectionClosed,
+    ConnectionOpened,
+    DeadlineReached,
+    Event,
+    MessagesReceived,
+)
+from pubweave.core.matching import MatchIndex
+from pubweave.core.session import SessionLimits
+from pubweave.model.filter_text import parse_filter
+from pubweave.model.filters import Filter
+from pubweave.model.messages import Message, Ping, Query
+from pubweave.model.publications import Publication, Value
+from pubweave.runtime.addresses import Address
+from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.connection import Connection
+from pubweave.runtime.dialer import Dialer
+from pubweave.runtime.subscription import Subscription
+from pubweave.runtime.timer import DeadlineTimer
+from pubweave.wire.codec import DEFAULT_MAX_FRAME_BYTES, encode
+
+
+class ClientError(Exception):
+    """Something the broker refused, or a client that is closed."""
+
+
+class Client:
+    """A connected client; make one with `connect`."""
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        client_id: str,
+        *,
+        limits: SessionLimits,
+        max_frame_bytes: int,
+        max_queued: int,
+    ) -> None:
+        self.id = client_id
+        self._clock = UnixClock()
+        self._max_frame_bytes = max_frame_bytes
+        self._max_queued = max_queued
+        epoch = self._clock.epoch()
+        self._core = ClientCore(
+            client_id, epoch=epoch, now=self._clock.now(), first_sequence=epoch, limits=limits
+        )
+        self._timer = DeadlineTimer(self._clock, lambda: self._handle(DeadlineReached()))
+        self._dialer = Dialer("broker", addresses, self, max_frame_bytes=max_frame_bytes)
+        self._connection: Connection | None = None
+        self._index: MatchIndex[Subscription] = MatchIndex()
+        self._subscriptions: dict[str, Subscription] = {}
+        self._refusals: dict[str, str] = {}
+        self._first_refusal: str | None = None
+        self._flush_scheduled = False
+        self._is_held = False
+        self._sessions = 0
+        self._closed = False
+        self._changed = asyncio.Condition()
+        self._waiters = 0
+        self._query_numbers = itertools.count(1)
+
+    # --- what an application calls ---------------------------------------------------------
+
+    async def advertise(self, filter_: str | Filter) -> str:
+        """Announce what this client will publish; the id is for `unadvertise`.
+
+        Returns once the broker has taken it in. ClientError if it refuses."""
+        return await self._confirmed(self._core.advertise(_filter(filter_)))
+
+    async def unadvertise(self, advertisement: str) -> None:
+        self._core.unadvertise(advertisement)
+        await self.flush()
+
+    async def subscribe(self, filter_: str | Filter) -> Subscription:
+        """Ask for publications; iterate over what comes back with ``async for``.
+
+        Returns once the broker has taken it in. ClientError if it refuses."""
+        wanted = _filter(filter_)
+        id_ = self._core.subscribe(wanted)
+        subscription = Subscription(id_, wanted, self)
+        self._subscriptions[id_] = subscription
+        self._index.add(id_, wanted, subscription)
+        await self._confirmed(id_)
+        return subscription
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """Take a subscription back; its iteration ends after what has already come."""
+        if self._subscriptions.pop(subscription.id, None) is None:
+            return
+        self._index.remove(subscription.id)
+        self._core.unsubscribe(subscription.id)
+        subscription.end()
+        await self.flush()
+
+    async def publish(
+        self, topic: str, attributes: Mapping[str, Value] | None = None, payload: bytes = b""
+    ) -> Publication:
+        """Publish; waits only while the broker asks this client to slow down.
+
+        ValueError for what was not advertised or cannot be addressed. Use `flush` to know that
+        the broker has taken everything in."""
+        self._check_open()
+        publication = self._core.publish(
+            topic, dict(attributes) if attributes else {}, payload, self._clock.now()
+        )
+        size = len(encode(publication))
+        if size > self._max_frame_bytes:
+            self._core.session.pending.pop()
+            raise ValueError(f"a publication of {size} bytes; allowed are {self._max_frame_bytes}")
+        self._schedule_flush()
+        session = self._core.session
+        if session.is_congested or len(session.pending) >= 1024:
+            self._flush_now()
+            # Let the loop write and read, whether or not we must wait.
+            await asyncio.sleep(0)
+            await self._wait_until_relieved()
+        return publication
+
+    async def flush(self) -> None:
+        """Wait until the broker has taken in all that was sent so far."""
+        self._check_open()
+        self._flush_now()
+        session = self._core.session
+        began = self._sessions
+        target = session.acked + session.queue_messages
+        self._ping()
+        while session.acked < target:
+            await self._wait_for_change()
+            if self._sessions != began:
+                began = self._sessions
+                target = session.acked + session.queue_messages
+                self._ping()
+
+    async def query(self, subject: str) -> bytes:
+        """Ask the broker about itself; a JSON document."""
+        number = next(self._query_numbers)
+        while True:
+            self._write((Query(number, subject),))
+            began = self._sessions
+            while number not in self._core.answers and began == self._sessions:
+                await self._wait_for_change()
+            if number in self._core.answers:
+                return self._core.answers.pop(number)
+
+    @property
+    def is_connected(self) -> bool:
+        return self._core.session.is_established
+
+    @property
+    def broker(self) -> str:
+        """The broker this client is attached to."""
+        return self._core.session.remote
+
+    @property
+    def duplicates_dropped(self) -> int:
+        return self._core.duplicates_dropped
+
+    # --- opening and closing ---------------------------------------------------------------
+
+    async def open(self, timeout_s: float) -> None:
+        """Dial and wait for the session; ClientError if that takes too long."""
+        self._dialer.start()
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self._sessions and self._first_refusal is None:
+                    await self._wait_for_change()
+        except TimeoutError:
+            reason = self._dialer.last_error or "no answer"
+            await self.close()
+            raise ClientError(f"cannot connect: {reason}") from None
+        if not self._sessions:
+            await self.close()
+            raise ClientError(f"the broker refused the session: {self._first_refusal}")
+
+    async def close(self) -> None:
+        """Say goodbye: the broker forgets this client. Does not wait for unsent publications."""
+        if self._closed:
+            return
+        self._closed = True
+        self._timer.cancel()
+        await self._dialer.stop()
+        self._carry_out(self._core.goodbye("the client closed"))
+        for subscription in self._subscriptions.values():
+            subscription.end()
+        await self._notify_waiters()
+
+    # --- from the connection ---------------------------------------------------------------
+
+    def connection_opened(self, connection: Connection) -> None:
+        self._connection = connection
+        self._handle(ConnectionOpened(connection.number))
+
+    def messages_received(self, connection: Connection, messages: list[Message]) -> None:
+        self._handle(MessagesReceived(connection.number, messages, self._clock.now()))
+
+    def connection_closed(self, connection: Connection) -> None:
+        if self._connection is connection:
+            self._connection = None
+        self._handle(ConnectionClosed(connection.number))
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _handle(self, event: Event) -> None:
+        if self._closed:
+            return
+        self._carry_out(self._core.handle(event, self._clock.now()))
+        self._timer.arm(self._core.next_deadline())
+        if self._waiters:
+            asyncio.ensure_future(self._notify_waiters())  # noqa: RUF006
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Transmit(_, messages):
+                    self._write(messages)
+                case Notify(publications):
+                    self._deliver(publications)
+                case CloseConnection(_, reason):
+                    if self._connection is not None:
+                        self._connection.close(reason)
+                case ReportSession():
+                    self._sessions += 1
+                case ReportRefusal(subject, reason):
+                    self._refusals[subject] = reason
+                    self._first_refusal = self._first_refusal or reason
+
+    def _write(self, messages: Sequence[Message]) -> None:
+        if self._connection is not None:
+            self._connection.write(messages)
+
+    def _ping(self) -> None:
+        self._write((Ping(self._clock.now()),))
+
+    def _schedule_flush(self) -> None:
+        """One write for everything that is published in one turn of the loop."""
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            asyncio.get_running_loop().call_soon(self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._flush_scheduled = False
+        self._carry_out(self._core.flush())
+
+    def _deliver(self, publications: Sequence[Publication]) -> None:
+        match_ = self._index.match
+        for publication in publications:
+            for subscription in match_(publication):
+                subscription.put(publication)
+        if not self._is_held and self._is_behind():
+            self._is_held = True
+            self._core.hold()
+
+    def _is_behind(self) -> bool:
+        return any(s.queued > self._max_queued for s in self._subscriptions.values())
+
+    def consumed(self) -> None:
+        """A subscription's queue has gone down; let the broker go on if it had to wait."""
+        if self._is_held and not any(
+            s.queued > self._max_queued // 2 for s in self._subscriptions.values()
+        ):
+            self._is_held = False
+            self._carry_out(self._core.release())
+
+    async def _confirmed(self, id_: str) -> str:
+        await self.flush()
+        if id_ in self._refusals:
+            raise ClientError(self._refusals.pop(id_))
+        return id_
+
+    async def _wait_until_relieved(self) -> None:
+        while self._core.session.is_congested:
+            await self._wait_for_change()
+
+    async def _wait_for_change(self) -> None:
+        """Until anything happens to this client; whoever waits looks again."""
+        self._check_open()
+        self._waiters += 1
+        try:
+            async with self._changed:
+                await self._changed.wait()
+        finally:
+            self._waiters -= 1
+        self._check_open()
+
+    async def _notify_waiters(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientError("this client is closed")
+
+
+class connect:
+    """Connect a client: ``async with connect("127.0.0.1:7001") as client``.
+
+    ``address`` may name several brokers, tried in turn: ``"10.0.0.1:7001,10.0.0.2:7001"``.
+    """
+
+    def __init__(
+        self,
+        address: str | Address,
+        *,
+        client_id: str | None = None,
+        timeout_s: float = 10.0,
+        limits: SessionLimits | None = None,
+        max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        max_queued: int = 65_536,
+    ) -> None:
+        addresses = (
+            [address]
+            if isinstance(address, Address)
+            else [Address.parse(part) for part in address.split(",")]
+        )
+        self._timeout_s = timeout_s
+        self._client = Client(
+            addresses,
+            client_id or f"client-{secrets.token_hex(6)}",
+            limits=limits or SessionLimits(),
+            max_frame_bytes=max_frame_bytes,
+            max_queued=max_queued,
+        )
+
+    async def __aenter__(self) -> Client:
+        await self._client.open(self._timeout_s)
+        return self._client
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            with contextlib.suppress(ClientError, TimeoutError):
+                async with asyncio.timeout(self._timeout_s):
+                    await self._client.flush()
+        await self._client.close()
+
+
+def _filter(filter_: str | Filter) -> Filter:
+    return parse_filter(filter_) if isinstance(filter_, str) else filter_

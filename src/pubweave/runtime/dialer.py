@@ -1,0 +1,96 @@
+"""Keeps one outgoing connection standing: dials, waits for its end, dials again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Sequence
+
+from pubweave.model.messages import Message
+from pubweave.runtime.addresses import Address
+from pubweave.runtime.connection import Connection, ConnectionOwner
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 2.0
+
+
+class Dialer:
+    """Dials ``addresses`` in turn until one answers, and again whenever it is lost."""
+
+    def __init__(
+        self,
+        remote: str,
+        addresses: Sequence[Address],
+        owner: ConnectionOwner,
+        *,
+        max_frame_bytes: int,
+    ) -> None:
+        self.remote = remote
+        self.connection: Connection | None = None
+        self.last_error: str | None = None
+        self._addresses = tuple(addresses)
+        self._owner = owner
+        self._max_frame_bytes = max_frame_bytes
+        self._task: asyncio.Task[None] | None = None
+        self._lost = asyncio.Event()
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"dial {self.remote}")
+
+    async def stop(self) -> None:
+        """Dial no more; the connection that stands is left to its owner."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    # --- between the connection and its owner ----------------------------------------------
+
+    def connection_opened(self, connection: Connection) -> None:
+        self.connection = connection
+        self._owner.connection_opened(connection)
+
+    def messages_received(self, connection: Connection, messages: list[Message]) -> None:
+        self._owner.messages_received(connection, messages)
+
+    def connection_closed(self, connection: Connection) -> None:
+        self._owner.connection_closed(connection)
+        if self.connection is connection:
+            self.connection = None
+        self._lost.set()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause_s = FIRST_PAUSE_S
+        turn = 0
+        while True:
+            address = self._addresses[turn % len(self._addresses)]
+            turn += 1
+            self._lost.clear()
+            if await self._connect(address):
+                opened_at = loop.time()
+                await self._lost.wait()
+                if loop.time() - opened_at > LONGEST_PAUSE_S:
+                    pause_s = FIRST_PAUSE_S
+                    turn -= 1  # try the same broker first: it may still have our session
+            # Spread out, so that the clients of a broker that restarts do not all come at once.
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    async def _connect(self, address: Address) -> bool:
+        try:
+            await asyncio.get_running_loop().create_connection(
+                Connection.factory(self, max_frame_bytes=self._max_frame_bytes),
+                address.host,
+                address.port,
+            )
+        except OSError as error:
+            self.last_error = f"{address}: {error.strerror or error}"
+            log.debug("cannot reach %s at %s", self.remote, self.last_error)
+            return False
+        return True

@@ -1,0 +1,37 @@
+"""The one re-armed timer of a core: fires when its next deadline has come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from pubweave.runtime.clock import UnixClock
+
+
+class DeadlineTimer:
+    """Calls back at the earliest deadline it was told of; a later one waits for the callback."""
+
+    def __init__(self, clock: UnixClock, callback: Callable[[], None]) -> None:
+        self._clock = clock
+        self._callback = callback
+        self._handle: asyncio.TimerHandle | None = None
+        self._due_at = float("inf")
+
+    def arm(self, deadline: float) -> None:
+        if self._handle is not None:
+            if deadline >= self._due_at:
+                return
+            self._handle.cancel()
+        self._due_at = deadline
+        delay = max(0.0, deadline - self._clock.now())
+        self._handle = asyncio.get_running_loop().call_later(delay, self._fire)
+
+    def cancel(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _fire(self) -> None:
+        self._handle = None
+        self._due_at = float("inf")
+        self._callback()

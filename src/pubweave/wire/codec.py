@@ -1,0 +1,154 @@
+"""Messages to frames and back.
+
+A frame is a 4-byte little-endian length of what follows, one byte for the kind of message, and
+the message as a MessagePack array. The length is bounded before anything is read, and decoding
+goes into declared types only: a frame can be wrong, but not surprising.
+
+A publication's frame is the same on every hop (nothing in it belongs to a link), so a broker
+that forwards one sends the very bytes that came in.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from pubweave.model.messages import (
+    Ack,
+    Advertise,
+    Answer,
+    Goodbye,
+    Hello,
+    Message,
+    Ping,
+    Pong,
+    Query,
+    Refused,
+    Subscribe,
+    Synced,
+    Unadvertise,
+    Unsubscribe,
+)
+from pubweave.model.publications import Publication
+
+DEFAULT_MAX_FRAME_BYTES = 1 << 20
+
+PUBLICATION_KIND = 0
+KINDS: dict[int, type] = {
+    PUBLICATION_KIND: Publication,
+    1: Advertise,
+    2: Unadvertise,
+    3: Subscribe,
+    4: Unsubscribe,
+    5: Synced,
+    6: Refused,
+    16: Hello,
+    17: Ack,
+    18: Ping,
+    19: Pong,
+    20: Goodbye,
+    21: Query,
+    22: Answer,
+}
+_KIND_OF = {type_: kind for kind, type_ in KINDS.items()}
+_DECODERS: dict[int, Callable[[bytes], Any]] = {
+    kind: msgspec.msgpack.Decoder(type_).decode for kind, type_ in KINDS.items()
+}
+_HEADER = struct.Struct("<IB")
+_HEADER_BYTES = _HEADER.size
+_LENGTH_BYTES = 4
+_encode_body = msgspec.msgpack.Encoder().encode
+
+
+class FrameError(ValueError):
+    """Bytes that are no frame of ours, or one beyond the bound; says which."""
+
+
+def encode(message: Message) -> bytes:
+    """One message as a frame; a publication that came over the wire keeps its bytes.
+
+    >>> encode(Ack(3)).hex()
+    '03000000119103'
+    """
+    if type(message) is Publication:
+        if message.encoded:
+            return message.encoded
+        body = _encode_body(
+            (
+                message.publisher,
+                message.sequence,
+                message.topic,
+                message.attributes,
+                message.payload,
+                message.published_at,
+            )
+        )
+        frame = _HEADER.pack(len(body) + 1, PUBLICATION_KIND) + body
+        # One encoding serves every destination and every repetition.
+        force_setattr(message, "encoded", frame)
+        return frame
+    body = _encode_body(message)
+    return _HEADER.pack(len(body) + 1, _KIND_OF[type(message)]) + body
+
+
+def encode_all(messages: Sequence[Message]) -> bytes:
+    """Several messages as one run of bytes, for one write."""
+    return b"".join([encode(message) for message in messages])
+
+
+class FrameDecoder:
+    """Bytes in, messages out, whatever the pieces they come in."""
+
+    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[Message]:
+        """The messages that these bytes complete. Raises FrameError; then the decoder is done.
+
+        O(bytes), except that the bytes of an unfinished frame are joined again at each read.
+        """
+        if self._rest:
+            data = self._rest + data
+        messages: list[Message] = []
+        append = messages.append
+        unpack = _HEADER.unpack_from
+        decode_publication = _DECODERS[PUBLICATION_KIND]
+        offset, end = 0, len(data)
+        try:
+            while end - offset >= _HEADER_BYTES:
+                length, kind = unpack(data, offset)
+                if not 0 < length <= self._max_frame_bytes:
+                    raise FrameError(
+                        f"a frame of {length} bytes; allowed are 1 to {self._max_frame_bytes}"
+                    )
+                stop = offset + _LENGTH_BYTES + length
+                if stop > end:
+                    break
+                if kind == PUBLICATION_KIND:
+                    frame = data[offset:stop]
+                    publication = decode_publication(frame[_HEADER_BYTES:])
+                    force_setattr(publication, "encoded", frame)
+                    force_setattr(publication, "size_bytes", stop - offset)
+                    append(publication)
+                else:
+                    append(_decode_other(kind, data[offset + _HEADER_BYTES : stop]))
+                offset = stop
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            if isinstance(error, FrameError):
+                raise
+            raise FrameError(f"a frame that does not decode: {error}") from error
+        self._rest = data[offset:] if offset < end else b""
+        return messages
+
+
+def _decode_other(kind: int, body: bytes) -> Message:
+    decode = _DECODERS.get(kind)
+    if decode is None:
+        raise FrameError(f"unknown kind of frame {kind}")
+    message: Message = decode(body)
+    return message
