@@ -62,7 +62,8 @@ PUBLISHERS_SWEEP_S = 60.0
 
 
 class Broker:
-    """One broker. ``epoch`` must differ from every earlier incarnation of the same broker."""
+    """One broker. ``epoch`` must be larger than that of every earlier incarnation, by more than
+    the sessions that one ever made."""
 
     def __init__(
         self, config: BrokerConfig, *, epoch: int, now: float, metering: Metering | None = None
@@ -72,6 +73,8 @@ class Broker:
         self.sessions = SessionTable(config, epoch)
         self.routing = make_strategy(config.strategy, self._send)
         self.load = LoadWindow(now)
+        self.records_dropped = 0
+        """What the driver's writer had to drop; it keeps this current."""
         self._meter = BrokerMeter(metering) if metering is not None else None
         self._started_at = now
         self._touched: dict[Session, None] = {}
@@ -404,6 +407,7 @@ class Broker:
             self._flush(None, now)
         else:
             self._flow.hold(origin, session, now)
+            self.counters.holds = self._flow.holds
 
     # --- time ------------------------------------------------------------------------------
 
@@ -432,7 +436,7 @@ class Broker:
 
     def _sample_load(self, now: float) -> None:
         if self._meter is not None:
-            self.counters.records_dropped = self._meter.dropped_records
+            self.counters.records_dropped = self._meter.dropped_records + self.records_dropped
         window_s, counted = self.load.turn(self.counters.status(), now)
         if self._meter is not None:
             sizes = self.routing.sizes()

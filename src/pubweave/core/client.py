@@ -73,7 +73,9 @@ class Client:
         silence_limit_s: float = 15.0,
     ) -> None:
         self.id = id_
-        self.session = Session("", is_client=False, limits=limits or SessionLimits())
+        self.session = Session(
+            "", own_epoch=epoch, is_client=False, limits=limits or SessionLimits()
+        )
         self.advertisements: dict[AdvertisementId, Filter] = {}
         self.subscriptions: dict[SubscriptionId, Filter] = {}
         self.duplicates_dropped = 0
@@ -179,11 +181,11 @@ class Client:
         match event:
             case MessagesReceived(connection, messages, _):
                 if connection == self.session.connection:
-                    self._on_messages(messages, now)
+                    self._on_messages_or_close(messages, now)
             case ConnectionOpened(connection):
                 self.session.opened(connection)
                 self.session.heard_at = now
-                hello = self.session.hello(Role.CLIENT, self.id, self._epoch)
+                hello = self.session.hello(Role.CLIENT, self.id)
                 effects.append(Transmit(connection, (hello,)))
             case ConnectionClosed(connection):
                 if connection == self.session.connection:
@@ -196,6 +198,16 @@ class Client:
 
     def next_deadline(self) -> float:
         return self._ping_at if self._ack_at is None else min(self._ack_at, self._ping_at)
+
+    def _on_messages_or_close(self, messages: Sequence[Message], now: float) -> None:
+        try:
+            self._on_messages(messages, now)
+        except RemoteProtocolError as error:
+            connection = self.session.connection
+            self.session.closed(now)
+            self._effects.append(ReportRefusal("session", f"the broker {error}"))
+            if connection is not None:
+                self._effects.append(CloseConnection(connection, str(error)))
 
     def _on_messages(self, messages: Sequence[Message], now: float) -> None:
         session = self.session
@@ -255,7 +267,7 @@ class Client:
         session = self.session
         session.remote = hello.id
         self._sequence = max(self._sequence, hello.last_sequence)
-        resumed = session.take_hello(hello, self._epoch)
+        resumed = session.take_hello(hello)
         if resumed:
             session.retransmit(self._effects)
         else:

@@ -19,6 +19,7 @@ class FlowControl:
         self._ack_delay_s = ack_delay_s
         self._ack_due: dict[Session, None] = {}
         self.ack_at: float | None = None
+        self.holds = 0
 
     def schedule_ack(self, session: Session, now: float, effects: list[Effect]) -> None:
         """Acknowledge at once after many bytes, else soon, so that several share one message."""
@@ -41,7 +42,8 @@ class FlowControl:
         """``congested`` cannot take more: whoever just fed it has to wait."""
         if congested.congested_since is None:
             congested.congested_since = now
-        if origin is not None:
+        if origin is not None and congested not in origin.blocked_by:
+            self.holds += 1
             origin.blocked_by[congested] = None
             congested.blocking[origin] = None
 

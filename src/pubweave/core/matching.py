@@ -39,6 +39,11 @@ class Node:
     def is_empty(self) -> bool:
         return self.root.is_empty and not self._by_equality
 
+    @property
+    def sole_leaf(self) -> Leaf | None:
+        """The leaf that has all filters, if there is one."""
+        return None if self._by_equality else self.root
+
     def add(self, row: Row, access: Access) -> None:
         if access.attribute is None:
             self.root.add(row)
@@ -89,7 +94,7 @@ _NO_LEAVES: dict[Hashable, Leaf] = {}
 class Route:
     """What is known of a topic alone: who gets all of it, and the nodes to ask for the rest."""
 
-    __slots__ = ("always", "nodes", "slots", "topic_only")
+    __slots__ = ("always", "nodes", "slots", "sole", "topic_only")
 
     def __init__(self, nodes: list[Node], objects: Mapping[int, Any]) -> None:
         slots = sorted({slot for node in nodes for slot in node.root.always})
@@ -97,6 +102,7 @@ class Route:
         self.always: tuple[Any, ...] = tuple(objects[slot] for slot in slots)
         self.topic_only = all(slot in self.slots for node in nodes for slot in node.conditional)
         self.nodes = [node for node in nodes if node.conditional]
+        self.sole = self.nodes[0].sole_leaf if len(self.nodes) == 1 and not slots else None
 
 
 class MatchIndex(Generic[D]):
@@ -119,9 +125,10 @@ class MatchIndex(Generic[D]):
         small_limit: int = 16,
         cell_limit: int = 1024,
         axis_limit: int = 16,
+        wide_limit: int = 64,
         topic_limit: int = 65536,
     ) -> None:
-        self._limits = Limits(small_limit, cell_limit, axis_limit, topic_limit)
+        self._limits = Limits(small_limit, cell_limit, axis_limit, wide_limit, topic_limit)
         self._version = 0
         self._rows: dict[Hashable, Row] = {}
         self._destinations: dict[Hashable, Destination] = {}
@@ -228,16 +235,19 @@ class MatchIndex(Generic[D]):
         if route.topic_only:
             return route.always
         attributes = publication.attributes
+        if route.sole is not None:
+            answer = route.sole.answer(attributes)
+            if answer is not None:
+                return answer
         leaves: list[Leaf] = []
         for node in route.nodes:
             node.collect(attributes, leaves)
         if not leaves:
             return route.always
-        if len(leaves) == 1 and not route.always:
-            bitmap = leaves[0].sole_bitmap
-            if bitmap is not None:
-                return bitmap.answer(attributes)
-        if any(leaf.bitmaps for leaf in leaves):
+        for leaf in leaves:
+            if not leaf.is_settled:
+                leaf.settle()
+        if any(leaf.bitmaps or leaf.wide for leaf in leaves):
             return self._union_of_many(route, leaves, attributes)
         return self._union_of_few(route, leaves, attributes)
 
@@ -298,7 +308,7 @@ class MatchIndex(Generic[D]):
         for leaf in leaves:
             for slot in leaf.always:
                 marks[slot] = 1
-            for bitmap in leaf.bitmaps:
+            for bitmap in leaf.all_bitmaps():
                 bitmap.mark(attributes, marks, view)
             for row in leaf.tail:
                 slot = row.destination.slot

@@ -2,16 +2,18 @@
 
 The values an attribute can have, in one order: absent, true, false, NaN, all numbers, all strings.
 Chosen cuts divide numbers and strings into cells; a bitmap has one row per cell. A constraint sets
-its bit in every row that begins inside it. Cuts of constraints that were not chosen lie inside a
-cell: they are kept as *flips*, sorted within the cell, and turn their bit over for values beyond
-them, so that a row with its flips applied is exact and nothing has to be checked afterwards.
+its bit in every row whose cell begins inside it. The cuts of constraints inside a cell and at its
+upper end are the cell's *flips*: going from its row upwards to a value, or from the next row
+downwards, the flips on the way turn their bits over. So the row of a value is exact and nothing
+has to be checked afterwards.
 
 Invariant: the row of a value, flips applied, has exactly the bits of the constraints it satisfies.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -23,8 +25,8 @@ from pubweave.core.matching_row import KIND_BY_TYPE, Constraint, Cut, Kind, kind
 from pubweave.model.publications import Value
 
 Words = NDArray[Any]
-Flip = tuple[Any, int, int, int]
-"""A cut (value, side), the byte of a row and the bits of it that turn over beyond the cut."""
+PlacedCut = tuple[int, Any, int]
+"""The table row of a cell and a cut (value, side) inside it or at its upper end."""
 
 ABSENT, TRUE, FALSE, NAN, FIRST_NUMBER = range(5)
 
@@ -51,15 +53,62 @@ class Scale:
             index += 1
         return self.first_row + index
 
-    def locate(self, cut: Cut) -> tuple[int, bool]:
-        """The row of the cell before or around a cut, and whether it lies inside that cell."""
+    def locate(self, cut: Cut) -> int:
+        """The row of the cell that a cut lies in or ends."""
         value, side = cut
         values, sides = self.values, self.sides
         index = bisect_left(values, value)
         while index < len(values) and values[index] == value and sides[index] < side:
             index += 1
-        chosen = index < len(values) and values[index] == value and sides[index] == side
-        return self.first_row + index, not chosen
+        return self.first_row + index
+
+
+class Flips:
+    """The cuts of one cell, sorted; each turns over one bit of a byte of the table row.
+
+    Parallel arrays rather than a list of tuples: reading a cell that no query has touched lately
+    then waits for a few cache lines instead of for every tuple.
+    """
+
+    __slots__ = ("bits", "bytes", "sides", "values")
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.sides = bytearray()
+        self.bytes = array("I")
+        self.bits = bytearray()
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def count_before(self, value: Any) -> int:
+        """How many of the cuts lie before a value."""
+        values = self.values
+        count = bisect_left(values, value)
+        while count < len(values) and values[count] == value and not self.sides[count]:
+            count += 1
+        return count
+
+    def add(self, value: Any, side: int, place: int) -> None:
+        index = self._first(value, side)
+        self.values.insert(index, value)
+        self.sides.insert(index, side)
+        self.bytes.insert(index, place >> 3)
+        self.bits.insert(index, 1 << (place & 7))
+
+    def remove(self, value: Any, side: int, place: int) -> None:
+        index = self._first(value, side)
+        while self.bytes[index] != place >> 3 or self.bits[index] != 1 << (place & 7):
+            index += 1
+        for column in (self.values, self.sides, self.bytes, self.bits):
+            del column[index]
+
+    def _first(self, value: Any, side: int) -> int:
+        values, sides = self.values, self.sides
+        index = bisect_left(values, value)
+        while index < len(values) and values[index] == value and sides[index] < side:
+            index += 1
+        return index
 
 
 class Axis:
@@ -93,7 +142,7 @@ class Axis:
         self.numbers = Scale(first_row + FIRST_NUMBER, choose_points(numbers, share))
         self.strings = Scale(self.numbers.end_row, choose_points(strings, limit - share))
         self.end_row = self.strings.end_row
-        self._flips: dict[int, list[Flip]] = {}
+        self._flips: dict[int, Flips] = {}
         self._table: Words = np.zeros((0, 0), np.uint8)
         self._scratch = bytearray()
         self._scratch_row: Words = self._table
@@ -104,7 +153,7 @@ class Axis:
         self._scratch = bytearray(table.shape[1] * table.itemsize)
         self._scratch_row = np.frombuffer(self._scratch, table.dtype)
 
-    def row(self, value: Value | None) -> Words:
+    def row(self, value: Value | None) -> Any:
         """The bits that a value satisfies; valid until the next call. O(log cells + flips)."""
         kind = value.__class__
         if kind is float or kind is int:
@@ -120,69 +169,70 @@ class Axis:
             return self._table[self.first_row + NAN]
         index = scale.row_of(value)  # type: ignore[arg-type]
         flips = self._flips.get(index)
-        return self._flipped(index, value, flips) if flips else self._table[index]
+        if flips is None:
+            return self._table[index]
+        count = flips.count_before(value)
+        upwards = 2 * count <= len(flips) or index + 1 == scale.end_row
+        return self._upwards(index, flips, count) if upwards else self._downwards(index, flips, count)
 
-    def _flipped(self, index: int, value: Any, flips: list[Flip]) -> Words:
-        cut, side, _, _ = flips[0]
-        if cut > value or (side and cut == value):
+    def _upwards(self, index: int, flips: Flips, count: int) -> Any:
+        if not count:
             return self._table[index]
         self._scratch_row[:] = self._table[index]
         scratch = self._scratch
-        for cut, side, byte, bits in flips:
-            if cut >= value and (side or cut != value):
-                break
+        for byte, bits in zip(flips.bytes[:count], flips.bits, strict=False):
             scratch[byte] ^= bits
         return self._scratch_row
 
-    def project(self, constraint: Constraint | None) -> tuple[list[tuple[int, int]], list[Any]]:
-        """The table rows [start, end) that a constraint covers and its cuts inside cells.
+    def _downwards(self, index: int, flips: Flips, count: int) -> Any:
+        self._scratch_row[:] = self._table[index + 1]
+        scratch = self._scratch
+        for byte, bits in zip(flips.bytes[count:], flips.bits[count:], strict=True):
+            scratch[byte] ^= bits
+        return self._scratch_row
 
-        Each inner cut is (row, value, side); no constraint covers all rows.
-        """
+    def project(
+        self, constraint: Constraint | None
+    ) -> tuple[list[tuple[int, int]], list[PlacedCut]]:
+        """The table rows [start, end) that a constraint covers, and its cuts by cell."""
         first = self.first_row
         if constraint is None:
             return [(first, self.end_row)], []
-        if constraint.kind is Kind.ANY:
+        kind = constraint.kind
+        if kind is Kind.ANY:
             return [(first + TRUE, self.end_row)], []
-        if constraint.kind is Kind.BOOLEAN:
-            rows = [
-                row for row, value in ((TRUE, True), (FALSE, False)) if value not in constraint.holes
-            ]
-            return [(first + row, first + row + 1) for row in rows], []
-        scale = self.numbers if constraint.kind is Kind.NUMBER else self.strings
-        ranges = [(first + NAN, first + NAN + 1)] if constraint.admits_nan else []
-        inner: list[Any] = []
-        for low, high in constraint.spans():
+        if kind is Kind.BOOLEAN:
+            row = first + (FALSE if True in constraint.holes else TRUE)
+            return [(row, row + 1)], []
+        scale = self.numbers if kind is Kind.NUMBER else self.strings
+        ranges: list[tuple[int, int]] = []
+        cuts: list[PlacedCut] = []
+        for low, high in constraint.spans() if constraint.holes else (constraint.outline,):
             start, end = scale.first_row, scale.end_row
             if low is not None:
-                row, inside = scale.locate(low)
+                row = scale.locate(low)
                 start = row + 1
-                if inside:
-                    inner.append((row, *low))
+                cuts.append((row, *low))
             if high is not None:
-                row, inside = scale.locate(high)
+                row = scale.locate(high)
                 end = row + 1
-                if inside:
-                    inner.append((row, *high))
+                cuts.append((row, *high))
             ranges.append((start, end))
-        return ranges, inner
+        if constraint.admits_nan:
+            ranges.append((first + NAN, first + NAN + 1))
+        return ranges, cuts
 
-    def add_flip(self, row: int, flip: Flip) -> None:
-        insort(self._flips.setdefault(row, []), flip)
+    def add_flip(self, cut: PlacedCut, place: int) -> None:
+        """Turn the bit at a place of the row over beyond a cut."""
+        row, value, side = cut
+        flips = self._flips.get(row)
+        if flips is None:
+            flips = self._flips[row] = Flips()
+        flips.add(value, side, place)
 
-    def append_flip(self, row: int, flip: Flip) -> None:
-        """Add in bulk; `sort_flips` must follow before the next `row`."""
-        self._flips.setdefault(row, []).append(flip)
-
-    def sort_flips(self) -> None:
-        for flips in self._flips.values():
-            flips.sort()
-
-    def remove_flip(self, row: int, flip: Flip) -> None:
-        flips = self._flips[row]
-        flips.remove(flip)
-        if not flips:
-            del self._flips[row]
+    def remove_flip(self, cut: PlacedCut, place: int) -> None:
+        row, value, side = cut
+        self._flips[row].remove(value, side, place)
 
 
 def choose_points(cuts: Counter[Cut], limit: int) -> list[Cut]:

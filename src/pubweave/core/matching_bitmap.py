@@ -3,7 +3,6 @@
 Every row owns a bit in a word of its destination. A query takes one table row per axis, ANDs them,
 and a word that is not zero means its destination is hit. The first word of each destination is its
 *head*; heads are consecutive, the words of destinations with more rows than bits (*spill*) follow.
-With few destinations the widest rows sit in the heads, so that heads alone usually tell.
 
 Invariant: an exact bitmap needs no check after the AND; in a checked one (loose predicates, or
 attributes that are no axis) every bit is only a candidate and its row is asked.
@@ -11,7 +10,7 @@ attributes that are no axis) every bit is only a candidate and its row is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -26,6 +25,9 @@ Attributes = Mapping[str, Value]
 
 FEW = 16
 """Up to so many words, Python integers are faster than numpy calls."""
+
+WIDTH_CELLS = 64
+"""How finely the widths of rows are compared."""
 
 
 class Bitmap:
@@ -42,6 +44,7 @@ class Bitmap:
         self._attributes = tuple(attributes)
         self._cell_limit = cell_limit
         self._rows: dict[int, Row] = {}
+        self._everyone: tuple[Any, ...] | None = None
         self._build(list(rows))
 
     def __len__(self) -> int:
@@ -56,26 +59,34 @@ class Bitmap:
             return any(c.attribute in self._attributes for c in row.constraints)
         return not row.loose and all(c.attribute in self._attributes for c in row.constraints)
 
+    @property
+    def destination_count(self) -> int:
+        return len(self._words_of)
+
+    @property
+    def destinations(self) -> KeysView[Destination]:
+        return self._words_of.keys()
+
     # ---- queries
 
     def answer(self, attributes: Attributes) -> tuple[Any, ...]:
         """The destinations of an exact bitmap that are hit, in the order of their heads."""
         words = self._and(attributes)
-        count = self._head_count
-        if count <= FEW:
-            heads = words[:count].tolist()
+        if self._head_count <= FEW:
+            heads = words[: self._head_count].tolist()
             if 0 not in heads:
                 return self._all_destinations()
             if self._spill_count:
                 heads = self._head_mask(words).tolist()
             return tuple(compress(self._all_destinations(), heads))
-        return tuple(self._objects[:count][self._head_mask(words)].tolist())
+        # Indices rather than a mask: taking by an unpredictable mask costs a branch per element.
+        return tuple(self._objects[self._head_mask(words).nonzero()[0]].tolist())
 
     def mark(self, attributes: Attributes, marks: bytearray, view: NDArray[np.bool_]) -> None:
         """Set the marks (``view`` is the same memory) of the slots of all destinations hit."""
         words = self._and(attributes)
         if self.exact:
-            view[self._slots[: self._head_count][self._head_mask(words)]] = True
+            view[self._slots[self._head_mask(words).nonzero()[0]]] = True
             return
         for word in words.nonzero()[0].tolist():
             slot = int(self._slots[self._owners[word]])
@@ -92,18 +103,18 @@ class Bitmap:
 
     def _head_mask(self, words: Words) -> NDArray[np.bool_]:
         """Which heads belong to destinations with a hit in their head or their spill words."""
-        count = self._head_count
-        mask = np.not_equal(words[:count], self._zeros[:count], self._mask[:count])
+        mask = np.not_equal(words, self._zeros, self._mask)
         if self._spill_count:
             first = self._head_room
-            spill = words[first : first + self._spill_count]
+            spill = mask[first : first + self._spill_count]
             if self._spill_count <= FEW:
-                for offset, bits in enumerate(spill.tolist()):
-                    if bits:
+                for offset, is_hit in enumerate(spill.tolist()):
+                    if is_hit:
                         mask[self._owners[first + offset]] = True
             else:
                 owners = self._owners[first : first + self._spill_count]
-                mask[owners[spill.nonzero()]] = True
+                mask[owners[spill]] = True
+            spill[:] = False
         return mask
 
     def _any_holds(self, word: int, bits: int, attributes: Attributes) -> bool:
@@ -129,28 +140,26 @@ class Bitmap:
             self._build([*self._rows.values(), row])
             return
         self._take_bit(row, word)
-        byte, bits = self._byte_of(row.place)
         column = self._table[:, word]
         mask = self._table.dtype.type(1 << row.place % self._word_bits)
         for axis in self._axes:
-            ranges, inner = axis.project(row.constraint_on(axis.attribute))
+            ranges, cuts = axis.project(row.constraint_on(axis.attribute))
             for start, end in ranges:
                 column[start:end] |= mask
-            for index, value, side in inner:
-                axis.add_flip(index, (value, side, byte, bits))
+            for cut in cuts:
+                axis.add_flip(cut, row.place)
 
     def remove(self, row: Row) -> None:
         """Let a row go; its bit can be taken again by its destination. O(cells)."""
         word, bit = divmod(row.place, self._word_bits)
-        byte, bits = self._byte_of(row.place)
         column = self._table[:, word]
         mask = ~self._table.dtype.type(1 << bit)
         for axis in self._axes:
-            ranges, inner = axis.project(row.constraint_on(axis.attribute))
+            ranges, cuts = axis.project(row.constraint_on(axis.attribute))
             for start, end in ranges:
                 column[start:end] &= mask
-            for index, value, side in inner:
-                axis.remove_flip(index, (value, side, byte, bits))
+            for cut in cuts:
+                axis.remove_flip(cut, row.place)
         del self._rows[row.place]
         row.home = None
         self._free_bits[word] |= 1 << bit
@@ -209,15 +218,11 @@ class Bitmap:
         row.place = word * self._word_bits + bit
         self._rows[row.place] = row
 
-    def _byte_of(self, place: int) -> tuple[int, int]:
-        """Where a row's bit is in the bytes of a table row (words are little-endian)."""
-        return place // 8, 1 << place % 8
-
     # ---- building
 
     def _build(self, rows: list[Row]) -> None:
         """Everything anew from these rows, with fresh cells. O(rows log rows + table)."""
-        self._build_axes(rows)
+        self._axes = make_axes(self._attributes, rows, self._cell_limit)
         projected = [
             (row, [axis.project(row.constraint_on(axis.attribute)) for axis in self._axes])
             for row in rows
@@ -225,8 +230,7 @@ class Bitmap:
         counts: dict[Destination, int] = {}
         for row in rows:
             counts[row.destination] = counts.get(row.destination, 0) + 1
-        if self._lay_out(counts):
-            projected.sort(key=lambda pair: -_width(pair[1]))
+        self._lay_out(counts)
         for row, _ in projected:
             word = self._free_word(row.destination)
             if word is None:
@@ -234,24 +238,13 @@ class Bitmap:
             self._take_bit(row, word)
         self._fill(projected)
 
-    def _build_axes(self, rows: list[Row]) -> None:
-        limit = min(self._cell_limit, 4 * self._cell_limit // len(self._attributes))
-        self._axes: list[Axis] = []
-        first_row = 0
-        for attribute in self._attributes:
-            found = (row.constraint_on(attribute) for row in rows)
-            axis = Axis(attribute, first_row, (c for c in found if c is not None), limit)
-            self._axes.append(axis)
-            first_row = axis.end_row
-
-    def _lay_out(self, counts: Mapping[Destination, int]) -> int:
-        """Make empty words for so many rows per destination, with some room to grow.
-
-        Returns how many of them are spill words.
-        """
+    def _lay_out(self, counts: Mapping[Destination, int]) -> None:
+        """Make empty words for so many rows per destination, with some room to grow."""
         self._word_bits = _choose_word_bits(counts.values())
         spill = sum((n - 1) // self._word_bits for n in counts.values())
-        self._head_room = len(counts) + max(4, len(counts) // 8)
+        # While most rows bring a new destination, room for many more of them is worth its memory.
+        growing = sum(counts.values()) < 2 * len(counts)
+        self._head_room = len(counts) + max(4, len(counts) // (1 if growing else 8))
         total = self._head_room + spill + max(4, len(counts) // 8, spill // 2)
         self._rows = {}
         self._head_count = 0
@@ -263,15 +256,14 @@ class Bitmap:
         self._owners = np.zeros(total, np.intp)
         self._slots = np.zeros(self._head_room, np.intp)
         self._objects = np.full(self._head_room, None, object)
-        self._everyone: tuple[Any, ...] | None = None
+        self._everyone = None
         dtype = np.dtype(f"<u{self._word_bits // 8}")
         self._table = np.zeros((self._axes[-1].end_row + 1, total), dtype)
         self._buffer = np.zeros(total, dtype)
-        self._zeros = np.zeros(self._head_room, dtype)
-        self._mask = np.zeros(self._head_room, np.bool_)
+        self._zeros = np.zeros(total, dtype)
+        self._mask = np.zeros(total, np.bool_)
         for destination in sorted(counts, key=lambda d: d.slot):
             self._new_head(destination)
-        return spill
 
     def _fill(self, projected: list[tuple[Row, list[Any]]]) -> None:
         """Write all bits: turn each over where a range starts and ends, then add rows up."""
@@ -280,19 +272,17 @@ class Bitmap:
         width = self._table.shape[1]
         for row, projections in projected:
             word, bit = divmod(row.place, self._word_bits)
-            byte, bits = self._byte_of(row.place)
-            for axis, (ranges, inner) in zip(self._axes, projections, strict=True):
+            for axis, (ranges, cuts) in zip(self._axes, projections, strict=True):
                 for start, end in ranges:
                     places += (start * width + word, end * width + word)
                     masks += (1 << bit, 1 << bit)
-                for index, value, side in inner:
-                    axis.append_flip(index, (value, side, byte, bits))
+                for cut in cuts:
+                    axis.add_flip(cut, row.place)
         table = self._table
         np.bitwise_xor.at(table.reshape(-1), places, np.array(masks, table.dtype))
         for index in range(1, len(table)):
             table[index] ^= table[index - 1]
         for axis in self._axes:
-            axis.sort_flips()
             axis.attach(table)
 
 
@@ -303,9 +293,37 @@ def _choose_word_bits(counts: Iterable[int]) -> int:
     return next((bits for bits in (8, 16, 32) if typical <= bits), 64)
 
 
-def _width(projections: list[Any]) -> int:
-    """How much of the table a row covers: the product of its axes."""
-    product = 1
-    for ranges, _ in projections:
-        product *= sum(end - start for start, end in ranges)
-    return product
+def make_axes(attributes: Sequence[str], rows: Sequence[Row], cell_limit: int) -> list[Axis]:
+    """Axes for these rows, one below the other in a table; many share the cells of four."""
+    limit = min(cell_limit, max(1, 4 * cell_limit // len(attributes)))
+    axes: list[Axis] = []
+    first_row = 0
+    for attribute in attributes:
+        found = (row.constraint_on(attribute) for row in rows)
+        axis = Axis(attribute, first_row, (c for c in found if c is not None), limit)
+        axes.append(axis)
+        first_row = axis.end_row
+    return axes
+
+
+def widest(attributes: Sequence[str], rows: Sequence[Row], count: int) -> list[Row]:
+    """For each destination the ``count`` rows that are likeliest to be hit.
+
+    Likely as the product over the axes of the share of cells, which are quantiles, that they cover.
+    """
+    axes = make_axes(attributes, rows, WIDTH_CELLS)
+
+    def width(row: Row) -> int:
+        product = 1
+        for axis in axes:
+            ranges, _ = axis.project(row.constraint_on(axis.attribute))
+            product *= sum(end - start for start, end in ranges)
+        return product
+
+    chosen: list[Row] = []
+    taken: dict[Destination, int] = {}
+    for row in sorted(rows, key=width, reverse=True):
+        taken[row.destination] = taken.get(row.destination, 0) + 1
+        if taken[row.destination] <= count:
+            chosen.append(row)
+    return chosen

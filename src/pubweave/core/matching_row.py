@@ -23,6 +23,15 @@ Cut = tuple[Any, int]
 
 Test = tuple[str, "Kind", Callable[[Any], bool]]
 
+# Every access through the class costs a look-up, and filters are taken apart by the 100,000.
+EQ, NE, LT, LE, GT, GE = (
+    Operator.EQ,
+    Operator.NE,
+    Operator.LT,
+    Operator.LE,
+    Operator.GT,
+    Operator.GE,
+)
 LOOSE_OPERATORS = frozenset({Operator.SUFFIX, Operator.CONTAINS})
 
 
@@ -62,6 +71,10 @@ class Constraint:
     low: Cut | None = None
     high: Cut | None = None
     holes: tuple[Value, ...] = ()
+
+    @property
+    def outline(self) -> tuple[Cut | None, Cut | None]:
+        return self.low, self.high
 
     def spans(self) -> Iterator[tuple[Cut | None, Cut | None]]:
         """The intervals left between the holes; some may be empty (start == end)."""
@@ -157,90 +170,102 @@ def take_apart(key: Hashable, filter: Filter, destination: Destination) -> Row:
     by_attribute: dict[str, list[Predicate]] = {}
     for predicate in filter.predicates:
         by_attribute.setdefault(predicate.attribute, []).append(predicate)
-    dead = Row(key, filter, destination, None)
+    row = Row(key, filter, destination, None)
     access = _topic_access(by_attribute.pop(TOPIC_ATTRIBUTE, []))
     if access is None:
-        return dead
+        return row
     constraints = []
+    loose: list[Predicate] = []
     for attribute, predicates in by_attribute.items():
         constraint = constrain(attribute, predicates)
         if constraint is None:
-            return dead
+            return row
         constraints.append(constraint)
+        if constraint.kind is Kind.STRING and _point(constraint) is None:
+            loose += [p for p in predicates if p.operator in LOOSE_OPERATORS]
     named = _naming_constraint(constraints)
     if named is not None and named.low is not None:
         access.attribute, access.value = named.attribute, named.low[0]
         constraints.remove(named)
-    loose = tuple(
-        p
-        for c in constraints
-        if _point(c) is None
-        for p in by_attribute[c.attribute]
-        if p.operator in LOOSE_OPERATORS
-    )
-    return Row(key, filter, destination, access, tuple(constraints), loose)
+    row.access = access
+    row.constraints = tuple(constraints)
+    row.loose = tuple(loose)
+    return row
 
 
 def constrain(attribute: str, predicates: Iterable[Predicate]) -> Constraint | None:
     """What a conjunction over one attribute allows, None for nothing; loose ones left out."""
-    compared = [p for p in predicates if p.value is not None]
-    kinds = {kind_of(p.value) for p in compared if p.value is not None}
-    if not kinds:
-        return Constraint(attribute, Kind.ANY)
-    if len(kinds) > 1:
+    kind = Kind.ANY
+    equal: Value | None = None
+    for predicate in predicates:
+        operand = predicate.value
+        if operand is None:
+            continue
+        found = KIND_BY_TYPE.get(operand.__class__) or kind_of(operand)
+        if kind is not found and kind is not Kind.ANY:
+            return None
+        kind = found
+        if predicate.operator is EQ:
+            equal = operand
+    if kind is Kind.ANY:
+        return Constraint(attribute, kind)
+    if equal is None:
+        return _narrow(Constraint(attribute, kind), predicates)
+    if not all(predicate.holds(equal) for predicate in predicates):
         return None
-    kind = kinds.pop()
-    for predicate in compared:
-        if predicate.operator is Operator.EQ:
-            wanted = predicate.value
-            if wanted is None or not all(p.holds(wanted) for p in compared):
-                return None
-            if kind is Kind.BOOLEAN:
-                return Constraint(attribute, kind, holes=(not wanted,))
-            return Constraint(attribute, kind, (wanted, 0), (wanted, 1))
-    return _narrow(Constraint(attribute, kind), compared)
+    if kind is Kind.BOOLEAN:
+        return Constraint(attribute, kind, holes=(not equal,))
+    return Constraint(attribute, kind, (equal, 0), (equal, 1))
 
 
 def _narrow(constraint: Constraint, predicates: Iterable[Predicate]) -> Constraint | None:
     """The constraint within the bounds of order, prefix and != predicates; None if empty."""
+    low: Cut | None = None
+    high: Cut | None = None
     holes: set[Any] = set()
     for predicate in predicates:
-        if predicate.operator is Operator.NE:
+        if predicate.operator is NE:
             holes.add(predicate.value)
             continue
-        low, high = _bounds(predicate)
-        if low is not None and (constraint.low is None or low > constraint.low):
-            constraint.low = low
-        if high is not None and (constraint.high is None or high < constraint.high):
-            constraint.high = high
-    low, high = constraint.low, constraint.high
+        least, most = _bounds(predicate)
+        if least is not None and (low is None or least > low):
+            low = least
+        if most is not None and (high is None or most < high):
+            high = most
     if low is not None and high is not None and low >= high:
         return None
+    constraint.low = low
+    constraint.high = high
+    if holes:
+        return _with_holes(constraint, holes)
+    return constraint
+
+
+def _with_holes(constraint: Constraint, holes: set[Any]) -> Constraint | None:
+    low, high = constraint.low, constraint.high
     inside = (
         h for h in holes if (low is None or low <= (h, 0)) and (high is None or (h, 1) <= high)
     )
     constraint.holes = tuple(sorted(inside))
-    point = _point(constraint)
-    if point is not None and constraint.holes:
+    if constraint.kind is Kind.BOOLEAN and len(holes) == 2:
         return None
-    return None if constraint.kind is Kind.BOOLEAN and len(holes) > 1 else constraint
+    return None if constraint.holes and _point(constraint) is not None else constraint
 
 
 def _bounds(predicate: Predicate) -> tuple[Cut | None, Cut | None]:
-    value = predicate.value
-    match predicate.operator:
-        case Operator.LT:
-            return None, (value, 0)
-        case Operator.LE:
-            return None, (value, 1)
-        case Operator.GT:
-            return (value, 1), None
-        case Operator.GE:
-            return (value, 0), None
-        case Operator.PREFIX:
-            return (value, 0), _after_prefix(str(value))
-        case _:
-            return None, None
+    """The cuts between which a value must lie to satisfy an order or prefix predicate."""
+    value, operator = predicate.value, predicate.operator
+    if operator is GE:
+        return (value, 0), None
+    if operator is LE:
+        return None, (value, 1)
+    if operator is GT:
+        return (value, 1), None
+    if operator is LT:
+        return None, (value, 0)
+    if operator is Operator.PREFIX:
+        return (value, 0), _after_prefix(str(value))
+    return None, None
 
 
 def _after_prefix(prefix: str) -> Cut | None:
@@ -262,9 +287,13 @@ def _point(constraint: Constraint) -> Value | None:
 
 def _naming_constraint(constraints: list[Constraint]) -> Constraint | None:
     """The equality that names a leaf: of a string if possible, else of a number."""
-    points = [c for c in constraints if _point(c) is not None]
-    strings = [c for c in points if c.kind is Kind.STRING]
-    return (strings or points or [None])[0]
+    best = None
+    for constraint in constraints:
+        if _point(constraint) is not None and (best is None or best.kind is Kind.NUMBER):
+            best = constraint
+            if best.kind is Kind.STRING:
+                break
+    return best
 
 
 def _topic_access(predicates: list[Predicate]) -> Access | None:
@@ -273,7 +302,8 @@ def _topic_access(predicates: list[Predicate]) -> Access | None:
     for predicate in pattern:
         if predicate.operator is Operator.EQ:
             topic = str(predicate.value)
-            return Access(topic, ()) if all(p.holds(topic) for p in pattern) else None
+            fits = len(pattern) == 1 or all(p.holds(topic) for p in pattern)
+            return Access(topic, ()) if fits else None
     return Access(None, pattern)
 
 

@@ -59,7 +59,11 @@ class SessionState(enum.Enum):
 
 
 class Session:
-    """One side's state of a session with ``remote``. Compared and hashed by identity."""
+    """One side's state of a session with ``remote``. Compared and hashed by identity.
+
+    ``own_epoch`` names this object: another session of the same two sides, be it after a restart
+    or because one side forgot the other, must have another, or they would resume what is gone.
+    """
 
     __slots__ = (
         "acked",
@@ -71,6 +75,7 @@ class Session:
         "heard_at",
         "is_client",
         "limits",
+        "own_epoch",
         "pending",
         "received",
         "received_bytes_unacked",
@@ -92,8 +97,11 @@ class Session:
         "waiting_bytes",
     )
 
-    def __init__(self, remote: str, *, is_client: bool, limits: SessionLimits) -> None:
+    def __init__(
+        self, remote: str, *, own_epoch: int, is_client: bool, limits: SessionLimits
+    ) -> None:
         self.remote = remote
+        self.own_epoch = own_epoch
         self.is_client = is_client
         self.limits = limits
         self.connection: ConnectionId | None = None
@@ -141,26 +149,26 @@ class Session:
         self.down_since = now
         self.state = SessionState.DOWN
 
-    def hello(self, role: Role, own_id: str, epoch: int, last_sequence: int = 0) -> Hello:
+    def hello(self, role: Role, own_id: str, last_sequence: int = 0) -> Hello:
         """What this side says first on a connection."""
         return Hello(
             PROTOCOL_VERSION,
             role,
             own_id,
-            epoch,
+            self.own_epoch,
             self.remote_epoch,
             self.received,
             self.limits.window_bytes,
             last_sequence,
         )
 
-    def take_hello(self, hello: Hello, own_epoch: int) -> bool:
+    def take_hello(self, hello: Hello) -> bool:
         """The far end's Hello came; True if the session goes on where it was.
 
         Both sides decide alike, because each compares the same two pairs of epochs. A session
         that begins anew is emptied by `restart`.
         """
-        resumed = hello.epoch == self.remote_epoch and hello.remote_epoch == own_epoch
+        resumed = hello.epoch == self.remote_epoch and hello.remote_epoch == self.own_epoch
         self.remote_epoch = hello.epoch
         # The far end may ask for a smaller window than ours, never for more of our memory.
         self.remote_window_bytes = max(1, min(hello.window_bytes, self.limits.window_bytes))

@@ -21,7 +21,7 @@ class SessionTable:
 
     def __init__(self, config: BrokerConfig, epoch: int) -> None:
         self._config = config
-        self._epoch = epoch
+        self._next_epoch = epoch
         self.links: dict[BrokerId, Session] = {}
         self.clients: dict[ClientId, Session] = {}
         self._by_connection: dict[ConnectionId, Session] = {}
@@ -47,7 +47,7 @@ class SessionTable:
             effects.append(CloseConnection(connection, f"{neighbor!r} is not a neighbor"))
             return
         self._attach(session, connection, effects)
-        hello = session.hello(Role.BROKER, self._config.id, self._epoch)
+        hello = session.hello(Role.BROKER, self._config.id)
         effects.append(Transmit(connection, (hello,)))
 
     def accepted(self, connection: ConnectionId, now: float, effects: list[Effect]) -> None:
@@ -98,11 +98,11 @@ class SessionTable:
             session = self._session_for(hello)
             self._unknown.pop(connection, None)
             self._attach(session, connection, effects)
-            own = session.hello(Role.BROKER, self._config.id, self._epoch, last_sequence)
+            own = session.hello(Role.BROKER, self._config.id, last_sequence)
             effects.append(Transmit(connection, (own,)))
         elif hello.role is not Role.BROKER or hello.id != session.remote:
             raise RemoteProtocolError(f"expected {session.remote!r} here, got {hello.id!r}")
-        return session, session.take_hello(hello, self._epoch)
+        return session, session.take_hello(hello)
 
     def _session_for(self, hello: Hello) -> Session:
         if not hello.id or len(hello.id) > 256 or not hello.epoch:
@@ -115,9 +115,18 @@ class SessionTable:
         if session is None:
             if len(self.clients) >= self._config.max_clients:
                 raise RemoteProtocolError(f"this broker is full ({len(self.clients)} clients)")
-            session = Session(hello.id, is_client=True, limits=self._config.limits)
+            session = self._make(hello.id, is_client=True)
             self.clients[hello.id] = session
         return session
+
+    def _make(self, remote: str, *, is_client: bool) -> Session:
+        self._next_epoch += 1
+        return Session(
+            remote,
+            own_epoch=self._next_epoch,
+            is_client=is_client,
+            limits=self._config.limits,
+        )
 
     # --- upkeep ----------------------------------------------------------------------------
 
@@ -125,7 +134,7 @@ class SessionTable:
         """A session for a new neighbor; None if there is one already."""
         if neighbor in self.links:
             return None
-        session = Session(neighbor, is_client=False, limits=self._config.limits)
+        session = self._make(neighbor, is_client=False)
         self.links[neighbor] = session
         return session
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from pubweave.model.filters import Operator
 from pubweave.model.publications import Value
@@ -33,8 +34,7 @@ class Constraint(Protocol):
         """Whether the other set is a part of this one; never a false yes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Never:
+class Never(msgspec.Struct, frozen=True, gc=False):
     """No value at all: the predicates contradict each other."""
 
     def allows(self, value: Value) -> bool:
@@ -47,8 +47,7 @@ class Never:
         return isinstance(other, Never)
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(msgspec.Struct, frozen=True, gc=False):
     """Every value of every kind: the attribute only has to be present."""
 
     def allows(self, value: Value) -> bool:
@@ -61,8 +60,7 @@ class Present:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class BooleanValue:
+class BooleanValue(msgspec.Struct, frozen=True, gc=False):
     """One truth value: with two of them, ``!= true`` says as much as ``= false``."""
 
     value: bool
@@ -79,8 +77,7 @@ class BooleanValue:
         return other == self or isinstance(other, Never)
 
 
-@dataclass(frozen=True, slots=True)
-class NumberRange:
+class NumberRange(msgspec.Struct, frozen=True, gc=False):
     """The real numbers between two bounds without a few; an infinite bound is open.
 
     Bounds keep the type they were written with: Python compares int and float exactly.

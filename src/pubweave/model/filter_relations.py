@@ -13,9 +13,10 @@ publication has and which is a string.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
+
+import msgspec
 
 from pubweave.model.filter_constraints import (
     NEVER,
@@ -46,7 +47,7 @@ __all__ = [
 ]
 
 CACHED_FILTERS_MAX = 2**16
-"""How many filters keep their folded form, about 1 kB each."""
+"""How many filters keep their folded form, about 1.5 kB each."""
 
 _OPERATOR_RANK = {operator: rank for rank, operator in enumerate(Operator)}
 
@@ -59,15 +60,17 @@ def intersects(a: Filter, b: Filter) -> bool:
     False
     """
     one, other = _region_of(a), _region_of(b)
-    if one.topic != other.topic and one.topic is not None and other.topic is not None:
-        return False
     if one.is_empty or other.is_empty:
         return False
-    if len(one.constraints) > len(other.constraints):
-        one, other = other, one
-    others = other.constraints
-    for attribute, constraint in one.constraints.items():
-        met = others.get(attribute)
+    fewer, more = one.constraints, other.constraints
+    if one.topic is not None and other.topic is not None:
+        if one.topic != other.topic:
+            return False
+        fewer, more = one.besides_topic, other.besides_topic
+    if len(fewer) > len(more):
+        fewer, more = more, fewer
+    for attribute, constraint in fewer.items():
+        met = more.get(attribute)
         if met is not None and not constraint.meets(met):
             return False
     return True
@@ -83,11 +86,14 @@ def covers(wide: Filter, narrow: Filter) -> bool:
     outer, inner = _region_of(wide), _region_of(narrow)
     if inner.is_empty:
         return True
-    if outer.topic is not None and outer.topic != inner.topic:
-        return False
-    inners = inner.constraints
-    for attribute, constraint in outer.constraints.items():
-        included = inners.get(attribute)
+    wanted = outer.constraints
+    if outer.topic is not None:
+        if outer.topic != inner.topic:
+            return False
+        wanted = outer.besides_topic
+    given = inner.constraints
+    for attribute, constraint in wanted.items():
+        included = given.get(attribute)
         if included is None or not constraint.includes(included):
             return False
     return True
@@ -123,14 +129,15 @@ def canonical(filter_: Filter) -> Filter:
     return Filter(tuple(kept))
 
 
-@dataclass(frozen=True, slots=True)
-class _Region:
+class _Region(msgspec.Struct, frozen=True, gc=False):
     """The publications that a filter matches: a constraint for each attribute it names.
 
-    ``topic`` is the only topic allowed, if there is just one: most pairs of filters differ in it.
+    ``topic`` is the only topic allowed, if there is just one: most pairs of filters differ in it,
+    and where they do not, only the constraints besides it are left to compare.
     """
 
     constraints: dict[str, Constraint]
+    besides_topic: dict[str, Constraint]
     topic: str | None
     is_empty: bool
 
@@ -147,6 +154,7 @@ def _region_of(filter_: Filter) -> _Region:
     only = topic.values if isinstance(topic, StringRange) else None
     return _Region(
         constraints,
+        {name: c for name, c in constraints.items() if name != TOPIC_ATTRIBUTE},
         only[0] if only is not None and len(only) == 1 else None,
         any(isinstance(constraint, Never) for constraint in constraints.values()),
     )

@@ -35,6 +35,7 @@ class CounterStatus(msgspec.Struct, frozen=True):
     clients_expired: int = 0
     notifications_lost: int = 0
     records_dropped: int = 0
+    holds: int = 0
 
 
 class RateStatus(msgspec.Struct, frozen=True):

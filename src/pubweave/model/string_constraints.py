@@ -15,7 +15,8 @@ interval contain before they differ once the interval's ends are ruled out by a 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from pubweave.model.filter_constraints import Constraint, Never, Present
 from pubweave.model.filters import Operator
@@ -28,8 +29,7 @@ _NUL = "\0"
 _LAST = "\U0010ffff"
 
 
-@dataclass(frozen=True, slots=True)
-class StringRange:
+class StringRange(msgspec.Struct, frozen=True, gc=False):
     """The strings in ``[low, high)`` with a suffix and all pieces, without the excluded ones.
 
     ``high`` None is no upper bound; ``values`` holds all strings where they are few, else None;
@@ -54,20 +54,23 @@ class StringRange:
             return False
         if self.high is not None and value >= self.high:
             return False
-        return value not in self.excluded and self._has_shape(value)
+        if self.excluded and value in self.excluded:
+            return False
+        return not (self.suffix or self.pieces) or self._has_shape(value)
 
     def meets(self, other: Constraint) -> bool:
         if type(other) is not StringRange:
             return isinstance(other, Present)
-        if self.values is not None:
-            return any(other.allows(value) for value in self.values)
-        if other.values is not None:
-            return any(self.allows(value) for value in other.values)
+        few, test = (other.values, self) if self.values is None else (self.values, other)
+        if few is not None:
+            return test.allows(few[0]) if len(few) == 1 else any(map(test.allows, few))
         low = max(self.low, other.low)
         high = _lower(self.high, other.high)
         if high is not None and low >= high:
             return False
-        if not (self.suffix and other.suffix) and not _is_enumerable(low, high):
+        if not (self.suffix.endswith(other.suffix) or other.suffix.endswith(self.suffix)):
+            return False
+        if not _is_enumerable(low, high):
             return True
         suffixes, pieces = (self.suffix, other.suffix), self.pieces + other.pieces
         return _range(low, high, self.excluded | other.excluded, suffixes, pieces) is not None
@@ -75,8 +78,9 @@ class StringRange:
     def includes(self, other: Constraint) -> bool:
         if type(other) is not StringRange:
             return isinstance(other, Never)
-        if other.values is not None:
-            return all(self.allows(value) for value in other.values)
+        few = other.values
+        if few is not None:
+            return self.allows(few[0]) if len(few) == 1 else all(map(self.allows, few))
         if self.values is not None:
             return False
         if other.low < self.low and other._reaches(other.low, _lower(self.low, other.high)):

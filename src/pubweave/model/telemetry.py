@@ -317,7 +317,7 @@ BROKER_LOADS = Table(
         _count("subscriptions", "subscriptions", "in the tables at sampled_at, all sources"),
         _count("advertisements", "advertisements", "in the tables at sampled_at, all sources"),
         _count("clients", "clients", "attached at sampled_at"),
-        _count("links", "links", "up at sampled_at"),
+        _count("links", "links", "of the broker at sampled_at, up or down"),
         SAMPLE_RATIO,
         Column(
             "cpu_s",

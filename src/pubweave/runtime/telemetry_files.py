@@ -22,8 +22,10 @@ from typing import Any
 
 from pubweave.model.telemetry import TABLES, Record
 
-CHUNK_RECORDS = 1024
-"""Rows converted at a time: conversion holds the interpreter's lock, routing must not wait long."""
+CHUNK_RECORDS = 256
+"""Rows converted at a time. Conversion holds the interpreter's lock, and a thread that does not let
+go of it keeps it for 5 ms: after each chunk the writer lets routing have it."""
+PAUSE_S = 0.0001
 POLL_S = 0.1
 FIRST_BACK_OFF_S = 1.0
 LONGEST_BACK_OFF_S = 60.0
@@ -83,6 +85,7 @@ class RotatingFiles:
             size = min(CHUNK_RECORDS, self._rotate_records - buffer.record_count)
             self._convert(table, rows[start : start + size], buffer)
             start += size
+            time.sleep(PAUSE_S)
             if buffer.record_count >= self._rotate_records:
                 self._write(table, now)
 

@@ -1,0 +1,46 @@
+"""One pubweave broker process of a measurement, with the same host that `pubweave broker` uses."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+from pathlib import Path
+
+import uvloop
+
+from pubweave.core.broker_config import BrokerConfig
+from pubweave.runtime.addresses import Address
+from pubweave.runtime.broker_host import BrokerHost, HostConfig
+
+
+async def serve(config: HostConfig) -> None:
+    host = BrokerHost(config)
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    await host.start()
+    await stopped.wait()
+    await host.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--id", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--neighbor", action="append", default=[], metavar="ID=PORT")
+    parser.add_argument("--telemetry", type=Path)
+    parser.add_argument("--sample", type=float, default=1.0)
+    options = parser.parse_args()
+    neighbors = (each.split("=") for each in options.neighbor)
+    config = HostConfig(
+        broker=BrokerConfig(options.id),
+        listen=Address("127.0.0.1", options.port),
+        neighbors={id_: Address("127.0.0.1", int(port)) for id_, port in neighbors},
+        telemetry_directory=options.telemetry,
+        sample_ratio=options.sample,
+    )
+    uvloop.run(serve(config))
+
+
+if __name__ == "__main__":
+    main()

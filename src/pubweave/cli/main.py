@@ -1,0 +1,108 @@
+"""``pubweave``: the one command, with a verb for each thing one can do.
+
+A verb's module is imported when the verb is used: ``pubweave --help`` needs none of them. What a
+verb raises is turned into a message and an exit code in `errors`, and only there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import NamedTuple, NoReturn
+
+import click
+
+from pubweave.cli.errors import exit_code_for
+
+
+class Verb(NamedTuple):
+    """Where a verb is defined, and what the overview says of it."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+VERBS = {
+    "up": Verb("pubweave.cli.up", "up", "Start an overlay of brokers on this machine."),
+    "broker": Verb("pubweave.cli.broker", "broker", "Start a single broker on its own host."),
+    "status": Verb("pubweave.cli.status", "status", "Show brokers, links, tables and rates."),
+    "pub": Verb("pubweave.cli.pub", "pub", "Publish from the command line."),
+    "sub": Verb("pubweave.cli.sub", "sub", "Subscribe and print what comes."),
+    "demo": Verb("pubweave.cli.demo", "demo", "A 20-broker overlay at work, with a verdict."),
+    "topology": Verb("pubweave.cli.topology", "topology", "Make, change and show topologies."),
+    "simulate": Verb("pubweave.cli.simulate", "simulate", "Run scenarios in virtual time."),
+}
+
+
+class Verbs(click.Group):
+    """A group whose commands are imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        verb = VERBS.get(cmd_name)
+        if verb is None:
+            return None
+        command = getattr(import_module(verb.module), verb.attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            ctx.fail(f"no such command {args[0]!r}; there are {', '.join(VERBS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo(f"pubweave {version('pubweave')}")
+        ctx.exit()
+
+
+@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+def cli() -> None:
+    """A self-optimizing publish/subscribe overlay.
+
+    \b
+    Example:
+      pubweave topology generate hierarchical -n 5 -o tree.json
+      pubweave up tree.json
+      pubweave sub "class = 'STOCK' and volume > 1000"     (elsewhere)
+      pubweave pub STOCK --attr volume=2000 --payload hello
+    """
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    try:
+        result = cli.main(
+            None if arguments is None else list(arguments),
+            prog_name="pubweave",
+            standalone_mode=False,
+        )
+    except BaseException as error:
+        return exit_code_for(error)
+    return result if isinstance(result, int) else 0
+
+
+def main() -> NoReturn:
+    """The entry point."""
+    sys.exit(run())

@@ -1,0 +1,152 @@
+"""What verbs share in speaking: JSON on standard output, everything else out of its way.
+
+With ``--json`` standard output carries nothing but JSON, one object per line where there are
+several. Progress, warnings and remarks go to standard error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON, one object per line."
+)
+
+
+def print_json(document: object) -> None:
+    """One JSON object on one line of standard output, at once."""
+    sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+    sys.stdout.flush()
+
+
+def remark(text: str) -> None:
+    """A line for the reader, not for programs."""
+    click.echo(text, err=True)
+
+
+def warn(text: str) -> None:
+    click.echo(click.style("warning: ", fg="yellow") + text, err=True)
+
+
+def error_console() -> Console:
+    """Where progress is shown."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def output_console() -> Console:
+    """Where tables are shown."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+class Advance:
+    """Moves a progress bar; does nothing where none is shown."""
+
+    def __init__(self, move: Callable[[float, float | None], None] | None = None) -> None:
+        self._move = move
+
+    def to(self, done: float, total: float | None = None) -> None:
+        if self._move is not None:
+            self._move(done, total)
+
+
+@contextlib.contextmanager
+def progress_bar(title: str, total: float | None, *, shown: bool = True) -> Iterator[Advance]:
+    """A progress bar on standard error while it is a terminal and ``shown``."""
+    if not shown or not sys.stderr.isatty():
+        yield Advance()
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=error_console(),
+        transient=True,
+    ) as progress:
+        task = progress.add_task(title, total=total)
+
+        def move(done: float, new_total: float | None) -> None:
+            progress.update(task, completed=done, total=new_total if new_total else total)
+
+        yield Advance(move)
+
+
+class LiveView:
+    """Repeated reports: redrawn in place on a terminal, lines elsewhere, JSON lines on demand."""
+
+    def __init__(self, *, as_json: bool, quiet: bool = False) -> None:
+        self._as_json = as_json
+        self._quiet = quiet
+        self._stack = contextlib.ExitStack()
+        self._draw: Callable[[RenderableType], None] | None = None
+
+    @property
+    def is_live(self) -> bool:
+        return self._draw is not None
+
+    def __enter__(self) -> LiveView:
+        if not self._as_json and not self._quiet and sys.stdout.isatty():
+            from rich.live import Live
+
+            live = self._stack.enter_context(
+                Live(console=output_console(), auto_refresh=False, transient=True)
+            )
+            self._draw = lambda content: live.update(content, refresh=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def show(
+        self, document: Mapping[str, Any], line: str, drawing: Callable[[], RenderableType]
+    ) -> None:
+        """One report in whichever form is wanted."""
+        if self._as_json:
+            print_json(document)
+        elif self._quiet:
+            return
+        elif self._draw is not None:
+            self._draw(drawing())
+        else:
+            click.echo(line)
+
+
+def bytes_in_words(count: float) -> str:
+    """A size as people read it.
+
+    >>> bytes_in_words(1536)
+    '1.5 kB'
+    """
+    for unit in ("B", "kB", "MB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GB"
+
+
+def seconds_in_words(seconds: float) -> str:
+    """A duration as people read it.
+
+    >>> seconds_in_words(3725)
+    '1:02:05'
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

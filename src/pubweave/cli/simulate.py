@@ -1,0 +1,130 @@
+"""`pubweave simulate`: run a scenario for many seeds in virtual time and check every run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+from pubweave.sim.results import RunResult
+from pubweave.sim.scenarios import SCENARIOS, run_seed, run_seeds
+from pubweave.sim.trace import Trace
+
+SHOWN = 5
+
+
+@click.command()
+@click.argument("scenario", type=click.Choice(sorted(SCENARIOS)))
+@click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True,
+              help="How many runs.")  # fmt: skip
+@click.option("--first-seed", type=click.IntRange(min=0), default=0, show_default=True,
+              help="The seed of the first run; the others follow.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), help="Run just this one seed.")
+@click.option("--trace", is_flag=True, help="Print everything that happens (with --seed).")
+@click.option("--telemetry", type=click.Path(path_type=Path, file_okay=False),
+              help="Also write the telemetry of the runs to this folder.")  # fmt: skip
+@click.option("--max-brokers", type=click.IntRange(min=1), default=30, show_default=True,
+              help="The size of the largest tree.")  # fmt: skip
+@click.option("--rtt", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="Take link latencies from a matrix of round-trip times.")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1,
+              show_default="processors", help="Runs at the same time.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def simulate(
+    scenario: str,
+    seeds: int,
+    first_seed: int,
+    seed: int | None,
+    trace: bool,
+    telemetry: Path | None,
+    max_brokers: int,
+    rtt: Path | None,
+    jobs: int,
+    as_json: bool,
+) -> None:
+    """Run SCENARIO in virtual time, once per seed, and check every run.
+
+    Exits with 0 only if nothing was violated. The same seed gives the same run, byte for byte.
+
+    \b
+    Examples:
+      pubweave simulate routing --seeds 1000
+      pubweave simulate routing --seed 17 --trace
+    """
+    options: dict[str, Any] = {"max_brokers": max_brokers, "rtt": rtt}
+    if trace:
+        if seed is None:
+            raise click.UsageError("--trace shows one run: name it with --seed N")
+        result = run_seed(scenario, seed, trace=Trace(sys.stdout), telemetry=telemetry, **options)
+        _report([result], 1, 0.0, as_json=as_json)
+        return
+    wanted = range(seed, seed + 1) if seed is not None else range(first_seed, first_seed + seeds)
+    started = time.monotonic()
+    results: list[RunResult] = []
+    console = Console(stderr=True)
+    with Progress(
+        "[progress.description]{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task(f"simulating {scenario}", total=len(wanted))
+        try:
+            for result in run_seeds(scenario, wanted, jobs=jobs, telemetry=telemetry, **options):
+                results.append(result)
+                progress.advance(task)
+                if result.violations:
+                    progress.console.print(f"seed {result.seed}: {result.violations[0]}")
+        except KeyboardInterrupt:
+            click.echo(f"stopped after {len(results)} of {len(wanted)} runs", err=True)
+    _report(results, len(wanted), time.monotonic() - started, as_json=as_json)
+
+
+def _report(results: list[RunResult], wanted: int, seconds: float, *, as_json: bool) -> None:
+    """Print the outcome and leave with its exit code."""
+    failed = sorted((r for r in results if r.violations), key=lambda r: r.seed)
+    totals: Counter[str] = Counter()
+    for result in results:
+        totals.update(result.counts)
+    if as_json:
+        document = {
+            "scenario": results[0].scenario if results else None,
+            "wanted": wanted,
+            "runs": len(results),
+            "failed_runs": len(failed),
+            "violations": sum(len(result.violations) for result in failed),
+            "counts": dict(sorted(totals.items())),
+            "seconds": round(seconds, 2),
+            "failed": [result.to_json() for result in failed],
+            "trace_digest": results[0].trace_digest if len(results) == 1 else None,
+        }
+        click.echo(json.dumps(document))
+    else:
+        _print(results, failed, totals, seconds)
+    if failed or len(results) < wanted:
+        sys.exit(1)
+
+
+def _print(
+    results: list[RunResult], failed: list[RunResult], totals: Counter[str], seconds: float
+) -> None:
+    for result in failed[:SHOWN]:
+        click.echo(f"seed {result.seed} {result.setting}")
+        for violation in result.violations[:SHOWN]:
+            click.echo(f"  {violation}")
+        click.echo(f"  again: pubweave simulate {result.scenario} --seed {result.seed} --trace")
+    if len(failed) > SHOWN:
+        click.echo(f"... and {len(failed) - SHOWN} more failed runs")
+    counted = ", ".join(f"{name} {count:,}" for name, count in totals.items())
+    click.echo(f"{len(results)} runs, {len(failed)} failed, {seconds:.1f} s")
+    click.echo(counted)

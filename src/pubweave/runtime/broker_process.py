@@ -1,0 +1,124 @@
+"""One broker as a process of its own: what happens between its start and its exit.
+
+The same for a broker forked by `overlay_fork_server` and for ``pubweave broker``: an event loop
+by uvloop, a stop on SIGTERM, nothing of any other broker. Orders are plain values that travel as
+JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+import uvloop
+
+from pubweave.core.broker_config import BrokerConfig
+from pubweave.model.ids import BrokerId
+from pubweave.runtime.addresses import Address
+from pubweave.runtime.broker_host import BrokerHost, HostConfig
+from pubweave.runtime.overlay_spec import OverlayError
+
+log = logging.getLogger(__name__)
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+
+
+class BrokerOrder(msgspec.Struct, frozen=True):
+    """A broker to start, in a form that travels to another process."""
+
+    broker: BrokerId
+    listen: Address
+    neighbors: dict[BrokerId, Address]
+    strategy: str
+    log_file: str
+    telemetry_directory: str | None = None
+    sample_ratio: float = 1.0
+
+    def host_config(self) -> HostConfig:
+        directory = self.telemetry_directory
+        return HostConfig(
+            broker=BrokerConfig(id=self.broker, strategy=self.strategy),
+            listen=self.listen,
+            neighbors=self.neighbors,
+            telemetry_directory=None if directory is None else Path(directory),
+            sample_ratio=self.sample_ratio,
+        )
+
+
+def run_forked(order: BrokerOrder, parent: int, listening: Callable[[Address], None]) -> NoReturn:
+    """Be this broker until SIGTERM; never returns into the code that forked."""
+    code = 1
+    try:
+        _become(order, parent)
+        uvloop.run(serve(order.host_config(), listening))
+        code = 0
+    except OverlayError as error:
+        log.error("%s", error)
+    except BaseException:
+        log.exception("broker %s died", order.broker)
+    finally:
+        logging.shutdown()
+        os._exit(code)
+
+
+async def serve(config: HostConfig, listening: Callable[[Address], None]) -> None:
+    """Run one broker until SIGTERM; tell where it listens once it does.
+
+    OverlayError if it cannot listen there."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    host = BrokerHost(config)
+    try:
+        await start_host(host)
+        log.info("broker %s listens at %s", config.broker.id, host.address)
+        listening(host.address)
+        await stop.wait()
+    finally:
+        await host.stop()
+        log.info("broker %s stopped: %s", config.broker.id, host.broker.counters.status())
+
+
+async def start_host(host: BrokerHost) -> None:
+    """Start a broker; OverlayError in words if its address cannot be had."""
+    try:
+        await host.start()
+    except OSError as error:
+        broker, listen = host.config.broker.id, host.config.listen
+        raise OverlayError(
+            f"broker {broker!r} cannot listen at {listen}: {error.strerror or error}"
+        ) from error
+
+
+def _become(order: BrokerOrder, parent: int) -> None:
+    """Leave behind what was forked: signals, standard streams, name."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever coordinates
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    written = os.open(order.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for source, target in ((nothing, 0), (written, 1), (written, 2)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(written)
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, force=True)
+    _prctl(_PR_SET_NAME, ctypes.c_char_p(f"pw {order.broker}".encode()[:15]))
+    _prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
+    if os.getppid() != parent:
+        raise ProcessLookupError("the parent was gone before this broker began")
+
+
+def _prctl(option: int, value: ctypes.c_char_p | ctypes.c_ulong) -> None:
+    """Linux only, and only a convenience: without it the parent still ends its children."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "prctl"):
+        libc.prctl(ctypes.c_int(option), value, 0, 0, 0)

@@ -1,0 +1,336 @@
+"""An overlay on this machine: started, watched over, stopped.
+
+`Overlay.start` returns when every broker listens and every link stands. From then on a broker
+process that dies is reported at once and started again, waiting longer each time; it gets its
+tables back from its neighbors and clients. `stop` leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+
+from pubweave.model.ids import BrokerId
+from pubweave.runtime.addresses import Address
+from pubweave.runtime.broker_process import BrokerOrder
+from pubweave.runtime.overlay_fork_server import Exited, Listening, Started
+from pubweave.runtime.overlay_observer import OverlayObserver, Snapshot
+from pubweave.runtime.overlay_ports import ReservedPorts
+from pubweave.runtime.overlay_processes import (
+    BrokerRunner,
+    InProcessRunner,
+    ProcessRunner,
+    RunnerEvent,
+    ServerLost,
+)
+from pubweave.runtime.overlay_run_directory import (
+    BrokerState,
+    OverlayCondition,
+    OverlayState,
+    RunDirectory,
+)
+from pubweave.runtime.overlay_spec import OverlayError, OverlaySpec
+from pubweave.telemetry.run_description import RunClock, RunDescription, write_run_description
+
+log = logging.getLogger(__name__)
+
+START_LIMIT_S = 60.0
+FIRST_BACK_OFF_S = 0.2
+LONGEST_BACK_OFF_S = 10.0
+STEADY_S = 30.0
+"""A broker that ran this long before it died is started again without waiting long."""
+
+
+@dataclass(frozen=True)
+class BrokerDied:
+    """A broker's process ended by itself; it is started again unless ``restart_in_s`` is None."""
+
+    broker: BrokerId
+    pid: int
+    exit_code: int
+    log_lines: tuple[str, ...]
+    restart_in_s: float | None
+
+    def __str__(self) -> str:
+        how = f"with code {self.exit_code}"
+        if self.exit_code < 0:
+            how = f"by {signal.Signals(-self.exit_code).name}"
+        after = "" if self.restart_in_s is None else f", restarting in {self.restart_in_s:.1f} s"
+        lines = "".join(f"\n  {line}" for line in self.log_lines)
+        return f"broker {self.broker} (process {self.pid}) ended {how}{after}{lines}"
+
+
+@dataclass(frozen=True)
+class BrokerRestarted:
+    """A broker that had died listens again."""
+
+    broker: BrokerId
+    pid: int
+
+    def __str__(self) -> str:
+        return f"broker {self.broker} listens again (process {self.pid})"
+
+
+OverlayEvent = BrokerDied | BrokerRestarted
+
+
+@dataclass(frozen=True)
+class StartProgress:
+    """How far a start has come."""
+
+    listening: int
+    brokers: int
+    links_up: int
+    links: int
+
+
+@dataclass
+class _Watched:
+    """What the overlay knows of one broker."""
+
+    address: Address
+    pid: int | None = None
+    is_listening: bool = False
+    started_at: float = 0.0
+    back_off_s: float = FIRST_BACK_OFF_S
+    deaths: int = 0
+
+
+class Overlay:
+    """One overlay in one run directory: ``async with Overlay(spec, directory) as overlay``."""
+
+    def __init__(
+        self,
+        spec: OverlaySpec,
+        directory: RunDirectory,
+        *,
+        in_process: bool = False,
+        restart: bool = True,
+        on_event: Callable[[OverlayEvent], None] = lambda event: None,
+        on_progress: Callable[[StartProgress], None] = lambda progress: None,
+    ) -> None:
+        """OverlayError if a port cannot be had. The directory is released by `stop`."""
+        self._directory = directory
+        self._ports = ReservedPorts(spec.addresses)
+        self.spec = spec.at(self._ports.addresses)
+        self.observer = OverlayObserver(self.spec.addresses, spec.topology.links)
+        self.failure: str | None = None
+        self._restart = restart
+        self._on_event = on_event
+        self._on_progress = on_progress
+        self._runner: BrokerRunner = (
+            InProcessRunner(self._on_runner_event)
+            if in_process
+            else ProcessRunner(
+                self._on_runner_event, with_telemetry=spec.telemetry_directory is not None
+            )
+        )
+        self._brokers = {b: _Watched(address) for b, address in self.spec.addresses.items()}
+        self._condition = OverlayCondition.STARTING
+        self._started_at = time.time()
+        self._changed = asyncio.Event()
+        self._restarts: set[asyncio.Task[None]] = set()
+
+    # --- what whoever starts an overlay calls ------------------------------------------------
+
+    async def start(self, limit_s: float = START_LIMIT_S) -> None:
+        """Start all brokers and wait for all links.
+
+        OverlayError with the end of its log if a broker dies meanwhile; `stop` is still due."""
+        self._describe_telemetry()
+        self._write_state()
+        await self._runner.open()
+        # Of each link the broker with the smaller id dials: let those that are dialed come first.
+        for broker in sorted(self._brokers, reverse=True):
+            await self._runner.start(self._order(broker))
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._wait_until_listening()
+                await self._wait_until_linked()
+        except TimeoutError:
+            raise OverlayError(
+                f"the overlay did not start within {limit_s:g} s: {self._missing()}"
+            ) from None
+        self._condition = OverlayCondition.RUNNING
+        self._write_state()
+
+    async def stop(self) -> None:
+        """End all brokers, give ports and run directory back. May be called at any time."""
+        if self._condition is OverlayCondition.STOPPED:
+            return
+        self._condition = OverlayCondition.STOPPED
+        for restart in list(self._restarts):
+            restart.cancel()
+        try:
+            await self.observer.close()
+            await self._runner.close()
+        finally:
+            self._ports.close()
+            self._write_state()
+            self._directory.release()
+
+    async def snapshot(self) -> Snapshot:
+        """What all brokers say of themselves; OverlayError if the overlay is lost as a whole."""
+        if self.failure is not None:
+            raise OverlayError(self.failure)
+        return await self.observer.snapshot()
+
+    def pid(self, broker: BrokerId) -> int | None:
+        """The process of a broker; None while it has none."""
+        return self._brokers[broker].pid
+
+    @property
+    def deaths(self) -> int:
+        """How many times a broker's process ended by itself."""
+        return sum(watched.deaths for watched in self._brokers.values())
+
+    async def __aenter__(self) -> Overlay:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    # --- starting ----------------------------------------------------------------------------
+
+    def _order(self, broker: BrokerId) -> BrokerOrder:
+        spec = self.spec
+        directory = spec.telemetry_directory
+        return BrokerOrder(
+            broker=broker,
+            listen=spec.addresses[broker],
+            neighbors=spec.neighbors(broker),
+            strategy=spec.strategy,
+            log_file=str(self._directory.log_file(broker).absolute()),
+            telemetry_directory=None if directory is None else str(directory.absolute()),
+            sample_ratio=spec.sample_ratio,
+        )
+
+    def _describe_telemetry(self) -> None:
+        spec = self.spec
+        if spec.telemetry_directory is not None:
+            details = {"brokers": len(spec.brokers), "strategy": spec.strategy}
+            write_run_description(
+                spec.telemetry_directory,
+                RunDescription(
+                    spec.name, RunClock.UNIX, self._started_at, spec.sample_ratio, details
+                ),
+            )
+
+    async def _wait_until_listening(self) -> None:
+        while True:
+            self._changed.clear()
+            if self.failure is not None:
+                raise OverlayError(self.failure)
+            listening = sum(watched.is_listening for watched in self._brokers.values())
+            self._report(listening, 0)
+            if listening == len(self._brokers):
+                return
+            await self._changed.wait()
+
+    async def _wait_until_linked(self) -> None:
+        while True:
+            seen = await self.snapshot()
+            self._report(len(seen.up), seen.links_up)
+            if not seen.down and seen.links_up == len(seen.links):
+                return
+            await asyncio.sleep(0.1)
+
+    def _report(self, listening: int, links_up: int) -> None:
+        links = len(self.spec.topology.links)
+        self._on_progress(StartProgress(listening, len(self._brokers), links_up, links))
+
+    def _missing(self) -> str:
+        silent = [broker for broker, watched in self._brokers.items() if not watched.is_listening]
+        if silent:
+            return f"{len(silent)} broker(s) do not listen, for example {silent[0]!r}"
+        return "some links are not established"
+
+    # --- watching over it --------------------------------------------------------------------
+
+    def _on_runner_event(self, event: RunnerEvent) -> None:
+        match event:
+            case Started(broker, pid):
+                self._brokers[broker].pid = pid
+                self._brokers[broker].started_at = time.monotonic()
+            case Listening(broker, pid, _):
+                self._on_listening(broker, pid)
+            case Exited():
+                self._on_exited(event)
+            case ServerLost(exit_code):
+                self.failure = f"all brokers are lost: their fork server ended with {exit_code}"
+        self._changed.set()
+
+    def _on_listening(self, broker: BrokerId, pid: int) -> None:
+        watched = self._brokers[broker]
+        watched.pid = pid
+        watched.is_listening = True
+        if self._condition is OverlayCondition.RUNNING:
+            self._write_state()
+            if watched.deaths:
+                self._on_event(BrokerRestarted(broker, pid))
+
+    def _on_exited(self, event: Exited) -> None:
+        watched = self._brokers[event.broker]
+        watched.pid = None
+        watched.is_listening = False
+        if self._condition is OverlayCondition.STOPPED:
+            return
+        watched.deaths += 1
+        is_starting = self._condition is OverlayCondition.STARTING
+        restart_in_s = self._back_off(watched) if self._restart and not is_starting else None
+        lines = tuple(self._directory.last_log_lines(event.broker))
+        died = BrokerDied(event.broker, event.pid, event.exit_code, lines, restart_in_s)
+        if is_starting:
+            self.failure = f"{died}"
+            return
+        self._write_state()
+        self._on_event(died)
+        if restart_in_s is not None:
+            task = asyncio.create_task(self._start_again(event.broker, restart_in_s))
+            self._restarts.add(task)
+            task.add_done_callback(self._restarts.discard)
+
+    def _back_off(self, watched: _Watched) -> float:
+        if time.monotonic() - watched.started_at > STEADY_S:
+            watched.back_off_s = FIRST_BACK_OFF_S
+        pause_s = watched.back_off_s
+        watched.back_off_s = min(pause_s * 2, LONGEST_BACK_OFF_S)
+        return pause_s
+
+    async def _start_again(self, broker: BrokerId, pause_s: float) -> None:
+        await asyncio.sleep(pause_s)
+        await self._runner.start(self._order(broker))
+
+    def _write_state(self) -> None:
+        is_stopped = self._condition is OverlayCondition.STOPPED
+        self._directory.write(
+            OverlayState(
+                overlay=self.spec.name,
+                condition=self._condition,
+                pid=os.getpid(),
+                started_at=self._started_at,
+                strategy=self.spec.strategy,
+                brokers={
+                    broker: BrokerState(str(watched.address), None if is_stopped else watched.pid)
+                    for broker, watched in self._brokers.items()
+                },
+                links=[(link.a, link.b) for link in sorted(self.spec.topology.links)],
+                stopped_at=time.time() if is_stopped else None,
+            )
+        )

@@ -1,0 +1,135 @@
+"""The supervising side of broker processes: orders to the fork server, events back.
+
+Two ways to run the brokers of an overlay, behind one door (`BrokerRunner`): as processes, or all
+in this process. Either tells through a callback what happens to a broker; what follows from it
+(restart, report, give up) is decided in `overlay`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from pubweave.runtime.broker_host import BrokerHost
+from pubweave.runtime.broker_process import BrokerOrder, start_host
+from pubweave.runtime.overlay_fork_server import (
+    STOP_LIMIT_S,
+    Exited,
+    Listening,
+    ServerEvent,
+    Started,
+)
+
+log = logging.getLogger(__name__)
+
+_events = msgspec.json.Decoder(Started | Listening | Exited)
+
+
+@dataclass(frozen=True)
+class ServerLost:
+    """The fork server is gone, and with it every broker."""
+
+    exit_code: int
+
+
+RunnerEvent = ServerEvent | ServerLost
+Tell = Callable[[RunnerEvent], None]
+
+
+class BrokerRunner(Protocol):
+    """Starts brokers and ends them all."""
+
+    async def open(self) -> None:
+        """Get ready to start brokers."""
+
+    async def start(self, order: BrokerOrder) -> None:
+        """Start one broker; events follow."""
+
+    async def close(self) -> None:
+        """End every broker; returns when all are gone."""
+
+
+class ProcessRunner:
+    """Each broker is a process, forked from a server that has imported everything."""
+
+    def __init__(self, tell: Tell, *, with_telemetry: bool) -> None:
+        self._tell = tell
+        self._with_telemetry = with_telemetry
+        self._server: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._is_closing = False
+
+    async def open(self) -> None:
+        arguments = ["-P", "-m", "pubweave.runtime.overlay_fork_server"]
+        self._server = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *arguments,
+            *(["--telemetry"] if self._with_telemetry else []),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={
+                **os.environ,
+                # No threads before a fork: numpy's pool and Arrow's allocator would start some.
+                "OPENBLAS_NUM_THREADS": "1",
+                "ARROW_DEFAULT_MEMORY_POOL": "system",
+            },
+            start_new_session=True,  # Ctrl-C is for us: we stop the brokers in order
+        )
+        self._reader = asyncio.create_task(self._read(self._server), name="fork server")
+
+    async def start(self, order: BrokerOrder) -> None:
+        orders = None if self._server is None else self._server.stdin
+        assert orders is not None, "open() first"
+        orders.write(msgspec.json.encode(order) + b"\n")
+        with contextlib.suppress(ConnectionError):  # ServerLost tells
+            await orders.drain()
+
+    async def close(self) -> None:
+        if self._server is None or self._server.stdin is None or self._reader is None:
+            return
+        self._is_closing = True
+        self._server.stdin.close()
+        try:
+            async with asyncio.timeout(STOP_LIMIT_S + 5.0):
+                await self._reader
+        except TimeoutError:
+            self._server.kill()
+            await self._server.wait()
+
+    async def _read(self, server: asyncio.subprocess.Process) -> None:
+        assert server.stdout is not None
+        while line := await server.stdout.readline():
+            self._tell(_events.decode(line))
+        exit_code = await server.wait()
+        if not self._is_closing:
+            self._tell(ServerLost(exit_code))
+
+
+class InProcessRunner:
+    """All brokers in this process and event loop: easy to look into, one core for all."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self.hosts: dict[str, BrokerHost] = {}
+
+    async def open(self) -> None:
+        """Nothing to get ready."""
+
+    async def start(self, order: BrokerOrder) -> None:
+        host = BrokerHost(order.host_config())
+        self.hosts[order.broker] = host
+        await start_host(host)
+        self._tell(Started(order.broker, os.getpid()))
+        self._tell(Listening(order.broker, os.getpid(), host.address))
+
+    async def close(self) -> None:
+        await asyncio.gather(*(host.stop() for host in self.hosts.values()))
+        self.hosts.clear()

@@ -1,0 +1,116 @@
+"""What an overlay on this machine consists of: a topology, and where each broker listens.
+
+A value, before anything is started: files are read elsewhere, sockets are opened elsewhere.
+Brokers are always in natural order (b2 before b10), and no two listen at one address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pubweave.model.ids import BrokerId
+from pubweave.model.topology import Topology, validate_tree
+from pubweave.runtime.addresses import DEFAULT_HOST, Address
+
+DEFAULT_BASE_PORT = 7000
+ADDRESS_ATTRIBUTE = "address"
+"""What a topology file calls the place where a broker listens."""
+
+
+class OverlayError(ValueError):
+    """An overlay that cannot be started or found, with the reason and the remedy in words."""
+
+
+@dataclass(frozen=True)
+class OverlaySpec:
+    """An overlay to start. A port 0 stands for any free one until ports are reserved."""
+
+    name: str
+    topology: Topology
+    addresses: Mapping[BrokerId, Address]
+    strategy: str = "tree"
+    telemetry_directory: Path | None = None
+    sample_ratio: float = 1.0
+
+    @property
+    def brokers(self) -> tuple[BrokerId, ...]:
+        return tuple(self.addresses)
+
+    def neighbors(self, broker: BrokerId) -> dict[BrokerId, Address]:
+        """Where the neighbors of a broker listen."""
+        return {n: self.addresses[n] for n in self.topology.neighbors[broker]}
+
+    def at(self, addresses: Mapping[BrokerId, Address]) -> OverlaySpec:
+        """The same overlay at other addresses."""
+        return replace(self, addresses={broker: addresses[broker] for broker in self.addresses})
+
+
+def make_spec(
+    topology: Topology,
+    *,
+    name: str = "overlay",
+    host: str = DEFAULT_HOST,
+    base_port: int = DEFAULT_BASE_PORT,
+    strategy: str = "tree",
+    telemetry_directory: Path | None = None,
+    sample_ratio: float = 1.0,
+) -> OverlaySpec:
+    """An overlay of a tree; a broker's attribute ``address`` goes before host and base port.
+
+    TopologyError for what is no tree, OverlayError for addresses that cannot be.
+    """
+    validate_tree(topology)
+    brokers = sorted(topology.brokers, key=natural_order)
+    if base_port and base_port + len(brokers) - 1 > 65535:
+        raise OverlayError(
+            f"{len(brokers)} brokers do not fit on ports {base_port} to 65535: "
+            "choose a smaller --port, or 0 for free ones"
+        )
+    addresses = {}
+    for index, broker in enumerate(brokers):
+        written = topology.broker_attributes.get(broker, {}).get(ADDRESS_ATTRIBUTE)
+        default = Address(host, base_port + index if base_port else 0)
+        addresses[broker] = default if written is None else _written_address(broker, written)
+    _validate_distinct(addresses)
+    return OverlaySpec(name, topology, addresses, strategy, telemetry_directory, sample_ratio)
+
+
+def natural_order(text: str) -> tuple[tuple[int, int, str], ...]:
+    """A sort key that puts b2 before b10."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", text)
+    return tuple(
+        (0, int(part), part) if part[0] in "0123456789" else (1, 0, part) for part in parts
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host, as far as its name tells."""
+    return host == "localhost" or host == "::1" or host.startswith("127.")
+
+
+def exposed(addresses: Iterable[Address]) -> list[Address]:
+    """Those addresses that other machines may reach."""
+    return [address for address in addresses if not is_loopback(address.host)]
+
+
+def _written_address(broker: BrokerId, written: object) -> Address:
+    try:
+        return Address.parse(str(written))
+    except ValueError as error:
+        raise OverlayError(f"broker {broker!r}: {ADDRESS_ATTRIBUTE}: {error}") from error
+
+
+def _validate_distinct(addresses: Mapping[BrokerId, Address]) -> None:
+    seen: dict[Address, BrokerId] = {}
+    for broker, address in addresses.items():
+        if address.port == 0:
+            continue
+        if address in seen:
+            raise OverlayError(
+                f"brokers {seen[address]!r} and {broker!r} would both listen at {address}: "
+                "give each its own address"
+            )
+        seen[address] = broker

@@ -1,0 +1,130 @@
+"""Checkers that know the truth of a run and say where the overlay departed from it.
+
+`DeliveryChecker` sees every publication when it is made and every notification when it reaches
+an application. A delivery is *due* when, at the instant of publishing, the overlay's tables would
+carry the publication to a client that wants it; when the network was quiet before, the truth
+itself says who is due, without asking the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pubweave.model.filters import Filter
+from pubweave.model.publications import Publication
+
+
+@dataclass
+class Wish:
+    """A subscription as its client sees it."""
+
+    client: str
+    filter: Filter
+    is_withdrawn: bool = False
+    """The client took it back: nothing is due for it any more."""
+    gone_at: float | None = None
+    """When the broker had acknowledged that: nothing published later may come for it."""
+
+
+@dataclass
+class _Published:
+    publication: Publication
+    due: set[str]
+    delivered: set[str] = field(default_factory=set)
+
+
+class DeliveryChecker:
+    """Exactly once, in publisher order, and only to those who asked."""
+
+    def __init__(self) -> None:
+        self.violations: list[str] = []
+        self.publications = 0
+        self.deliveries = 0
+        self.due = 0
+        self.excused = 0
+        self._wishes: dict[str, dict[str, Wish]] = {}
+        self._published: dict[tuple[str, int], _Published] = {}
+        self._last: dict[tuple[str, str], int] = {}
+
+    # --- what clients want -----------------------------------------------------------------
+
+    def subscribed(self, client: str, id_: str, filter_: Filter) -> None:
+        self._wishes.setdefault(client, {})[id_] = Wish(client, filter_)
+
+    def withdrawing(self, client: str, id_: str) -> None:
+        """The client took a subscription back: deliveries that only it made due are excused."""
+        wishes = self._wishes[client]
+        wishes[id_].is_withdrawn = True
+        for record in self._published.values():
+            if client in record.due - record.delivered and not self.wanting(
+                record.publication, (client,)
+            ):
+                record.due.discard(client)
+
+    def unsubscribed(self, client: str, id_: str, at: float) -> None:
+        """The broker has taken the withdrawal in: nothing published later may come."""
+        self._wishes[client][id_].gone_at = at
+
+    def wanting(self, publication: Publication, clients: Iterable[str]) -> set[str]:
+        """Those of ``clients`` who want a publication, by the truth."""
+        return {
+            client
+            for client in clients
+            if any(
+                not wish.is_withdrawn and wish.filter.matches(publication)
+                for wish in self._wishes.get(client, {}).values()
+            )
+        }
+
+    # --- what happens ----------------------------------------------------------------------
+
+    def published(self, publication: Publication, due: set[str]) -> None:
+        self.publications += 1
+        self.due += len(due)
+        self._published[publication.key] = _Published(publication, due)
+
+    def notified(self, client: str, publication: Publication, now: float) -> None:
+        self.deliveries += 1
+        record = self._published.get(publication.key)
+        name = f"{publication.publisher}#{publication.sequence}"
+        if record is None:
+            self._violation(now, f"{client} got {name}, which nobody published")
+            return
+        if client in record.delivered:
+            self._violation(now, f"{client} got {name} twice")
+        record.delivered.add(client)
+        last = self._last.get((client, publication.publisher), 0)
+        if publication.sequence < last:
+            self._violation(now, f"{client} got {name} after #{last}: out of order")
+        self._last[client, publication.publisher] = max(last, publication.sequence)
+        if not any(
+            wish.filter.matches(publication)
+            and (wish.gone_at is None or wish.gone_at > publication.published_at)
+            for wish in self._wishes.get(client, {}).values()
+        ):
+            self._violation(now, f"{client} got {name}, which it did not ask for")
+
+    def excuse(self, client: str | None = None) -> None:
+        """Deliveries under way to a client (None: to all) may be lost: it left, or the broker
+        that held them crashed."""
+        for record in self._published.values():
+            missing = record.due - record.delivered
+            lost = missing if client is None else missing & {client}
+            self.excused += len(lost)
+            record.due -= lost
+
+    def check_all_delivered(self, now: float) -> None:
+        """The network is quiet: whatever was due must have come. Forgets what is settled."""
+        for record in self._published.values():
+            for client in sorted(record.due - record.delivered):
+                publication = record.publication
+                self._violation(
+                    now,
+                    f"{client} never got {publication.publisher}#{publication.sequence}, "
+                    f"published at {publication.published_at:.3f}",
+                )
+            record.due = set()
+
+    def _violation(self, now: float, text: str) -> None:
+        self.violations.append(f"{now:.3f} {text}")

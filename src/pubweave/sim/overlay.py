@@ -1,0 +1,204 @@
+"""A whole simulated overlay: brokers on a topology, clients at brokers, checkers on top."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+from pubweave.core.broker import Broker
+from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.session import SessionLimits
+from pubweave.core.tree_routing import TreeRouting
+from pubweave.model.ids import BrokerId, Link
+from pubweave.model.publications import Publication
+from pubweave.model.topology import Topology
+from pubweave.sim.checkers import DeliveryChecker
+from pubweave.sim.network import Network, SimLink
+from pubweave.sim.nodes import HandlingTime, SimBroker, SimClient
+from pubweave.sim.table_checker import Truth, check_tables
+from pubweave.sim.world import World
+
+DEFAULT_LATENCY_MS = 20.0
+
+
+class SimOverlay:
+    """Brokers and clients of one run, and what the checkers know of them."""
+
+    def __init__(
+        self,
+        world: World,
+        topology: Topology,
+        *,
+        make_config: Callable[[BrokerId], BrokerConfig],
+        handling: HandlingTime,
+        on_telemetry: Callable[[str, Any, float], None] | None = None,
+    ) -> None:
+        self.world = world
+        self.topology = topology
+        self.network = Network(world)
+        self.checker = DeliveryChecker()
+        self.clients: dict[str, SimClient] = {}
+        self.refusals: list[str] = []
+        self.sessions_lost = 0
+        self._established: set[str] = set()
+        self._paths: dict[tuple[BrokerId, BrokerId], tuple[BrokerId, ...]] = {}
+        self._client_epochs = 0
+        self.brokers = {
+            name: SimBroker(make_config(name), self.network, handling, on_telemetry=on_telemetry)
+            for name in topology.neighbors
+        }
+        self.links: dict[Link, SimLink] = {}
+        for link in sorted(topology.links):
+            path = SimLink(topology.latency_ms.get(link, DEFAULT_LATENCY_MS) / 1000.0)
+            self.links[link] = path
+            self.brokers[link.a].links[link.b] = (path, self.brokers[link.b])
+            self.brokers[link.b].links[link.a] = (path, self.brokers[link.a])
+        for broker in self.brokers.values():
+            broker.start()
+
+    # --- clients ---------------------------------------------------------------------------
+
+    def join(self, name: str, home: BrokerId, *, latency_s: float, limits: SessionLimits) -> None:
+        """A client attaches to a broker."""
+        self._client_epochs += 1
+        client = SimClient(
+            name,
+            self.network,
+            self.brokers[home],
+            latency_s=latency_s,
+            limits=limits,
+            epoch=self._client_epochs,
+            on_notification=self._on_notification,
+            on_session=self._on_session,
+            on_refusal=self._on_refusal,
+        )
+        self.clients[name] = client
+        client.start()
+
+    def leave(self, name: str) -> None:
+        """A client says goodbye; what is on its way to it is nobody's concern any more."""
+        self.checker.excuse(name)
+        self.clients.pop(name).leave()
+
+    def publish(
+        self,
+        client: SimClient,
+        topic: str,
+        attributes: dict[str, Any],
+        *,
+        is_quiet: bool,
+        may_be_lost: bool,
+    ) -> None:
+        """Publish and work out to whom it is due."""
+        publication = client.core.publish(topic, attributes, b"", self.world.now)
+        client.flush()
+        wanting = self.checker.wanting(publication, self.clients)
+        if may_be_lost:
+            due: set[str] = set()
+        elif is_quiet:
+            due = wanting
+        else:
+            due = wanting & self._reached(publication, client)
+        self.checker.published(publication, due)
+
+    def _reached(self, publication: Publication, client: SimClient) -> set[str]:
+        """The clients to whom the tables of this instant lead a publication for their own sake.
+
+        A publication may reach a client's broker because somebody else there wants it too; that
+        other may leave, so only the client's own subscription, or one that stands in for it
+        where covering is on, makes a delivery due.
+        """
+        return {
+            other.name
+            for other in self.clients.values()
+            for id_, filter_ in other.core.subscriptions.items()
+            if filter_.matches(publication)
+            and self._is_installed(id_, self._path(other.home.name, client.home.name))
+        }
+
+    def _path(self, start: BrokerId, end: BrokerId) -> tuple[BrokerId, ...]:
+        if (start, end) not in self._paths:
+            self._paths[start, end] = self.topology.path(start, end)
+        return self._paths[start, end]
+
+    def _is_installed(self, id_: str, path: tuple[BrokerId, ...]) -> bool:
+        """Whether each broker from the subscriber's to the publisher's would pass it on."""
+        home = self.brokers[path[0]].core
+        if home is None or not _holds(home, id_):
+            return False
+        standing = id_
+        for near_name, far_name in pairwise(path):
+            near, far = self.brokers[near_name].core, self.brokers[far_name].core
+            if near is None or far is None:
+                return False
+            assert isinstance(near.routing, TreeRouting)
+            table = near.routing.links[near.sessions.links[far_name]]
+            standing = table.suppressed.get(standing, standing)
+            if standing not in table.forwarded or not _holds(far, standing):
+                return False
+        return True
+
+    def _on_notification(self, client: SimClient, publication: Publication) -> None:
+        self.checker.notified(client.name, publication, self.world.now)
+
+    def _on_session(self, client: SimClient, resumed: bool) -> None:
+        if not resumed and client.name in self._established:
+            # The broker forgot this client (it crashed, or the client's queue ran over).
+            self.sessions_lost += 1
+            self.checker.excuse(client.name)
+        self._established.add(client.name)
+
+    def _on_refusal(self, client: SimClient, subject: str, reason: str) -> None:
+        self.refusals.append(f"{self.world.now:.3f} {client.name}: {subject}: {reason}")
+
+    # --- rest ------------------------------------------------------------------------------
+
+    def is_quiet(self) -> bool:
+        """Every link and client is connected, and nobody waits for an acknowledgement."""
+        for node in self.brokers.values():
+            core = node.core
+            if core is None or node.busy_until > self.world.now:
+                return False
+            for session in core.sessions:
+                if not session.is_established or session.queue_messages or session.pending:
+                    return False
+                if not session.is_client and core.routing.has_stale(session):
+                    return False
+        return all(
+            client.core.session.is_established
+            and not client.core.session.queue_messages
+            and not client.core.session.pending
+            for client in self.clients.values()
+        )
+
+    def run_until_quiet(self, limit_s: float) -> bool:
+        """Let time pass until all is quiet; False if that takes too long."""
+        until = self.world.now + limit_s
+        while self.world.now < until:
+            self.world.run_until(self.world.now + 0.25)
+            if self.is_quiet():
+                return True
+        return False
+
+    def check_tables(self, *, covering: bool) -> list[str]:
+        """Compare all tables with what the clients have asked for."""
+        truth = Truth(
+            subscriptions={
+                id_: (client.home.name, client.name, filter_)
+                for client in self.clients.values()
+                for id_, filter_ in client.core.subscriptions.items()
+            },
+            advertisements={
+                id_: (client.home.name, client.name, filter_)
+                for client in self.clients.values()
+                for id_, filter_ in client.core.advertisements.items()
+            },
+        )
+        cores = {name: node.broker for name, node in self.brokers.items()}
+        return check_tables(self.topology, cores, truth, covering=covering)
+
+
+def _holds(broker: Broker, id_: str) -> bool:
+    assert isinstance(broker.routing, TreeRouting)
+    return id_ in broker.routing.subscriptions

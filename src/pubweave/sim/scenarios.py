@@ -1,0 +1,72 @@
+"""The scenarios `pubweave simulate` knows, by name, and running many seeds of one."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pubweave.sim.results import RunResult
+from pubweave.sim.routing_scenario import RoutingScenario
+from pubweave.sim.telemetry import SimTelemetry
+from pubweave.sim.trace import Trace
+
+SCENARIOS: dict[str, Callable[..., Any]] = {"routing": RoutingScenario}
+"""A scenario takes a seed and the keywords ``trace`` and ``on_telemetry`` and has ``run()``."""
+
+
+def run_seed(
+    scenario: str,
+    seed: int,
+    *,
+    trace: Trace | None = None,
+    telemetry: Path | None = None,
+    **options: Any,
+) -> RunResult:
+    """Run one seed. An exception of the run is a violation: nothing may break the others."""
+    gathered = SimTelemetry() if telemetry is not None else None
+    try:
+        run = SCENARIOS[scenario](
+            seed,
+            trace=trace,
+            on_telemetry=gathered.take if gathered is not None else None,
+            **options,
+        )
+        result: RunResult = run.run()
+    except Exception as error:
+        return RunResult(scenario, seed, (f"{type(error).__name__}: {error}",))
+    if gathered is not None and telemetry is not None:
+        gathered.write(telemetry, scenario, seed)
+    return result
+
+
+def run_seeds(
+    scenario: str,
+    seeds: range,
+    *,
+    jobs: int,
+    telemetry: Path | None = None,
+    **options: Any,
+) -> Iterator[RunResult]:
+    """Run many seeds on ``jobs`` processors; results come as they are done.
+
+    With ``telemetry``, each seed writes into a folder of its own below it.
+    """
+    run = partial(_run_one, scenario, telemetry if len(seeds) > 1 else None, options)
+    if len(seeds) == 1:
+        yield run_seed(scenario, seeds[0], telemetry=telemetry, **options)
+    elif jobs == 1:
+        yield from map(run, seeds)
+    else:
+        context = multiprocessing.get_context("fork")
+        with context.Pool(jobs) as pool:
+            yield from pool.imap_unordered(run, seeds, chunksize=2)
+
+
+def _run_one(
+    scenario: str, telemetry: Path | None, options: dict[str, Any], seed: int
+) -> RunResult:
+    folder = telemetry / f"seed-{seed}" if telemetry is not None else None
+    return run_seed(scenario, seed, telemetry=folder, **options)
