@@ -168,9 +168,7 @@ def content_run(client: str, count: int, seed: int, first_sequence: int) -> Run:
     """``count`` publications drawn uniformly from IPITT's content space, numbered from 0."""
     drawn = ipitt.publications(np.random.default_rng(seed))
     encode_one = PubweaveDialect().publication
-    return _run(
-        encode_one(client, n, first_sequence + n, 0, *next(drawn)) for n in range(count)
-    )
+    return _run(encode_one(client, n, first_sequence + n, 0, *next(drawn)) for n in range(count))
 
 
 def content_filters(count: int, seed: int, subscribers: int) -> list[list[Filter]]:

@@ -24,7 +24,7 @@ from benchmarks.load_frames import (
     dialect_of,
     exact_run,
 )
-from benchmarks.load_task import FEEDBACK, STANDS, WARM, LoadReport, LoadTask, dial, read_task
+from benchmarks.load_task import DONE, FEEDBACK, STANDS, WARM, LoadReport, LoadTask, dial, read_task
 
 WRITE_BYTES = 1 << 16
 PROBE_EVERY_S = 0.02
@@ -48,6 +48,7 @@ class PublisherSide:
         self._acked = 0
         self._stands = False
         self._warm = False
+        self._done = False
         self._inbox = bytearray()
         self._deadline = time.monotonic() + task.limit_s
 
@@ -86,7 +87,10 @@ class PublisherSide:
             self._wait(1.0)
         started_at, cpu_s = time.monotonic(), time.process_time()
         self._send_until(len(self._run))
-        return LoadReport(started_at, time.monotonic(), time.process_time() - cpu_s)
+        report = LoadReport(started_at, time.monotonic(), time.process_time() - cpu_s)
+        while not self._done:
+            self._wait(1.0)
+        return report
 
     def _send_until(self, count: int) -> None:
         if self._task.rate_per_s:
@@ -153,6 +157,8 @@ class PublisherSide:
                 self._stands = True
             elif value == WARM:
                 self._warm = True
+            elif value == DONE:
+                self._done = True
             else:
                 self._arrived = max(self._arrived, value)
         if self._warm and not self._dialect.acknowledges:

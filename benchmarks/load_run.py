@@ -6,9 +6,11 @@ sent; it stops when the last one has reached the last subscriber.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -113,13 +115,18 @@ def _tasks(brokers: Brokers, load: Load, near: int, far: int) -> tuple[LoadTask,
     return publisher, subscriber
 
 
-def _process(module: str, task: LoadTask, role: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", module, msgspec.json.encode(task).decode(), role],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        pass_fds=(task.feedback_fd,),
-    )
+@contextlib.contextmanager
+def _process(module: str, task: LoadTask, role: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A load generator; waits for its end, or ends it where something went wrong."""
+    command = [sys.executable, "-m", module, msgspec.json.encode(task).decode(), role]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, pass_fds=(task.feedback_fd,)
+    ) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
 
 
 def _report(process: subprocess.Popen[bytes]) -> LoadReport:

@@ -24,7 +24,7 @@ from benchmarks.load_frames import (
     dialect_of,
 )
 from benchmarks.load_processors import machine_busy_s, processes_cpu_s
-from benchmarks.load_task import FEEDBACK, STANDS, WARM, LoadReport, LoadTask, dial, read_task
+from benchmarks.load_task import DONE, FEEDBACK, STANDS, WARM, LoadReport, LoadTask, dial, read_task
 
 BUFFER_BYTES = 1 << 19
 ACK_EVERY_BYTES = WINDOW_BYTES // 4
@@ -165,6 +165,7 @@ class SubscriberSide:
                 # A reader that is woken for every message makes mosquitto pay for the waking.
                 time.sleep(READ_PAUSE_S)
         used = self._used()
+        self._feedback.sendall(FEEDBACK.pack(DONE))
         return LoadReport(
             started_at=started_at,
             finished_at=last_at,

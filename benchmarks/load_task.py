@@ -18,6 +18,8 @@ STANDS = -1
 """Feedback: a probe has reached every connection."""
 WARM = -2
 """Feedback: every connection has got all of the warm-up."""
+DONE = -3
+"""Feedback: the subscriber side has finished; until then a publisher stays connected."""
 
 
 class LoadTask(msgspec.Struct, frozen=True):

@@ -100,7 +100,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         )
     except BaseException as error:
         return exit_code_for(error)
-    return result if isinstance(result, int) else 0
+    # click hands back the code of ctx.exit(), or else whatever the command returned.
+    return result if type(result) is int else 0
 
 
 def main() -> NoReturn:

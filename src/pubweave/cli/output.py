@@ -47,10 +47,10 @@ def error_console() -> Console:
 
 
 def output_console() -> Console:
-    """Where tables are shown."""
+    """Where tables are shown; as wide as they need where nobody has a window for them."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 200)
 
 
 class Advance:

@@ -27,7 +27,7 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
 
 
 class StopRequest:
-    """Becomes true when a signal asks this process to stop: ``async with StopRequest() as stop``."""
+    """Set by the signal that asks this process to stop: ``async with StopRequest() as stop``."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()

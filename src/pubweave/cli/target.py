@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from pubweave.cli.errors import BadInput
-
-if TYPE_CHECKING:
-    from pubweave.runtime.addresses import Address
+from pubweave.runtime.addresses import Address
+from pubweave.runtime.overlay_run_directory import (
+    DEFAULT_RUN_DIRECTORY,
+    RUN_DIRECTORY_VARIABLE,
+    read_live_state,
+)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-# Said again here because the module that defines them would have to be imported for --help.
-RUN_DIRECTORY_VARIABLE = "PUBWEAVE_RUN"
-DEFAULT_RUN_DIRECTORY = "runs/current"
 
 run_dir_option = click.option(
     "--run-dir",
@@ -30,32 +29,24 @@ run_dir_option = click.option(
 )
 
 
-class AddressType(click.ParamType):
-    """``host:port``, ``[v6]:port`` or ``port``."""
-
-    name = "host:port"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Address:
-        from pubweave.runtime.addresses import Address
-
-        if isinstance(value, Address):
-            return value
-        try:
-            return Address.parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def parse_address(text: str) -> Address:
+    """The type of options that take an address; click names the option in the message."""
+    try:
+        return Address.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
-ADDRESS = AddressType()
+def address_option(name: str, help: str) -> Callable[[Command], Command]:
+    """An option that takes ``host:port``, ``[v6]:port`` or ``port``."""
+    return click.option(name, type=parse_address, metavar="HOST:PORT", help=help)
 
 
 def broker_options(command: Command) -> Command:
     """``--broker``, ``--address`` and ``--run-dir``: the broker a client attaches to."""
     options = (
         click.option("--broker", help="A broker of the overlay in --run-dir. [default: the first]"),
-        click.option("--address", type=ADDRESS, help="The address of a broker, instead."),
+        address_option("--address", help="The address of a broker, instead."),
         run_dir_option,
     )
     for option in reversed(options):
@@ -65,9 +56,6 @@ def broker_options(command: Command) -> Command:
 
 def broker_address(broker: str | None, address: Address | None, run_dir: Path) -> Address:
     """The address that these options mean; OverlayError or BadInput if they mean none."""
-    from pubweave.runtime.addresses import Address
-    from pubweave.runtime.overlay_run_directory import read_live_state
-
     if address is not None:
         if broker is not None:
             raise click.UsageError("give either --broker or --address, not both")

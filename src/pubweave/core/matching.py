@@ -123,12 +123,11 @@ class MatchIndex(Generic[D]):
         self,
         *,
         small_limit: int = 16,
-        cell_limit: int = 1024,
+        cell_limit: int = 2048,
         axis_limit: int = 16,
-        wide_limit: int = 64,
         topic_limit: int = 65536,
     ) -> None:
-        self._limits = Limits(small_limit, cell_limit, axis_limit, wide_limit, topic_limit)
+        self._limits = Limits(small_limit, cell_limit, axis_limit, topic_limit)
         self._version = 0
         self._rows: dict[Hashable, Row] = {}
         self._destinations: dict[Hashable, Destination] = {}
@@ -247,7 +246,7 @@ class MatchIndex(Generic[D]):
         for leaf in leaves:
             if not leaf.is_settled:
                 leaf.settle()
-        if any(leaf.bitmaps or leaf.wide for leaf in leaves):
+        if any(leaf.bitmaps for leaf in leaves):
             return self._union_of_many(route, leaves, attributes)
         return self._union_of_few(route, leaves, attributes)
 
@@ -308,7 +307,7 @@ class MatchIndex(Generic[D]):
         for leaf in leaves:
             for slot in leaf.always:
                 marks[slot] = 1
-            for bitmap in leaf.all_bitmaps():
+            for bitmap in leaf.bitmaps:
                 bitmap.mark(attributes, marks, view)
             for row in leaf.tail:
                 slot = row.destination.slot

@@ -12,6 +12,7 @@ Invariant: the row of a value, flips applied, has exactly the bits of the constr
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pubweave.core.matching_row import KIND_BY_TYPE, Constraint, Cut, Kind, kind_of
+from pubweave.core.matching_row import Constraint, Cut, Kind, kind_of
 from pubweave.model.publications import Value
 
 Words = NDArray[Any]
@@ -29,6 +30,9 @@ PlacedCut = tuple[int, Any, int]
 """The table row of a cell and a cut (value, side) inside it or at its upper end."""
 
 ABSENT, TRUE, FALSE, NAN, FIRST_NUMBER = range(5)
+
+CUTS_PER_CELL = 8
+"""Where not every cut can be chosen, a cell is left with about so many; half of half are met."""
 
 
 class Scale:
@@ -46,7 +50,8 @@ class Scale:
     def end_row(self) -> int:
         return self.first_row + len(self.values) + 1
 
-    def row_of(self, value: Value) -> int:
+    def row_of(self, value: Any) -> int:
+        """The row of the cell that a value lies in."""
         values = self.values
         index = bisect_left(values, value)
         if index < len(values) and values[index] == value and not self.sides[index]:
@@ -61,6 +66,11 @@ class Scale:
         while index < len(values) and values[index] == value and sides[index] < side:
             index += 1
         return self.first_row + index
+
+    def is_chosen(self, row: int, cut: Cut) -> bool:
+        """Whether a cut is the upper end of the cell of a row."""
+        index = row - self.first_row
+        return index < len(self.values) and cut == (self.values[index], self.sides[index])
 
 
 class Flips:
@@ -78,9 +88,6 @@ class Flips:
         self.bytes = array("I")
         self.bits = bytearray()
 
-    def __len__(self) -> int:
-        return len(self.values)
-
     def count_before(self, value: Any) -> int:
         """How many of the cuts lie before a value."""
         values = self.values
@@ -89,21 +96,22 @@ class Flips:
             count += 1
         return count
 
-    def add(self, value: Any, side: int, place: int) -> None:
-        index = self._first(value, side)
-        self.values.insert(index, value)
-        self.sides.insert(index, side)
+    def add(self, cut: Cut, place: int) -> None:
+        index = self._first(cut)
+        self.values.insert(index, cut[0])
+        self.sides.insert(index, cut[1])
         self.bytes.insert(index, place >> 3)
         self.bits.insert(index, 1 << (place & 7))
 
-    def remove(self, value: Any, side: int, place: int) -> None:
-        index = self._first(value, side)
+    def remove(self, cut: Cut, place: int) -> None:
+        index = self._first(cut)
         while self.bytes[index] != place >> 3 or self.bits[index] != 1 << (place & 7):
             index += 1
         for column in (self.values, self.sides, self.bytes, self.bits):
             del column[index]
 
-    def _first(self, value: Any, side: int) -> int:
+    def _first(self, cut: Cut) -> int:
+        value, side = cut
         values, sides = self.values, self.sides
         index = bisect_left(values, value)
         while index < len(values) and values[index] == value and sides[index] < side:
@@ -116,12 +124,14 @@ class Axis:
 
     __slots__ = (
         "_flips",
+        "_inner_count",
         "_scratch",
         "_scratch_row",
         "_table",
         "attribute",
         "end_row",
         "first_row",
+        "index",
         "numbers",
         "strings",
     )
@@ -142,7 +152,9 @@ class Axis:
         self.numbers = Scale(first_row + FIRST_NUMBER, choose_points(numbers, share))
         self.strings = Scale(self.numbers.end_row, choose_points(strings, limit - share))
         self.end_row = self.strings.end_row
+        self.index = first_row
         self._flips: dict[int, Flips] = {}
+        self._inner_count = 0
         self._table: Words = np.zeros((0, 0), np.uint8)
         self._scratch = bytearray()
         self._scratch_row: Words = self._table
@@ -153,43 +165,65 @@ class Axis:
         self._scratch = bytearray(table.shape[1] * table.itemsize)
         self._scratch_row = np.frombuffer(self._scratch, table.dtype)
 
-    def row(self, value: Value | None) -> Any:
-        """The bits that a value satisfies; valid until the next call. O(log cells + flips)."""
+    @property
+    def is_exact(self) -> bool:
+        """Whether every cut ends a cell, so that `index_of` alone selects the right row."""
+        return not self._inner_count
+
+    def index_of(self, value: Value | None) -> int:
+        """The table row of the cell that a value, or None where it is absent, lies in."""
         kind = value.__class__
-        if kind is float or kind is int:
+        if (kind is float or kind is int) and value == value:
+            return self.numbers.row_of(value)
+        if value is None:
+            return self.first_row + ABSENT
+        if isinstance(value, bool):
+            return self.first_row + (TRUE if value else FALSE)
+        if kind_of(value) is Kind.STRING:
+            return self.strings.row_of(value)
+        return self.numbers.row_of(value) if value == value else self.first_row + NAN
+
+    def row(self, value: Value | None) -> Any:
+        """The bits that a value satisfies; valid until the next call. O(log cells + flips).
+
+        Leaves the table row of the value's cell in ``index``.
+        """
+        if value.__class__ is float:
+            # The most frequent case of `index_of`, without its calls.
             scale = self.numbers
-        elif value is None:
-            return self._table[self.first_row + ABSENT]
+            values = scale.values
+            index = bisect_left(values, value)
+            if index < len(values) and values[index] == value and not scale.sides[index]:
+                index += 1
+            index = index + scale.first_row if value == value else self.first_row + NAN
         else:
-            found = KIND_BY_TYPE.get(kind) or kind_of(value)
-            if found is Kind.BOOLEAN:
-                return self._table[self.first_row + (TRUE if value else FALSE)]
-            scale = self.strings if found is Kind.STRING else self.numbers
-        if value != value:
-            return self._table[self.first_row + NAN]
-        index = scale.row_of(value)  # type: ignore[arg-type]
-        flips = self._flips.get(index)
+            index = self.index_of(value)
+        self.index = index
+        flips = self._flips.get(index) if self._inner_count else None
         if flips is None:
             return self._table[index]
         count = flips.count_before(value)
-        upwards = 2 * count <= len(flips) or index + 1 == scale.end_row
-        return self._upwards(index, flips, count) if upwards else self._downwards(index, flips, count)
-
-    def _upwards(self, index: int, flips: Flips, count: int) -> Any:
         if not count:
             return self._table[index]
+        if 2 * count <= len(flips.bits) or index + 1 in (self.strings.first_row, self.end_row):
+            bytes_, bits_ = flips.bytes[:count], flips.bits
+        else:
+            index += 1
+            bytes_, bits_ = flips.bytes[count:], flips.bits[count:]
         self._scratch_row[:] = self._table[index]
         scratch = self._scratch
-        for byte, bits in zip(flips.bytes[:count], flips.bits, strict=False):
+        for byte, bits in zip(bytes_, bits_, strict=False):
             scratch[byte] ^= bits
         return self._scratch_row
 
-    def _downwards(self, index: int, flips: Flips, count: int) -> Any:
-        self._scratch_row[:] = self._table[index + 1]
-        scratch = self._scratch
-        for byte, bits in zip(flips.bytes[count:], flips.bits[count:], strict=True):
-            scratch[byte] ^= bits
-        return self._scratch_row
+    def clear_flipped(self, rows: Iterable[int], words: Words) -> None:
+        """Clear the bits of all constraints that begin or end in the cells of these rows."""
+        in_bytes = words.view(np.uint8)
+        for row in rows:
+            flips = self._flips.get(row)
+            if flips is not None:
+                mask = ~np.frombuffer(flips.bits, np.uint8)
+                np.bitwise_and.at(in_bytes, np.frombuffer(flips.bytes, np.uint32), mask)
 
     def project(
         self, constraint: Constraint | None
@@ -207,7 +241,7 @@ class Axis:
         scale = self.numbers if kind is Kind.NUMBER else self.strings
         ranges: list[tuple[int, int]] = []
         cuts: list[PlacedCut] = []
-        for low, high in constraint.spans() if constraint.holes else (constraint.outline,):
+        for low, high in constraint.spans():
             start, end = scale.first_row, scale.end_row
             if low is not None:
                 row = scale.locate(low)
@@ -222,31 +256,36 @@ class Axis:
             ranges.append((first + NAN, first + NAN + 1))
         return ranges, cuts
 
-    def add_flip(self, cut: PlacedCut, place: int) -> None:
-        """Turn the bit at a place of the row over beyond a cut."""
-        row, value, side = cut
+    def add_flip(self, placed: PlacedCut, place: int) -> None:
+        """Turn the bit at a place of the table row over beyond a cut."""
+        row, *cut = placed
         flips = self._flips.get(row)
         if flips is None:
             flips = self._flips[row] = Flips()
-        flips.add(value, side, place)
+        flips.add((cut[0], cut[1]), place)
+        self._inner_count += not self._scale_of(row).is_chosen(row, (cut[0], cut[1]))
 
-    def remove_flip(self, cut: PlacedCut, place: int) -> None:
-        row, value, side = cut
-        self._flips[row].remove(value, side, place)
+    def remove_flip(self, placed: PlacedCut, place: int) -> None:
+        row, *cut = placed
+        self._flips[row].remove((cut[0], cut[1]), place)
+        self._inner_count -= not self._scale_of(row).is_chosen(row, (cut[0], cut[1]))
+
+    def _scale_of(self, row: int) -> Scale:
+        return self.numbers if row < self.strings.first_row else self.strings
 
 
 def choose_points(cuts: Counter[Cut], limit: int) -> list[Cut]:
     """At most ``limit`` cuts that leave about equally many cuts inside each cell.
 
-    All of them if they are few. Otherwise quantiles, preferably just before a value: publications
+    All of them if they fit. Otherwise quantiles, preferably just before a value: publications
     whose values are themselves such ends (integers against integer ranges) then meet no flip.
     """
     ordered = sorted(cuts)
     if len(ordered) <= limit:
         return ordered
-    if limit == 0:
-        return []
-    step = sum(cuts.values()) / limit
+    total = sum(cuts.values())
+    limit = min(limit, math.ceil(total / CUTS_PER_CELL))
+    step = total / limit if limit else math.inf
     points: list[Cut] = []
     weight = 0.0
     for cut in ordered:

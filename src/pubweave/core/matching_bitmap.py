@@ -2,7 +2,8 @@
 
 Every row owns a bit in a word of its destination. A query takes one table row per axis, ANDs them,
 and a word that is not zero means its destination is hit. The first word of each destination is its
-*head*; heads are consecutive, the words of destinations with more rows than bits (*spill*) follow.
+*head*; heads come first, the words of destinations with more rows than bits (*spill*) follow, and
+the last word of all stays zero.
 
 Invariant: an exact bitmap needs no check after the AND; in a checked one (loose predicates, or
 attributes that are no axis) every bit is only a candidate and its row is asked.
@@ -18,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pubweave.core.matching_axis import Axis, Words
+from pubweave.core.matching_blocks import Blocks
+from pubweave.core.matching_lanes import Lanes
 from pubweave.core.matching_row import Destination, Row
 from pubweave.model.publications import Value
 
@@ -26,8 +29,8 @@ Attributes = Mapping[str, Value]
 FEW = 16
 """Up to so many words, Python integers are faster than numpy calls."""
 
-WIDTH_CELLS = 64
-"""How finely the widths of rows are compared."""
+LANES_AFTER = 8
+"""Lanes cost about as much to make as one query for each so many rows of the table saves."""
 
 
 class Bitmap:
@@ -44,11 +47,9 @@ class Bitmap:
         self._attributes = tuple(attributes)
         self._cell_limit = cell_limit
         self._rows: dict[int, Row] = {}
-        self._everyone: tuple[Any, ...] | None = None
+        self._lanes: Lanes | None = None
+        self._queries = 0
         self._build(list(rows))
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def rows(self) -> Iterator[Row]:
         return iter(self._rows.values())
@@ -60,10 +61,6 @@ class Bitmap:
         return not row.loose and all(c.attribute in self._attributes for c in row.constraints)
 
     @property
-    def destination_count(self) -> int:
-        return len(self._words_of)
-
-    @property
     def destinations(self) -> KeysView[Destination]:
         return self._words_of.keys()
 
@@ -71,16 +68,31 @@ class Bitmap:
 
     def answer(self, attributes: Attributes) -> tuple[Any, ...]:
         """The destinations of an exact bitmap that are hit, in the order of their heads."""
-        words = self._and(attributes)
-        if self._head_count <= FEW:
-            heads = words[: self._head_count].tolist()
-            if 0 not in heads:
-                return self._all_destinations()
-            if self._spill_count:
-                heads = self._head_mask(words).tolist()
-            return tuple(compress(self._all_destinations(), heads))
-        # Indices rather than a mask: taking by an unpredictable mask costs a branch per element.
-        return tuple(self._objects[self._head_mask(words).nonzero()[0]].tolist())
+        if self._lanes is not None:
+            return self._lanes.answer(attributes)
+        mask = self._head_mask(self._and(attributes))
+        if self._head_count > FEW:
+            return self._answer_of_many(mask)
+        self._queries += 1
+        if self._queries * LANES_AFTER > len(self._table):
+            self._make_lanes()
+        return tuple(compress(self._objects.tolist(), mask.tolist()))
+
+    def _answer_of_many(self, mask: NDArray[np.bool_]) -> tuple[Any, ...]:
+        known = self._blocks.find()
+        if isinstance(known, int):
+            key, mask = known, mask.copy()
+            sure = self._head_mask(self._blocks.sure_words()).copy()
+            known = (sure, self._taken(sure))
+            self._blocks.keep(key, known)
+        if known is None:
+            return self._taken(mask)
+        sure, surely = known
+        return surely + self._taken(np.greater(mask, sure, self._mask))
+
+    def _taken(self, mask: NDArray[np.bool_]) -> tuple[Any, ...]:
+        # Indices, not the mask: numpy pays a mispredicted branch per element of a mask.
+        return tuple(self._objects[mask.nonzero()[0]].tolist())
 
     def mark(self, attributes: Attributes, marks: bytearray, view: NDArray[np.bool_]) -> None:
         """Set the marks (``view`` is the same memory) of the slots of all destinations hit."""
@@ -94,11 +106,11 @@ class Bitmap:
                 marks[slot] = 1
 
     def _and(self, attributes: Attributes) -> Words:
+        get = attributes.get
         axes = self._axes
-        axis = axes[0]
-        words = axis.row(attributes.get(axis.attribute))
+        words: Words = axes[0].row(get(axes[0].attribute))
         for axis in axes[1:]:
-            words = np.bitwise_and(words, axis.row(attributes.get(axis.attribute)), self._buffer)
+            words = np.bitwise_and(words, axis.row(get(axis.attribute)), self._buffer)
         return words
 
     def _head_mask(self, words: Words) -> NDArray[np.bool_]:
@@ -107,13 +119,8 @@ class Bitmap:
         if self._spill_count:
             first = self._head_room
             spill = mask[first : first + self._spill_count]
-            if self._spill_count <= FEW:
-                for offset, is_hit in enumerate(spill.tolist()):
-                    if is_hit:
-                        mask[self._owners[first + offset]] = True
-            else:
-                owners = self._owners[first : first + self._spill_count]
-                mask[owners[spill]] = True
+            owners = self._owners[first : first + self._spill_count]
+            mask[owners[spill]] = True
             spill[:] = False
         return mask
 
@@ -126,15 +133,18 @@ class Bitmap:
             bits ^= lowest
         return False
 
-    def _all_destinations(self) -> tuple[Any, ...]:
-        if self._everyone is None:
-            self._everyone = tuple(self._objects[: self._head_count].tolist())
-        return self._everyone
+    def _make_lanes(self) -> None:
+        self._queries = 0
+        if self._words_of and all(axis.is_exact for axis in self._axes):
+            destinations = tuple(destination.value for destination in self._words_of)
+            words = list(self._words_of.values())
+            self._lanes = Lanes(self._axes, self._table, words, destinations)
 
     # ---- changes
 
     def add(self, row: Row) -> None:
         """Take a row in. O(cells), or a rebuild when no word is left."""
+        self._lanes, self._queries = None, 0
         word = self._free_word(row.destination)
         if word is None:
             self._build([*self._rows.values(), row])
@@ -151,6 +161,7 @@ class Bitmap:
 
     def remove(self, row: Row) -> None:
         """Let a row go; its bit can be taken again by its destination. O(cells)."""
+        self._lanes, self._queries = None, 0
         word, bit = divmod(row.place, self._word_bits)
         column = self._table[:, word]
         mask = ~self._table.dtype.type(1 << bit)
@@ -160,6 +171,7 @@ class Bitmap:
                 column[start:end] &= mask
             for cut in cuts:
                 axis.remove_flip(cut, row.place)
+        self._blocks.drop(word, mask)
         del self._rows[row.place]
         row.home = None
         self._free_bits[word] |= 1 << bit
@@ -172,7 +184,6 @@ class Bitmap:
             return
         del self._words_of[destination]
         self._objects[words[0]] = None
-        self._everyone = None
         self._spare_heads.append(words[0])
         self._spare_spill.extend(words[1:])
 
@@ -186,7 +197,7 @@ class Bitmap:
                 return word
         if self._spare_spill:
             word = self._spare_spill.pop()
-        elif self._head_room + self._spill_count < len(self._owners):
+        elif self._head_room + self._spill_count < len(self._owners) - 1:
             word = self._head_room + self._spill_count
             self._spill_count += 1
         else:
@@ -206,7 +217,6 @@ class Bitmap:
         self._owners[word] = word
         self._slots[word] = destination.slot
         self._objects[word] = destination.value
-        self._everyone = None
         self._words_of[destination] = [word]
         return word
 
@@ -223,20 +233,16 @@ class Bitmap:
     def _build(self, rows: list[Row]) -> None:
         """Everything anew from these rows, with fresh cells. O(rows log rows + table)."""
         self._axes = make_axes(self._attributes, rows, self._cell_limit)
-        projected = [
-            (row, [axis.project(row.constraint_on(axis.attribute)) for axis in self._axes])
-            for row in rows
-        ]
         counts: dict[Destination, int] = {}
         for row in rows:
             counts[row.destination] = counts.get(row.destination, 0) + 1
         self._lay_out(counts)
-        for row, _ in projected:
+        for row in rows:
             word = self._free_word(row.destination)
             if word is None:
                 raise AssertionError("a bitmap was laid out with too few words for its rows")
             self._take_bit(row, word)
-        self._fill(projected)
+        self._fill(rows)
 
     def _lay_out(self, counts: Mapping[Destination, int]) -> None:
         """Make empty words for so many rows per destination, with some room to grow."""
@@ -245,7 +251,7 @@ class Bitmap:
         # While most rows bring a new destination, room for many more of them is worth its memory.
         growing = sum(counts.values()) < 2 * len(counts)
         self._head_room = len(counts) + max(4, len(counts) // (1 if growing else 8))
-        total = self._head_room + spill + max(4, len(counts) // 8, spill // 2)
+        total = self._head_room + spill + max(4, len(counts) // 8, spill // 4) + 1
         self._rows = {}
         self._head_count = 0
         self._spill_count = 0
@@ -256,8 +262,8 @@ class Bitmap:
         self._owners = np.zeros(total, np.intp)
         self._slots = np.zeros(self._head_room, np.intp)
         self._objects = np.full(self._head_room, None, object)
-        self._everyone = None
         dtype = np.dtype(f"<u{self._word_bits // 8}")
+        # One row more than the axes have: the last range of all ends there while filling.
         self._table = np.zeros((self._axes[-1].end_row + 1, total), dtype)
         self._buffer = np.zeros(total, dtype)
         self._zeros = np.zeros(total, dtype)
@@ -265,25 +271,27 @@ class Bitmap:
         for destination in sorted(counts, key=lambda d: d.slot):
             self._new_head(destination)
 
-    def _fill(self, projected: list[tuple[Row, list[Any]]]) -> None:
+    def _fill(self, rows: list[Row]) -> None:
         """Write all bits: turn each over where a range starts and ends, then add rows up."""
         places: list[int] = []
         masks: list[int] = []
-        width = self._table.shape[1]
-        for row, projections in projected:
+        table = self._table
+        width = table.shape[1]
+        for row in rows:
             word, bit = divmod(row.place, self._word_bits)
-            for axis, (ranges, cuts) in zip(self._axes, projections, strict=True):
+            for axis in self._axes:
+                ranges, cuts = axis.project(row.constraint_on(axis.attribute))
                 for start, end in ranges:
                     places += (start * width + word, end * width + word)
                     masks += (1 << bit, 1 << bit)
                 for cut in cuts:
                     axis.add_flip(cut, row.place)
-        table = self._table
         np.bitwise_xor.at(table.reshape(-1), places, np.array(masks, table.dtype))
         for index in range(1, len(table)):
             table[index] ^= table[index - 1]
         for axis in self._axes:
             axis.attach(table)
+        self._blocks = Blocks(self._axes, table)
 
 
 def _choose_word_bits(counts: Iterable[int]) -> int:
@@ -294,8 +302,8 @@ def _choose_word_bits(counts: Iterable[int]) -> int:
 
 
 def make_axes(attributes: Sequence[str], rows: Sequence[Row], cell_limit: int) -> list[Axis]:
-    """Axes for these rows, one below the other in a table; many share the cells of four."""
-    limit = min(cell_limit, max(1, 4 * cell_limit // len(attributes)))
+    """Axes for these rows, one below the other in a table; many share the cells of two."""
+    limit = min(cell_limit, max(1, 2 * cell_limit // len(attributes)))
     axes: list[Axis] = []
     first_row = 0
     for attribute in attributes:
@@ -304,26 +312,3 @@ def make_axes(attributes: Sequence[str], rows: Sequence[Row], cell_limit: int) -
         axes.append(axis)
         first_row = axis.end_row
     return axes
-
-
-def widest(attributes: Sequence[str], rows: Sequence[Row], count: int) -> list[Row]:
-    """For each destination the ``count`` rows that are likeliest to be hit.
-
-    Likely as the product over the axes of the share of cells, which are quantiles, that they cover.
-    """
-    axes = make_axes(attributes, rows, WIDTH_CELLS)
-
-    def width(row: Row) -> int:
-        product = 1
-        for axis in axes:
-            ranges, _ = axis.project(row.constraint_on(axis.attribute))
-            product *= sum(end - start for start, end in ranges)
-        return product
-
-    chosen: list[Row] = []
-    taken: dict[Destination, int] = {}
-    for row in sorted(rows, key=width, reverse=True):
-        taken[row.destination] = taken.get(row.destination, 0) + 1
-        if taken[row.destination] <= count:
-            chosen.append(row)
-    return chosen

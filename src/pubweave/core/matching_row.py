@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pubweave.model.filters import Filter, Operator, Predicate
@@ -72,10 +72,6 @@ class Constraint:
     high: Cut | None = None
     holes: tuple[Value, ...] = ()
 
-    @property
-    def outline(self) -> tuple[Cut | None, Cut | None]:
-        return self.low, self.high
-
     def spans(self) -> Iterator[tuple[Cut | None, Cut | None]]:
         """The intervals left between the holes; some may be empty (start == end)."""
         start = self.low
@@ -124,7 +120,11 @@ class Access:
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """What is left to check of one filter once its access is satisfied."""
+    """What is left to check of one filter once its access is satisfied.
+
+    ``home`` and ``place`` are its bitmap and bit there, ``coverer`` and ``shadowed`` its relations
+    to rows of the same destination; the modules of these things keep them.
+    """
 
     key: Hashable
     filter: Filter
@@ -135,6 +135,8 @@ class Row:
     tests: tuple[Test, ...] = ()
     home: Any = None
     place: int = 0
+    coverer: Row | None = None
+    shadowed: dict[Row, None] = field(default_factory=dict)
 
     @property
     def is_unconditional(self) -> bool:

@@ -31,6 +31,7 @@ from pubweave.runtime.addresses import Address
 from pubweave.runtime.clock import UnixClock
 from pubweave.runtime.connection import Connection
 from pubweave.runtime.dialer import Dialer
+from pubweave.runtime.telemetry_feed import TelemetryFeed
 from pubweave.runtime.telemetry_files import TelemetryWriter
 from pubweave.runtime.timer import DeadlineTimer
 from pubweave.wire.codec import DEFAULT_MAX_FRAME_BYTES
@@ -48,6 +49,8 @@ class HostConfig:
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
     telemetry_directory: Path | None = None
     sample_ratio: float = 1.0
+    owns_process: bool = True
+    """Whether this broker is alone in its process."""
 
 
 class BrokerHost:
@@ -60,22 +63,26 @@ class BrokerHost:
         self._connections: dict[ConnectionId, Connection] = {}
         self._dialers: list[Dialer] = []
         self._server: asyncio.Server | None = None
+        self._handling_s = 0.0
         self._all_closed = asyncio.Event()
-        self._writer = self._make_writer()
         epoch = self._clock.epoch()
+        metered = config.telemetry_directory is not None
         self.broker = Broker(
             config.broker,
             epoch=epoch,
             now=self._clock.now(),
             metering=Metering(config.broker.id, config.sample_ratio, epoch=epoch)
-            if self._writer is not None
+            if metered
             else None,
         )
+        self._feed = self._make_feed()
 
-    def _make_writer(self) -> TelemetryWriter | None:
-        if self.config.telemetry_directory is None:
+    def _make_feed(self) -> TelemetryFeed | None:
+        config = self.config
+        if config.telemetry_directory is None:
             return None
-        return TelemetryWriter(self.config.telemetry_directory, self.config.broker.id)
+        writer = TelemetryWriter(config.telemetry_directory, config.broker.id)
+        return TelemetryFeed(writer, self.broker, owns_process=config.owns_process)
 
     @property
     def address(self) -> Address:
@@ -121,8 +128,8 @@ class BrokerHost:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2.0):
                 await self._all_closed.wait()
-        if self._writer is not None:
-            await asyncio.to_thread(self._writer.close)
+        if self._feed is not None:
+            await asyncio.to_thread(self._feed.close)
 
     # --- from the connections --------------------------------------------------------------
 
@@ -133,7 +140,10 @@ class BrokerHost:
 
     def messages_received(self, connection: Connection, messages: list[Message]) -> None:
         now = self._clock.now()
-        self._carry_out(self.broker.handle(MessagesReceived(connection.number, messages, now), now))
+        effects = self.broker.handle(MessagesReceived(connection.number, messages, now), now)
+        if self._feed is not None:
+            self._handling_s = (self._clock.now() - now) / len(messages)
+        self._carry_out(effects)
         self._arm()
 
     def connection_closed(self, connection: Connection) -> None:
@@ -169,5 +179,5 @@ class BrokerHost:
                 if connection is not None:
                     log.info("closing a connection: %s", effect.reason)
                     connection.close(effect.reason)
-            elif isinstance(effect, EmitTelemetry) and self._writer is not None:
-                self._writer.submit(effect.records)
+            elif isinstance(effect, EmitTelemetry) and self._feed is not None:
+                self._feed.submit(effect.records, self._handling_s)

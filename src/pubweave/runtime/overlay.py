@@ -113,7 +113,6 @@ class Overlay:
         in_process: bool = False,
         restart: bool = True,
         on_event: Callable[[OverlayEvent], None] = lambda event: None,
-        on_progress: Callable[[StartProgress], None] = lambda progress: None,
     ) -> None:
         """OverlayError if a port cannot be had. The directory is released by `stop`."""
         self._directory = directory
@@ -122,8 +121,8 @@ class Overlay:
         self.observer = OverlayObserver(self.spec.addresses, spec.topology.links)
         self.failure: str | None = None
         self._restart = restart
+        self.on_progress: Callable[[StartProgress], None] = lambda progress: None
         self._on_event = on_event
-        self._on_progress = on_progress
         self._runner: BrokerRunner = (
             InProcessRunner(self._on_runner_event)
             if in_process
@@ -253,7 +252,7 @@ class Overlay:
 
     def _report(self, listening: int, links_up: int) -> None:
         links = len(self.spec.topology.links)
-        self._on_progress(StartProgress(listening, len(self._brokers), links_up, links))
+        self.on_progress(StartProgress(listening, len(self._brokers), links_up, links))
 
     def _missing(self) -> str:
         silent = [broker for broker, watched in self._brokers.items() if not watched.is_listening]

@@ -120,7 +120,7 @@ class OverlayObserver:
 async def wait_until_settled(
     observer: OverlayObserver, *, quiet_s: float = 0.6, limit_s: float = 60.0
 ) -> Snapshot:
-    """Wait until no broker's tables change and no link has anything queued.
+    """Wait until all links stand with nothing queued and no broker's tables change any more.
 
     TimeoutError if that takes longer than ``limit_s``. Only sensible while nobody publishes.
     """
@@ -132,8 +132,9 @@ async def wait_until_settled(
                 (s.broker, s.subscriptions, s.advertisements, s.forwarded, s.counters.messages_out)
                 for s in seen.up
             ]
+            is_whole = not seen.down and seen.links_up == len(seen.links)
             is_quiet = not any(link.queue_messages for s in seen.up for link in s.links)
-            if tables != before or not is_quiet or seen.down:
+            if tables != before or not is_quiet or not is_whole:
                 before, since = tables, seen.taken_at
             elif seen.taken_at - since >= quiet_s:
                 return seen

@@ -1,0 +1,239 @@
+"""``pubweave broker``: a single broker on its own host, told where its neighbors are."""
+
+from __future__ import annotations
+
+import logging
+import tomllib
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pubweave.cli.errors import BadInput
+from pubweave.cli.output import json_option, print_json, remark
+from pubweave.cli.target import address_option
+from pubweave.runtime.addresses import Address
+
+if TYPE_CHECKING:
+    from pubweave.runtime.broker_host import BrokerHost, HostConfig
+
+_FILE_KEYS = ("id", "listen", "strategy", "neighbors", "telemetry", "sample", "settings")
+
+
+@dataclass(frozen=True)
+class BrokerFile:
+    """A configuration file as far as it was written; options go before it."""
+
+    id: str | None = None
+    listen: Address | None = None
+    strategy: str | None = None
+    neighbors: dict[str, Address] = field(default_factory=dict)
+    telemetry: Path | None = None
+    sample: float | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def parse_neighbor(text: str) -> tuple[str, Address]:
+    """``id=host:port``."""
+    broker, separator, address = text.partition("=")
+    if not separator or not broker:
+        raise click.BadParameter(f"{text!r}: write id=host:port, for example b2=10.0.0.2:7001")
+    try:
+        return broker, Address.parse(address)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+@click.command()
+@click.option("--id", "id_", help="The broker's id.")
+@address_option("--listen", help="Where to listen; port 0 takes any free one.")
+@click.option(
+    "--neighbor",
+    "neighbors",
+    multiple=True,
+    type=parse_neighbor,
+    metavar="ID=HOST:PORT",
+    help="A neighbor and where it listens; once for each link.",
+)
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A TOML file with the same and more; options go before it.",
+)
+@click.option("--strategy", type=click.Choice(["tree", "tree_covering"]), help="How to route.")
+@click.option(
+    "--telemetry",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Record what the broker does in this directory.",
+)
+@click.option("--sample", type=click.FloatRange(0, 1), help="The share of publications recorded.")
+@click.option("-v", "--verbose", is_flag=True, help="Log what happens to connections.")
+@json_option
+@click.pass_context
+def broker(
+    ctx: click.Context,
+    id_: str | None,
+    listen: Address | None,
+    neighbors: tuple[tuple[str, Address], ...],
+    config: Path | None,
+    strategy: str | None,
+    telemetry: Path | None,
+    sample: float | None,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Run one broker of an overlay whose others are elsewhere, until Ctrl-C or SIGTERM.
+
+    Both ends of a link must name each other; the one with the smaller id dials. A configuration
+    file has the keys id, listen, strategy, telemetry, sample, a table [neighbors] of addresses
+    and a table [settings] of bounds and intervals (client_expiry_s, limits.window_bytes, ...).
+
+    \b
+    Example:
+      pubweave broker --id b1 --listen 127.0.0.1:7001 --neighbor b2=127.0.0.1:7002
+      pubweave broker --id b2 --listen 127.0.0.1:7002 --neighbor b1=127.0.0.1:7001
+    """
+    from pubweave.cli.signals import run_async
+    from pubweave.cli.up import warn_exposed
+    from pubweave.runtime.broker_process import LOG_FORMAT
+    from pubweave.runtime.overlay_spec import is_loopback
+
+    written = BrokerFile() if config is None else read_broker_file(config)
+    given = BrokerFile(id_, listen, strategy, dict(neighbors), telemetry, sample)
+    host_config = make_host_config(_merged(written, given))
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format=LOG_FORMAT)
+    if not is_loopback(host_config.listen.host):
+        warn_exposed(str(host_config.listen))
+    ctx.exit(run_async(_run(host_config, as_json)))
+
+
+async def _run(config: HostConfig, as_json: bool) -> int:
+    from pubweave.cli.signals import StopRequest
+    from pubweave.runtime.broker_host import BrokerHost
+    from pubweave.runtime.broker_process import start_host
+
+    async with StopRequest() as stop:
+        host = BrokerHost(config)
+        try:
+            await start_host(host)
+            _tell_listening(host, as_json)
+            await stop.wait()
+        finally:
+            await host.stop()
+        _tell_stopped(host, as_json)
+        return stop.exit_code
+
+
+def _tell_listening(host: BrokerHost, as_json: bool) -> None:
+    id_, address = host.config.broker.id, str(host.address)
+    if as_json:
+        print_json({"event": "listening", "broker": id_, "address": address})
+    else:
+        remark(f"broker {id_} listens at {address}, neighbors: {len(host.config.neighbors)}")
+
+
+def _tell_stopped(host: BrokerHost, as_json: bool) -> None:
+    import msgspec
+
+    id_, counted = host.config.broker.id, host.broker.counters.status()
+    if as_json:
+        print_json({"event": "stopped", "broker": id_, "totals": msgspec.to_builtins(counted)})
+    else:
+        click.echo(
+            f"stopped broker {id_}: {counted.publications_in:,} publications, "
+            f"{counted.deliveries:,} deliveries, {counted.notifications_lost:,} lost"
+        )
+
+
+def read_broker_file(path: Path) -> BrokerFile:
+    """A configuration file; BadInput names the file, the key and what it should be."""
+    try:
+        document = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: not TOML: {error}") from error
+    for key in document:
+        if key not in _FILE_KEYS:
+            raise BadInput(f"{path}: unknown key {key!r}: there are {', '.join(_FILE_KEYS)}")
+    try:
+        return BrokerFile(
+            id=_typed(document, "id", "a string", str),
+            listen=_address(document, "listen"),
+            strategy=_typed(document, "strategy", "a string", str),
+            neighbors={
+                name: _parsed(f"neighbors.{name}", text)
+                for name, text in (_typed(document, "neighbors", "a table", dict) or {}).items()
+            },
+            telemetry=None if "telemetry" not in document else Path(str(document["telemetry"])),
+            sample=_typed(document, "sample", "a number", int, float),
+            settings=_typed(document, "settings", "a table", dict) or {},
+        )
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}") from error
+
+
+def make_host_config(file: BrokerFile) -> HostConfig:
+    """A broker's configuration; BadInput says what is missing or cannot be."""
+    import msgspec
+
+    from pubweave.core.broker_config import BrokerConfig
+    from pubweave.core.session import SessionLimits
+    from pubweave.core.strategies import make_strategy
+    from pubweave.runtime.broker_host import HostConfig
+
+    if not file.id or file.listen is None:
+        raise BadInput("a broker needs --id and --listen (or id and listen in --config)")
+    if file.id in file.neighbors:
+        raise BadInput(f"broker {file.id!r} cannot be its own neighbor")
+    if file.sample is not None and not 0 <= file.sample <= 1:
+        raise BadInput(f"sample must be between 0 and 1, got {file.sample:g}")
+    for name, known in (("settings", BrokerConfig), ("settings.limits", SessionLimits)):
+        table = file.settings if name == "settings" else file.settings.get("limits", {})
+        allowed = sorted({f.name for f in fields(known)} - {"id", "strategy"})
+        if unknown := sorted(set(table) - set(allowed)):
+            raise BadInput(f"{name}: unknown key {unknown[0]!r}: there are {', '.join(allowed)}")
+    try:
+        strategy = file.strategy or "tree"
+        make_strategy(strategy, lambda session, message: None)
+        settings = {**file.settings, "id": file.id, "strategy": strategy}
+        broker_config = msgspec.convert(settings, BrokerConfig)
+    except ValueError as error:  # msgspec's own errors are ValueErrors, too
+        raise BadInput(f"settings: {error}") from error
+    return HostConfig(
+        broker=broker_config,
+        listen=file.listen,
+        neighbors=file.neighbors,
+        telemetry_directory=file.telemetry,
+        sample_ratio=1.0 if file.sample is None else float(file.sample),
+    )
+
+
+def _merged(written: BrokerFile, given: BrokerFile) -> BrokerFile:
+    """What was given as options goes before what the file says; neighbors add up."""
+    changes = {
+        f.name: value
+        for f in fields(BrokerFile)
+        if (value := getattr(given, f.name)) is not None and f.name not in ("neighbors", "settings")
+    }
+    return replace(written, neighbors={**written.neighbors, **given.neighbors}, **changes)
+
+
+def _typed(document: dict[str, Any], key: str, wanted: str, *kinds: type) -> Any:
+    value = document.get(key)
+    if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
+        raise ValueError(f"{key} must be {wanted}, got {value!r}")
+    return value
+
+
+def _address(document: dict[str, Any], key: str) -> Address | None:
+    return None if key not in document else _parsed(key, document[key])
+
+
+def _parsed(key: str, text: object) -> Address:
+    try:
+        return Address.parse(str(text))
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from error

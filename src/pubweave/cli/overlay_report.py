@@ -1,0 +1,174 @@
+"""What ``up`` and ``status`` tell of an overlay: a document, a line, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from rich.console import Group
+from rich.table import Table
+
+from pubweave.cli.output import bytes_in_words, seconds_in_words
+from pubweave.model.ids import BrokerId, Link
+from pubweave.model.status import BrokerStatus, CounterStatus
+from pubweave.runtime.overlay_observer import RunningTotals, Snapshot, client_count
+
+LINES_SHOWN = 25
+"""A live view shows at most this many brokers: a taller one cannot be redrawn in place."""
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """An overlay at one instant in a few numbers."""
+
+    elapsed_s: float
+    brokers_up: int
+    brokers: int
+    links_up: int
+    links: int
+    clients: int
+    publications_per_s: float
+    deliveries_per_s: float
+    queue_bytes: int
+    totals: CounterStatus
+
+    def document(self) -> dict[str, Any]:
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name in ("elapsed_s", "publications_per_s", "deliveries_per_s"):
+            fields[name] = round(fields[name], 3)
+        return {**fields, "totals": msgspec.to_builtins(self.totals)}
+
+    def line(self) -> str:
+        totals = self.totals
+        troubles = f"{totals.notifications_lost} lost, {totals.clients_expired} expired"
+        return (
+            f"{seconds_in_words(self.elapsed_s)}  brokers {self.brokers_up}/{self.brokers}  "
+            f"links {self.links_up}/{self.links}  clients {self.clients}  "
+            f"{self.publications_per_s:,.0f} publications/s  "
+            f"{self.deliveries_per_s:,.0f} deliveries/s  "
+            f"queued {bytes_in_words(self.queue_bytes)}  {troubles}"
+        )
+
+
+class PulseMeter:
+    """Turns snapshots into pulses: rates are what was counted since the one before."""
+
+    def __init__(self) -> None:
+        self.totals = RunningTotals()
+        self._began: float | None = None
+        self._before: tuple[float, CounterStatus] | None = None
+
+    def take(self, snapshot: Snapshot) -> Pulse:
+        self.totals.add(snapshot)
+        totals = self.totals.counters()
+        began_at = self._began = snapshot.taken_at if self._began is None else self._began
+        then, before = self._before or (snapshot.taken_at, totals)
+        self._before = snapshot.taken_at, totals
+        seconds = max(snapshot.taken_at - then, 1e-9)
+        return Pulse(
+            elapsed_s=snapshot.taken_at - began_at,
+            brokers_up=len(snapshot.up),
+            brokers=len(snapshot.statuses),
+            links_up=snapshot.links_up,
+            links=len(snapshot.links),
+            clients=sum(client_count(status) for status in snapshot.up),
+            publications_per_s=(totals.publications_accepted - before.publications_accepted)
+            / seconds,
+            deliveries_per_s=(totals.deliveries - before.deliveries) / seconds,
+            queue_bytes=snapshot.queue_bytes,
+            totals=totals,
+        )
+
+
+def broker_document(status: BrokerStatus | None) -> dict[str, Any]:
+    """One broker for programs."""
+    if status is None:
+        return {"state": "down"}
+    return {
+        "state": "up",
+        "uptime_s": round(status.uptime_s, 3),
+        "strategy": status.strategy,
+        "clients": client_count(status),
+        "subscriptions": status.subscriptions,
+        "advertisements": status.advertisements,
+        "forwarded": status.forwarded,
+        "queue_bytes": status.queue_bytes,
+        "rates": msgspec.to_builtins(status.rates),
+        "counters": msgspec.to_builtins(status.counters),
+    }
+
+
+def link_document(snapshot: Snapshot, link: Link) -> dict[str, Any]:
+    """One link for programs; RTT and queue as the worse of its two ends says."""
+    ends = [snapshot.link_session(link.a, link.b), snapshot.link_session(link.b, link.a)]
+    known = [end for end in ends if end is not None]
+    rtts = [end.rtt_ms for end in known if end.rtt_ms is not None]
+    return {
+        "a": link.a,
+        "b": link.b,
+        "state": "up" if snapshot.is_up(link) else "down",
+        "rtt_ms": round(max(rtts), 3) if rtts else None,
+        "queue_messages": sum(end.queue_messages for end in known),
+        "queue_bytes": sum(end.queue_bytes for end in known),
+    }
+
+
+def broker_table(
+    snapshot: Snapshot,
+    addresses: Mapping[BrokerId, str],
+    pids: Mapping[BrokerId, int | None],
+    shown: int | None = None,
+) -> Table:
+    """The brokers, one line each, at most ``shown`` of them."""
+    table = Table(title="brokers", title_justify="left", box=None, pad_edge=False)
+    for name in ("id", "address", "pid", "state"):
+        table.add_column(name, no_wrap=True)
+    for name in ("uptime", "clients", "subs", "advs", "pubs/s", "deliveries/s", "queue"):
+        table.add_column(name, justify="right", no_wrap=True)
+    statuses = list(snapshot.statuses.items())
+    for broker, status in statuses[:shown]:
+        place = (broker, addresses.get(broker, ""), str(pids.get(broker) or "-"))
+        if status is None:
+            table.add_row(*place, "[red]down[/red]")
+            continue
+        table.add_row(
+            *place,
+            "up",
+            seconds_in_words(status.uptime_s),
+            str(client_count(status)),
+            str(status.subscriptions),
+            str(status.advertisements),
+            f"{status.rates.publications_in_per_s:,.1f}",
+            f"{status.rates.deliveries_per_s:,.1f}",
+            bytes_in_words(status.queue_bytes),
+        )
+    if shown is not None and len(statuses) > shown:
+        table.add_row(f"... {len(statuses) - shown} more")
+    return table
+
+
+def link_table(snapshot: Snapshot) -> Table:
+    """The links, one line each."""
+    table = Table(title="links", title_justify="left", box=None, pad_edge=False)
+    table.add_column("link")
+    table.add_column("state")
+    table.add_column("rtt ms", justify="right")
+    table.add_column("queue", justify="right")
+    for link in snapshot.links:
+        told = link_document(snapshot, link)
+        rtt = "-" if told["rtt_ms"] is None else f"{told['rtt_ms']:.2f}"
+        state = "up" if told["state"] == "up" else "[red]down[/red]"
+        table.add_row(str(link), state, rtt, bytes_in_words(told["queue_bytes"]))
+    return table
+
+
+def live_drawing(
+    pulse: Pulse,
+    snapshot: Snapshot,
+    addresses: Mapping[BrokerId, str],
+    pids: Mapping[BrokerId, int | None],
+) -> Group:
+    """What ``up`` redraws in place."""
+    return Group(broker_table(snapshot, addresses, pids, LINES_SHOWN), "", pulse.line())

@@ -1,0 +1,268 @@
+"""``pubweave up``: an overlay of brokers on this machine, from a topology file, until stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pubweave.cli.output import LiveView, json_option, print_json, progress_bar, remark, warn
+from pubweave.cli.target import run_dir_option
+
+if TYPE_CHECKING:
+    from pubweave.cli.overlay_report import PulseMeter
+    from pubweave.cli.signals import StopRequest
+    from pubweave.runtime.overlay import Overlay, OverlayEvent
+    from pubweave.runtime.overlay_spec import OverlaySpec
+
+LIVE_INTERVAL_S = 1.0
+LINE_INTERVAL_S = 5.0
+
+
+@click.command()
+@click.argument("topology", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--in-process", is_flag=True, help="All brokers in one process.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where brokers listen.")
+@click.option(
+    "--port",
+    default=7000,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="The first broker's port, the others count on; 0 takes any free ones.",
+)
+@click.option(
+    "--strategy",
+    default="tree",
+    show_default=True,
+    type=click.Choice(["tree", "tree_covering"]),
+    help="How brokers route.",
+)
+@run_dir_option
+@click.option(
+    "--telemetry/--no-telemetry",
+    default=True,
+    show_default=True,
+    help="Record what brokers do, in RUN_DIR/telemetry.",
+)
+@click.option(
+    "--sample",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    help="The share of publications that telemetry records.",
+)
+@click.option("--no-restart", is_flag=True, help="Leave broker processes that died alone.")
+@click.option(
+    "--duration",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Stop after this many seconds. [default: at Ctrl-C]",
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    help="Seconds between reports. [default: 1 on a terminal and with --json, else 5]",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Report only the start, troubles and the end.")
+@json_option
+@click.pass_context
+def up(
+    ctx: click.Context,
+    topology: Path,
+    in_process: bool,
+    host: str,
+    port: int,
+    strategy: str,
+    run_dir: Path,
+    telemetry: bool,
+    sample: float,
+    no_restart: bool,
+    duration: float | None,
+    interval: float | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Start the brokers of a TOPOLOGY file on this machine and watch over them.
+
+    The topology must be a tree. Brokers listen where their attribute "address" says, or else at
+    --host on ports from --port on, in the order of their ids. A broker process that dies is
+    started again. Ctrl-C stops everything.
+
+    \b
+    Example:
+      pubweave topology generate hierarchical -n 20 -o tree.json
+      pubweave up tree.json
+      pubweave up tree.json --port 0 --duration 60 --json
+    """
+    from pubweave.cli.signals import run_async
+    from pubweave.model.topology_files import read_topology
+    from pubweave.runtime.overlay_run_directory import TELEMETRY_DIRECTORY
+    from pubweave.runtime.overlay_spec import exposed, make_spec
+
+    spec = make_spec(
+        read_topology(topology),
+        name=topology.stem,
+        host=host,
+        base_port=port,
+        strategy=strategy,
+        telemetry_directory=run_dir / TELEMETRY_DIRECTORY if telemetry else None,
+        sample_ratio=sample,
+    )
+    if open_to_all := exposed(spec.addresses.values()):
+        warn_exposed(str(open_to_all[0]))
+    view = LiveView(as_json=as_json, quiet=quiet)
+    code = run_async(
+        _run(spec, run_dir, view, in_process, not no_restart, duration, interval, quiet, as_json)
+    )
+    ctx.exit(code)
+
+
+def warn_exposed(address: str) -> None:
+    """Say what it means to listen at an address that other machines reach."""
+    warn(
+        f"{address} can be reached from other machines, and there is no authentication: "
+        "whoever reaches it can publish and subscribe"
+    )
+
+
+async def _run(
+    spec: OverlaySpec,
+    run_dir: Path,
+    view: LiveView,
+    in_process: bool,
+    restart: bool,
+    duration: float | None,
+    interval: float | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    from pubweave.cli.overlay_report import PulseMeter
+    from pubweave.cli.signals import StopRequest
+
+    meter = PulseMeter()
+    async with StopRequest() as stop:
+        overlay = open_overlay(
+            spec, run_dir, in_process=in_process, restart=restart, as_json=as_json
+        )
+        try:
+            if await start_with_progress(overlay, stop, shown=not (quiet or as_json)):
+                _tell_started(overlay, run_dir, as_json)
+                with view:
+                    await _watch(overlay, stop, view, meter, duration, interval, as_json)
+        finally:
+            await overlay.stop()
+        _tell_stopped(overlay, meter, as_json)
+        return stop.exit_code
+
+
+def open_overlay(
+    spec: OverlaySpec, run_dir: Path, *, in_process: bool, restart: bool, as_json: bool
+) -> Overlay:
+    """An overlay that reports its troubles; its run directory is claimed and its ports are had."""
+    from pubweave.runtime.overlay import Overlay
+    from pubweave.runtime.overlay_run_directory import RunDirectory
+
+    directory = RunDirectory(run_dir)
+    try:
+        return Overlay(
+            spec,
+            directory,
+            in_process=in_process,
+            restart=restart,
+            on_event=lambda event: _tell_event(event, as_json),
+        )
+    except BaseException:
+        directory.release()
+        raise
+
+
+async def start_with_progress(overlay: Overlay, stop: StopRequest, *, shown: bool) -> bool:
+    """Start an overlay under a progress bar; False if a stop was requested meanwhile."""
+    steps = len(overlay.spec.brokers) + len(overlay.spec.topology.links)
+    with progress_bar("starting brokers and links", steps, shown=shown) as advance:
+        overlay.on_progress = lambda p: advance.to(p.listening + p.links_up)
+        return await stop.unless(overlay.start())
+
+
+async def _watch(
+    overlay: Overlay,
+    stop: StopRequest,
+    view: LiveView,
+    meter: PulseMeter,
+    duration: float | None,
+    interval: float | None,
+    as_json: bool,
+) -> None:
+    from pubweave.cli.overlay_report import live_drawing
+
+    every_s = interval or (LIVE_INTERVAL_S if view.is_live or as_json else LINE_INTERVAL_S)
+    addresses = {broker: str(address) for broker, address in overlay.spec.addresses.items()}
+    while True:
+        snapshot = await overlay.snapshot()
+        pulse = meter.take(snapshot)
+        is_over = duration is not None and pulse.elapsed_s >= duration
+        if stop.is_set or is_over:
+            return
+        pids = {broker: overlay.pid(broker) for broker in addresses}
+        view.show(
+            {"event": "pulse", **pulse.document()},
+            pulse.line(),
+            lambda p=pulse, s=snapshot, i=pids: live_drawing(p, s, addresses, i),  # type: ignore[misc]
+        )
+        rest_s = every_s if duration is None else min(every_s, duration - pulse.elapsed_s)
+        # Asked for a stop, look once more: the summary is about the very end.
+        await stop.wait(max(rest_s, 0.05))
+
+
+def _tell_event(event: OverlayEvent, as_json: bool) -> None:
+    from pubweave.runtime.overlay import BrokerDied
+
+    if not as_json:
+        remark(str(event))
+        return
+    document: dict[str, Any] = {"event": "broker_restarted"}
+    if isinstance(event, BrokerDied):
+        document = {"event": "broker_died"}
+    print_json({**document, **{k: getattr(event, k) for k in event.__dataclass_fields__}})
+
+
+def _tell_started(overlay: Overlay, run_dir: Path, as_json: bool) -> None:
+    spec = overlay.spec
+    first = next(iter(spec.addresses.items()))
+    if as_json:
+        print_json(
+            {
+                "event": "started",
+                "overlay": spec.name,
+                "run_dir": str(run_dir),
+                "brokers": {b: str(address) for b, address in spec.addresses.items()},
+                "links": len(spec.topology.links),
+            }
+        )
+        return
+    remark(
+        f"{spec.name}: {len(spec.brokers)} brokers and {len(spec.topology.links)} links are up "
+        f"({first[0]} at {first[1]}); state and logs in {run_dir}"
+    )
+
+
+def _tell_stopped(overlay: Overlay, meter: PulseMeter, as_json: bool) -> None:
+    import msgspec
+
+    totals = meter.totals.counters()
+    if as_json:
+        print_json(
+            {
+                "event": "stopped",
+                "overlay": overlay.spec.name,
+                "broker_deaths": overlay.deaths,
+                "totals": msgspec.to_builtins(totals),
+            }
+        )
+        return
+    click.echo(
+        f"stopped {overlay.spec.name}: {totals.publications_accepted:,} publications, "
+        f"{totals.deliveries:,} deliveries, {totals.messages_out:,} messages, "
+        f"{totals.notifications_lost:,} notifications lost, "
+        f"{totals.clients_expired:,} clients expired, {overlay.deaths} broker deaths"
+    )

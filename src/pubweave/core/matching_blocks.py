@@ -1,0 +1,108 @@
+"""Answers known for whole blocks of cells, so that most of an answer need not be built again.
+
+Neighbouring cells of every axis form a block. A row that covers a block is hit by all values in
+it; its destination is *sure* there. The tuple of the sure destinations of a combination of blocks
+is kept, and an answer is that tuple plus the few others that are hit.
+
+Invariant: sure destinations are hit by every publication in their blocks. New rows may make more
+of them sure without this being noticed; a removed row makes all kept tuples void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pubweave.core.matching_axis import Axis, Words
+
+KEPT = 256
+"""How many combinations of blocks a bitmap distinguishes."""
+
+QUIET = 128
+"""How many queries must come after a removal before tuples are kept again."""
+
+Sure = tuple[NDArray[np.bool_], tuple[Any, ...]]
+
+
+class Blocks:
+    """The sure destinations of the combinations of blocks that publications fell into."""
+
+    __slots__ = ("_axes", "_block_of", "_kept", "_queries", "_rows", "_table")
+
+    def __init__(self, axes: Sequence[Axis], table: Words) -> None:
+        self._axes = axes
+        self._table = table
+        self._kept: dict[int, Sure] = {}
+        self._queries = 0
+        self._rows: list[dict[int, Words]] = [{} for _ in axes]
+        self._block_of = _number_blocks(axes)
+
+    def find(self) -> Sure | int | None:
+        """What is known where the last query of the axes fell.
+
+        A kept combination, or the key under which `keep` may keep it, or None if it may not.
+        """
+        key = 0
+        for axis, blocks in zip(self._axes, self._block_of, strict=True):
+            block = blocks[axis.index - axis.first_row]
+            if block < 0:
+                return None
+            key += block
+        self._queries += 1
+        found = self._kept.get(key)
+        return found if found is not None else key if self._queries > QUIET else None
+
+    def sure_words(self) -> Words:
+        """The words of the rows that cover the blocks in which the last query fell."""
+        words: Words | None = None
+        for position, axis in enumerate(self._axes):
+            row = self._sure_row(position, axis)
+            words = row if words is None else words & row
+        if words is None:
+            raise AssertionError("a bitmap has at least one axis")
+        return words
+
+    def keep(self, key: int, sure: Sure) -> None:
+        self._kept[key] = sure
+
+    def drop(self, word: int, mask: Any) -> None:
+        """Forget a removed row: ``mask`` has all bits of its word but its own."""
+        self._queries = 0
+        self._kept.clear()
+        for rows in self._rows:
+            for row in rows.values():
+                row[word] &= mask
+
+    def _sure_row(self, position: int, axis: Axis) -> Words:
+        blocks = self._block_of[position]
+        block = blocks[axis.index - axis.first_row]
+        row = self._rows[position].get(block)
+        if row is None:
+            first = axis.first_row + blocks.index(block)
+            last = first + blocks.count(block)
+            row = self._table[first].copy()
+            # A row of the bitmap that begins or ends in a block has a flip in one of its cells.
+            axis.clear_flipped(range(first, last), row)
+            self._rows[position][block] = row
+        return row
+
+
+def _number_blocks(axes: Sequence[Axis]) -> list[list[int]]:
+    """For each axis, by table row, the block's part of a key; -1 where there are no blocks."""
+    per_axis = int(KEPT ** (1 / len(axes)) + 1e-9)
+    numbered = []
+    factor = 1
+    for axis in axes:
+        blocks = [-1] * (axis.end_row - axis.first_row)
+        cells = axis.numbers.end_row - axis.numbers.first_row
+        if per_axis > 1:
+            start = axis.numbers.first_row - axis.first_row
+            blocks[start : start + cells] = [
+                cell * per_axis // cells * factor for cell in range(cells)
+            ]
+        factor *= per_axis
+        numbered.append(blocks)
+    return numbered

@@ -1,0 +1,151 @@
+"""The scenario `routing`: many seeds hold, a run is its seed, and a broken core is caught."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pubweave.core.link_table import LinkTable
+from pubweave.core.session import Session
+from pubweave.core.tree_routing import TreeRouting
+from pubweave.sim.routing_scenario import RoutingScenario
+from pubweave.sim.scenarios import run_seed, run_seeds
+from pubweave.sim.trace import Trace
+from pubweave.telemetry.parquet import read_table
+
+SEEDS = 200
+CHUNK = 10
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_random_overlays_lose_double_and_misroute_nothing(first: int) -> None:
+    failed = {
+        seed: result.violations[:3]
+        for seed in range(first, first + CHUNK)
+        if (result := run_seed("routing", seed)).violations
+    }
+    assert not failed, f"again with: pubweave simulate routing --seed {min(failed)} --trace"
+
+
+def test_the_runs_exercise_what_they_are_for() -> None:
+    """Across a few seeds every fault strikes, queues run over, and deliveries are due."""
+    counts: dict[str, int] = {}
+    for result in run_seeds("routing", range(25), jobs=1):
+        for name, count in result.counts.items():
+            counts[name] = counts.get(name, 0) + count
+    for name in (
+        "due",
+        "holds",
+        "connection_drop",
+        "delay_spike",
+        "partition",
+        "broker_pause",
+        "broker_crash",
+    ):
+        assert counts.get(name, 0) > 0, name
+    assert counts["excused"] < counts["due"] / 10
+
+
+def trace_of(seed: int) -> str:
+    stream = io.StringIO()
+    RoutingScenario(seed, trace=Trace(stream), max_brokers=12).run()
+    return stream.getvalue()
+
+
+def test_the_same_seed_gives_the_same_trace_byte_for_byte() -> None:
+    first = trace_of(3)
+    assert first == trace_of(3)
+    assert first != trace_of(4)
+    assert first.count("\n") > 1000
+
+
+def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
+    digests = {
+        subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "from pubweave.sim.scenarios import run_seed\n"
+                "from pubweave.sim.trace import Trace\n"
+                "print(run_seed('routing', 5, trace=Trace()).trace_digest)",
+            ],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2", "random")
+    }
+    assert len(digests) == 1
+
+
+def test_results_do_not_depend_on_how_many_run_at_once() -> None:
+    alone = {r.seed: r for r in run_seeds("routing", range(6), jobs=1)}
+    together = {r.seed: r for r in run_seeds("routing", range(6), jobs=2)}
+    assert alone == together
+
+
+def test_a_simulated_run_writes_the_telemetry_of_a_real_one(tmp_path: Path) -> None:
+    result = run_seed("routing", 2, telemetry=tmp_path)
+    assert not result.violations
+    published = read_table(tmp_path, "publications")
+    delivered = read_table(tmp_path, "deliveries")
+    assert len(published) == result.counts["publications"]
+    assert len(delivered) >= result.counts["deliveries"]
+    assert min(delivered["latency_ms"].to_pylist()) > 0
+
+
+def test_latencies_can_come_from_a_matrix(tmp_path: Path) -> None:
+    matrix = tmp_path / "rtt.csv"
+    matrix.write_text("\n".join(",".join("0" if i == j else "400" for j in range(30))
+                                for i in range(30)))  # fmt: skip
+    run = RoutingScenario(1, rtt=matrix)
+    assert {link.latency_s for link in run.overlay.links.values()} == {0.2}
+
+
+# --- a core with a mistake in it must be caught ------------------------------------------------
+
+
+def is_caught(seeds: range = range(60)) -> bool:
+    return any(run_seed("routing", seed).violations for seed in seeds)
+
+
+def test_caught_a_session_that_does_not_send_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Session, "retransmit", Session.pump)
+    assert is_caught()
+
+
+def test_caught_subscriptions_left_behind_by_unadvertise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LinkTable, "unadvertised", lambda table, id_: None)
+    assert is_caught()
+
+
+def test_caught_publications_sent_back_where_they_came_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        TreeRouting,
+        "route",
+        lambda self, publication, origin: (
+            self._link_index.match(publication) + self._client_index.match(publication)
+        ),
+    )
+    assert is_caught()
+
+
+def test_caught_a_forgotten_uncovering(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = LinkTable.unsubscribed
+
+    def forgetful(table: LinkTable, id_: str) -> None:
+        if id_ in table.forwarded:
+            for orphan in list(table._stands_for.get(id_, {})):
+                table._unsuppress(orphan)
+        original(table, id_)
+
+    monkeypatch.setattr(LinkTable, "unsubscribed", forgetful)
+    assert is_caught()

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import contextlib
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pubweave.model.filters import Filter, Operator, Predicate
+from pubweave.model.messages import (
+    Ack,
+    Advertise,
+    Answer,
+    Goodbye,
+    Hello,
+    Message,
+    Ping,
+    Pong,
+    Query,
+    Refused,
+    Role,
+    Subscribe,
+    Synced,
+    SyncStage,
+    Unadvertise,
+    Unsubscribe,
+)
+from pubweave.model.publications import Publication, make_publication
+from pubweave.wire.codec import KINDS, FrameDecoder, FrameError, encode, encode_all
+
+FILTER = Filter(
+    (
+        Predicate("class", Operator.EQ, "STOCK"),
+        Predicate("volume", Operator.GT, 10.5),
+        Predicate("open", Operator.PRESENT),
+        Predicate("late", Operator.NE, True),
+    )
+)
+ONE_OF_EACH: list[Message] = [
+    make_publication("p", 1, "STOCK", {"a": 1, "b": 2.5, "c": "ü", "d": True}, b"\x00\xff", 3.5),
+    Advertise("p:1", FILTER),
+    Unadvertise("p:1"),
+    Subscribe("s:1", FILTER),
+    Unsubscribe("s:1"),
+    Synced(SyncStage.SUBSCRIPTIONS),
+    Refused("publication 3", "why"),
+    Hello(1, Role.CLIENT, "p", 5, 6, 7, 8, 9),
+    Ack(10),
+    Ping(1.25),
+    Pong(1.25),
+    Goodbye("done"),
+    Query(1, "status"),
+    Answer(1, b"{}"),
+]
+
+
+def plain(message: Message) -> object:
+    """A message without what the codec fills in on arrival."""
+    if isinstance(message, Publication):
+        return (*message.key, message.topic, message.attributes, message.payload)
+    return message
+
+
+def test_every_kind_of_message_survives_the_wire() -> None:
+    assert {type(message) for message in ONE_OF_EACH} == set(KINDS.values())
+    decoded = FrameDecoder().feed(encode_all(ONE_OF_EACH))
+    assert [plain(m) for m in decoded] == [plain(m) for m in ONE_OF_EACH]
+
+
+@given(st.lists(st.integers(1, 40), min_size=1))
+def test_the_pieces_in_which_bytes_come_do_not_matter(sizes: list[int]) -> None:
+    data = encode_all(ONE_OF_EACH)
+    decoder = FrameDecoder()
+    decoded: list[Message] = []
+    offset = 0
+    while offset < len(data):
+        size = sizes[offset % len(sizes)]
+        decoded += decoder.feed(data[offset : offset + size])
+        offset += size
+    assert [plain(m) for m in decoded] == [plain(m) for m in ONE_OF_EACH]
+
+
+def test_a_forwarded_publication_is_the_same_bytes_again() -> None:
+    frame = encode(ONE_OF_EACH[0])
+    (received,) = FrameDecoder().feed(frame)
+    assert isinstance(received, Publication)
+    assert encode(received) is received.encoded
+    assert received.encoded == frame
+    assert received.size_bytes == len(frame)
+
+
+def test_a_sender_cannot_smuggle_other_bytes_into_what_is_forwarded() -> None:
+    """A publication's frame with two more array elements, where size and encoding would be."""
+    import msgspec
+
+    body = msgspec.msgpack.encode(("p", 1, "t", {}, b"", 0.0, 99999, b"evil"))
+    frame = struct.pack("<IB", len(body) + 1, 0) + body
+    (received,) = FrameDecoder().feed(frame)
+    assert isinstance(received, Publication)
+    assert received.encoded == frame
+    assert received.size_bytes == len(frame)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (struct.pack("<IB", 0, 0), "a frame of 0 bytes"),
+        (struct.pack("<IB", 5000, 0), "a frame of 5000 bytes"),
+        (struct.pack("<IB", 2, 250) + b"\x90", "unknown kind of frame 250"),
+        (struct.pack("<IB", 2, 17) + b"\x90", "does not decode"),
+        (struct.pack("<IB", 3, 17) + b"\x91\xa0", "does not decode"),
+        (b"GET / HTTP/1.1\r\n\r\n", "a frame of"),
+    ],
+)
+def test_a_bad_frame_is_refused_with_its_reason(data: bytes, reason: str) -> None:
+    with pytest.raises(FrameError, match=reason):
+        FrameDecoder(max_frame_bytes=1000).feed(data)
+
+
+def test_a_filter_that_cannot_be_is_refused_on_the_wire() -> None:
+    good = encode(Subscribe("s:1", Filter((Predicate("name", Operator.PREFIX, "abc"),))))
+    assert b"\xa3abc" in good
+    with pytest.raises(FrameError, match="needs a string"):
+        FrameDecoder().feed(_with_number(good))
+
+
+def _with_number(frame: bytes) -> bytes:
+    body = frame[5:].replace(b"\xa3abc", b"\x07")
+    return struct.pack("<IB", len(body) + 1, frame[4]) + body
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_give_messages_or_a_frame_error_and_nothing_else(data: bytes) -> None:
+    decoder = FrameDecoder(max_frame_bytes=100)
+    decoded: list[Message] = []
+    with contextlib.suppress(FrameError):
+        decoded = decoder.feed(data)
+    assert all(FrameDecoder().feed(encode(message)) for message in decoded)
+
+
+@given(st.sampled_from(ONE_OF_EACH), st.data())
+def test_a_damaged_frame_gives_a_message_or_a_frame_error(
+    message: Message, draw: st.DataObject
+) -> None:
+    frame = bytearray(encode(message))
+    position = draw.draw(st.integers(4, len(frame) - 1))
+    frame[position] = draw.draw(st.integers(0, 255))
+    decoded: list[Message] = []
+    with contextlib.suppress(FrameError):
+        decoded = FrameDecoder().feed(bytes(frame))
+    assert len(decoded) <= 1
