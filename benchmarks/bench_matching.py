@@ -58,7 +58,9 @@ def make_workload(count: int, publications: int, integers: bool, seed: int) -> W
 
     classes = rng.choice(CLASSES, count, p=popularity)
     ends = np.sort(draw(count, 2, 2), axis=2)
-    filters = [ranges_filter(f"c{c}", *e) for c, e in zip(classes.tolist(), ends.tolist(), strict=True)]
+    filters = [
+        ranges_filter(f"c{c}", *e) for c, e in zip(classes.tolist(), ends.tolist(), strict=True)
+    ]
     topics = rng.choice(CLASSES, publications, p=popularity).tolist()
     values = draw(publications, 2).tolist()
     return Workload(

@@ -233,6 +233,19 @@ def test_a_subscriber_that_holds_everybody_up_for_too_long_is_let_go() -> None:
     assert any(isinstance(message, Ack) for message in bench.sent_to(1))
 
 
+def test_a_subscriber_that_is_away_holds_others_up_only_for_a_short_while() -> None:
+    bench = publisher_and_subscriber(away_client_s=2.0)
+    bench.handle(ConnectionClosed(2))
+    for number in range(1, 12):
+        bench.receive(1, publication("pub", number, size=500))
+    bench.pass_time(1.5)
+    assert "sub" in bench.broker.sessions.clients
+    bench.pass_time(5.0)
+    assert "sub" not in bench.broker.sessions.clients
+    assert bench.broker.counters.notifications_lost == 11
+    assert any(isinstance(message, Ack) for message in bench.sent_to(1))
+
+
 def test_a_publisher_that_ignores_its_window_is_cut_off() -> None:
     bench = publisher_and_subscriber()
     for number in range(1, 60):

@@ -338,11 +338,7 @@ class Broker:
 
     def _on_closed(self, connection: ConnectionId, now: float) -> None:
         session = self.sessions.closed(connection, now)
-        if session is None:
-            return
-        if session.is_client and session.is_congested:
-            self._expire(session, "away with a full queue", now)
-        elif not session.is_client and self._meter is not None:
+        if session is not None and not session.is_client and self._meter is not None:
             self._meter.link_changed(session.remote, LinkChange.DOWN, now)
 
     def _on_goodbye(self, origin: Session, now: float) -> None:
@@ -399,15 +395,8 @@ class Broker:
             session.flush(effects)
             counters.bytes_out += session.sent_total_bytes - before
             if session.is_congested:
-                self._on_congested(session, origin, now)
-
-    def _on_congested(self, session: Session, origin: Session | None, now: float) -> None:
-        if session.is_client and session.connection is None:
-            self._expire(session, "away with a full queue", now)
-            self._flush(None, now)
-        else:
-            self._flow.hold(origin, session, now)
-            self.counters.holds = self._flow.holds
+                self._flow.hold(origin, session, now)
+                counters.holds = self._flow.holds
 
     # --- time ------------------------------------------------------------------------------
 

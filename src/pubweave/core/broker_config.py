@@ -28,6 +28,8 @@ class BrokerConfig:
     """A disconnected client is forgotten after this time."""
     slow_client_s: float = 30.0
     """A connected client that holds others up for this long is let go."""
+    away_client_s: float = 5.0
+    """A disconnected client that holds others up for this long is let go."""
     stale_grace_s: float = 10.0
     """What a restarted neighbor has not told again after this time is dropped."""
     load_window_s: float = 5.0

@@ -16,7 +16,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from pubweave.core.matching_leaf import Leaf, Limits
+from pubweave.core.matching_leaf import Leaf
+from pubweave.core.matching_limits import Limits
 from pubweave.core.matching_row import Access, Destination, Row, take_apart
 from pubweave.model.filters import Filter, Predicate
 from pubweave.model.publications import Publication, Value
@@ -125,9 +126,13 @@ class MatchIndex(Generic[D]):
         small_limit: int = 16,
         cell_limit: int = 2048,
         axis_limit: int = 16,
+        few_limit: int = 16,
+        quiet_limit: int = 128,
         topic_limit: int = 65536,
     ) -> None:
-        self._limits = Limits(small_limit, cell_limit, axis_limit, topic_limit)
+        self._limits = Limits(
+            small_limit, cell_limit, axis_limit, few_limit, quiet_limit, topic_limit
+        )
         self._version = 0
         self._rows: dict[Hashable, Row] = {}
         self._destinations: dict[Hashable, Destination] = {}

@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 from pubweave.core.matching_axis import Axis, Words
 from pubweave.core.matching_blocks import Blocks
 from pubweave.core.matching_lanes import Lanes
+from pubweave.core.matching_limits import Limits
 from pubweave.core.matching_row import Destination, Row
 from pubweave.model.publications import Value
 
 Attributes = Mapping[str, Value]
-
-FEW = 16
-"""Up to so many words, Python integers are faster than numpy calls."""
 
 LANES_AFTER = 8
 """Lanes cost about as much to make as one query for each so many rows of the table saves."""
@@ -41,11 +39,18 @@ class Bitmap:
     """
 
     def __init__(
-        self, attributes: Sequence[str], rows: Iterable[Row], *, exact: bool, cell_limit: int
+        self,
+        attributes: Sequence[str],
+        rows: Iterable[Row],
+        limits: Limits,
+        *,
+        exact: bool,
+        cells: int,
     ) -> None:
         self.exact = exact
         self._attributes = tuple(attributes)
-        self._cell_limit = cell_limit
+        self._limits = limits
+        self._cell_limit = cells
         self._rows: dict[int, Row] = {}
         self._lanes: Lanes | None = None
         self._queries = 0
@@ -71,7 +76,7 @@ class Bitmap:
         if self._lanes is not None:
             return self._lanes.answer(attributes)
         mask = self._head_mask(self._and(attributes))
-        if self._head_count > FEW:
+        if self._head_count > self._limits.few:
             return self._answer_of_many(mask)
         self._queries += 1
         if self._queries * LANES_AFTER > len(self._table):
@@ -291,7 +296,7 @@ class Bitmap:
             table[index] ^= table[index - 1]
         for axis in self._axes:
             axis.attach(table)
-        self._blocks = Blocks(self._axes, table)
+        self._blocks = Blocks(self._axes, table, self._limits.quiet)
 
 
 def _choose_word_bits(counts: Iterable[int]) -> int:

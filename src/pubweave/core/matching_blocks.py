@@ -21,19 +21,17 @@ from pubweave.core.matching_axis import Axis, Words
 KEPT = 256
 """How many combinations of blocks a bitmap distinguishes."""
 
-QUIET = 128
-"""How many queries must come after a removal before tuples are kept again."""
-
 Sure = tuple[NDArray[np.bool_], tuple[Any, ...]]
 
 
 class Blocks:
     """The sure destinations of the combinations of blocks that publications fell into."""
 
-    __slots__ = ("_axes", "_block_of", "_kept", "_queries", "_rows", "_table")
+    __slots__ = ("_axes", "_block_of", "_kept", "_queries", "_quiet", "_rows", "_table")
 
-    def __init__(self, axes: Sequence[Axis], table: Words) -> None:
+    def __init__(self, axes: Sequence[Axis], table: Words, quiet: int) -> None:
         self._axes = axes
+        self._quiet = quiet
         self._table = table
         self._kept: dict[int, Sure] = {}
         self._queries = 0
@@ -43,7 +41,8 @@ class Blocks:
     def find(self) -> Sure | int | None:
         """What is known where the last query of the axes fell.
 
-        A kept combination, or the key under which `keep` may keep it, or None if it may not.
+        A kept combination, or the key under which `keep` may keep it, or None if it may not: so
+        soon after a removal, keeping might not pay.
         """
         key = 0
         for axis, blocks in zip(self._axes, self._block_of, strict=True):
@@ -53,7 +52,7 @@ class Blocks:
             key += block
         self._queries += 1
         found = self._kept.get(key)
-        return found if found is not None else key if self._queries > QUIET else None
+        return found if found is not None else key if self._queries > self._quiet else None
 
     def sure_words(self) -> Words:
         """The words of the rows that cover the blocks in which the last query fell."""

@@ -12,34 +12,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
-from pubweave.core.matching_bitmap import FEW, Attributes, Bitmap
+from pubweave.core.matching_bitmap import Attributes, Bitmap
 from pubweave.core.matching_cover import Fronts
+from pubweave.core.matching_limits import Limits
 from pubweave.core.matching_row import Row
 
 REBUILD_SHARE = 6
 """Entering a row costs about as much as six rows cost in a rebuild."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Where a leaf changes form.
-
-    ``small``: rows checked one by one, ``cells``: cuts chosen per attribute, ``axes``: attributes
-    per bitmap, ``topics``: topics whose route is kept.
-    """
-
-    small: int = 16
-    cells: int = 2048
-    axes: int = 16
-    topics: int = 65536
-
-    def __post_init__(self) -> None:
-        for name in ("small", "cells", "axes", "topics"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}_limit must be at least 1, got {getattr(self, name)}")
 
 
 class Leaf:
@@ -168,12 +149,12 @@ class Leaf:
 
     def _form_bitmap(self, axes: tuple[str, ...], rows: list[Row], exact: bool) -> None:
         cells = self._limits.cells
-        if len({row.destination for row in rows}) <= FEW:
+        if len({row.destination for row in rows}) <= self._limits.few:
             # Narrow tables afford more cells, and with all cuts chosen they can become lanes.
             cells *= 4
         for row in rows:
             row.tests = ()
-        self.bitmaps.append(Bitmap(axes, rows, exact=exact, cell_limit=cells))
+        self.bitmaps.append(Bitmap(axes, rows, self._limits, exact=exact, cells=cells))
 
 
 def _split(rows: Iterable[Row], axes: tuple[str, ...]) -> tuple[list[Row], list[Row], list[Row]]:

@@ -159,16 +159,16 @@ class SessionTable:
                 effects.append(Transmit(session.connection, (Ping(now),)))
 
     def lapsed_clients(self, now: float) -> list[tuple[Session, str]]:
-        """Clients to let go: away for too long, or holding everybody up."""
+        """Clients to let go: away for too long, or holding everybody up for too long."""
         config = self._config
         found = []
         for session in self.clients.values():
-            away = session.connection is None and now - session.down_since
-            if away and away > config.client_expiry_s:
+            is_away = session.connection is None
+            held_s = 0.0 if session.congested_since is None else now - session.congested_since
+            if is_away and now - session.down_since > config.client_expiry_s:
                 found.append((session, "away for too long"))
-            elif (
-                session.congested_since is not None
-                and now - session.congested_since > config.slow_client_s
-            ):
+            elif is_away and held_s > config.away_client_s:
+                found.append((session, "away with a full queue"))
+            elif held_s > config.slow_client_s:
                 found.append((session, "too slow: it held up the overlay"))
         return found

@@ -1,0 +1,196 @@
+"""The client library and brokers over real sockets, also when connections are cut."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import pytest
+
+import pubweave
+from pubweave.core.session import SessionLimits
+from pubweave.model.topology import Topology
+from pubweave.runtime.client import ClientError
+from tests.sockets.harness import CuttingProxy, overlay, run, until
+
+pytestmark = pytest.mark.sockets
+
+ALONE = Topology.from_links([], brokers=["b1"])
+CHAIN = Topology.from_links([("b1", "b2"), ("b2", "b3")])
+
+
+def test_publications_cross_a_chain_of_brokers() -> None:
+    async def main() -> None:
+        async with (
+            overlay(CHAIN) as hosts,
+            pubweave.connect(str(hosts["b1"].address)) as publisher,
+            pubweave.connect(str(hosts["b3"].address)) as subscriber,
+        ):
+            await publisher.advertise("class = 'STOCK'")
+            quotes = await subscriber.subscribe("class = 'STOCK' and volume > 10")
+            await until(lambda: hosts["b1"].broker.status(0.0).subscriptions == 1)
+            for volume in (5, 20, 30):
+                await publisher.publish("STOCK", {"volume": volume, "late": False}, b"\x00raw")
+            first, second = await anext(quotes), await anext(quotes)
+            assert [n.attributes["volume"] for n in (first, second)] == [20, 30]
+            assert first.payload == b"\x00raw"
+            assert first.attributes["late"] is False
+            assert first.publisher == publisher.id
+            await subscriber.unsubscribe(quotes)
+            assert [n async for n in quotes] == []
+
+    run(main())
+
+
+def test_subscriptions_of_one_client_each_get_their_own() -> None:
+    async def main() -> None:
+        async with overlay(ALONE) as hosts, pubweave.connect(str(hosts["b1"].address)) as client:
+            await client.advertise("*")
+            low = await client.subscribe("class = 'T' and v < 5")
+            high = await client.subscribe("class = 'T' and v > 3")
+            for v in range(8):
+                await client.publish("T", {"v": v})
+            await client.flush()
+            await until(lambda: low.queued == 5 and high.queued == 4)
+            assert [n.attributes["v"] for n in low.take_all()] == [0, 1, 2, 3, 4]
+            assert [n.attributes["v"] for n in high.take_all()] == [4, 5, 6, 7]
+
+    run(main())
+
+
+def test_a_client_whose_connection_is_cut_again_and_again_loses_and_doubles_nothing() -> None:
+    async def main() -> None:
+        limits = SessionLimits(window_bytes=20_000, congested_bytes=20_000, relieved_bytes=5_000)
+        async with (
+            overlay(ALONE, limits=limits) as hosts,
+            CuttingProxy(hosts["b1"].address) as one,
+            CuttingProxy(hosts["b1"].address) as other,
+            pubweave.connect(str(one.address), limits=limits) as publisher,
+            pubweave.connect(str(other.address), limits=limits) as subscriber,
+        ):
+            await publisher.advertise("class = 'T'")
+            notifications = await subscriber.subscribe("class = 'T'")
+
+            async def publish() -> None:
+                for number in range(5000):
+                    await publisher.publish("T", {"n": number}, b"x" * 50)
+
+            async def disturb() -> None:
+                for proxy in (one, other) * 6:
+                    await asyncio.sleep(0.05)
+                    proxy.cut()
+
+            async def receive() -> list[object]:
+                return [(await anext(notifications)).attributes["n"] for _ in range(5000)]
+
+            _, _, received = await asyncio.gather(publish(), disturb(), receive())
+            assert received == list(range(5000))
+            assert one.cuts + other.cuts == 12
+            assert hosts["b1"].broker.counters.duplicates_dropped == 0
+            assert hosts["b1"].broker.counters.clients_expired == 0
+
+    run(main())
+
+
+def test_a_subscriber_that_does_not_read_slows_the_publisher_down_without_loss() -> None:
+    async def main() -> None:
+        limits = SessionLimits(window_bytes=20_000, congested_bytes=20_000, relieved_bytes=5_000)
+        async with overlay(ALONE, limits=limits) as hosts:
+            address = str(hosts["b1"].address)
+            async with (
+                pubweave.connect(address, limits=limits) as publisher,
+                pubweave.connect(address, limits=limits, max_queued=50) as subscriber,
+            ):
+                await publisher.advertise("class = 'T'")
+                notifications = await subscriber.subscribe("class = 'T'")
+                published = 0
+
+                async def publish() -> None:
+                    nonlocal published
+                    for number in range(5000):
+                        await publisher.publish("T", {"n": number}, b"x" * 50)
+                        published += 1
+
+                task = asyncio.create_task(publish())
+                await asyncio.sleep(0.5)
+                stopped_at = published
+                await asyncio.sleep(0.2)
+                assert published == stopped_at < 5000
+                assert hosts["b1"].broker.counters.holds > 0
+                received = [(await anext(notifications)).attributes["n"] for _ in range(5000)]
+                assert received == list(range(5000))
+                await task
+
+    run(main())
+
+
+def test_a_client_gets_its_session_back_from_a_broker_that_restarted() -> None:
+    async def main() -> None:
+        async with (
+            overlay(CHAIN) as hosts,
+            pubweave.connect(str(hosts["b1"].address)) as publisher,
+            pubweave.connect(str(hosts["b3"].address)) as subscriber,
+        ):
+            await publisher.advertise("class = 'T'")
+            notifications = await subscriber.subscribe("class = 'T'")
+            config = hosts["b3"].config
+            address = hosts["b3"].address
+            await hosts["b3"].stop()
+            hosts["b3"] = type(hosts["b3"])(type(config)(config.broker, address, config.neighbors))
+            await hosts["b3"].start()
+            await until(lambda: hosts["b3"].broker.status(0.0).subscriptions == 1, 20)
+            await until(lambda: hosts["b1"].broker.status(0.0).subscriptions == 1, 20)
+            await publisher.publish("T", {}, b"after")
+            assert (await anext(notifications)).payload == b"after"
+
+    run(main())
+
+
+def test_what_a_client_did_not_advertise_it_cannot_publish() -> None:
+    async def main() -> None:
+        async with overlay(ALONE) as hosts, pubweave.connect(str(hosts["b1"].address)) as client:
+            await client.advertise("class = 'A' and v > 3")
+            with pytest.raises(ValueError, match="advertise"):
+                await client.publish("B")
+            with pytest.raises(ValueError, match="advertise"):
+                await client.publish("A", {"v": 3})
+            with pytest.raises(ValueError, match="finite"):
+                await client.publish("A", {"v": float("nan")})
+            with pytest.raises(ValueError, match="bytes; allowed"):
+                await client.publish("A", {"v": 4}, bytes(2 << 20))
+            await client.publish("A", {"v": 4})
+
+    run(main())
+
+
+def test_a_broker_that_is_not_there_is_named() -> None:
+    async def main() -> None:
+        with pytest.raises(ClientError, match=r"cannot connect: 127\.0\.0\.1:1: "):
+            async with pubweave.connect("127.0.0.1:1", timeout_s=0.3):
+                pass
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        struct.pack("<IB", 1 << 31, 0),
+        struct.pack("<IB", 2, 200) + b"\x90",
+        struct.pack("<IB", 3, 16) + b"\x90\x90",
+    ],
+)
+def test_garbage_closes_its_connection_with_a_reason_and_never_the_broker(garbage: bytes) -> None:
+    async def main() -> None:
+        async with overlay(ALONE) as hosts, pubweave.connect(str(hosts["b1"].address)) as client:
+            reader, writer = await asyncio.open_connection(*hosts["b1"].address)
+            writer.write(garbage)
+            answer = await reader.read()
+            assert b"frame" in answer
+            writer.close()
+            await until(lambda: hosts["b1"].broker.counters.protocol_errors == 1)
+            await client.advertise("class = 'T'")
+            assert (await client.query("status")).startswith(b'{"broker":"b1"')
+
+    run(main())
