@@ -7,22 +7,21 @@ measured and how is in the README next to this file.
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
+import pyarrow.parquet
 
-import pubweave
 from benchmarks import rivals
 from benchmarks.load_run import Load, Measured, measure
-from pubweave.model.status import STATUS_SUBJECT, BrokerStatus
 
 ROUNDS = 3
 CHAINS = (1, 2, 3)
@@ -42,7 +41,8 @@ class Case:
     start: Start
     load: Load
     chain: int = 1
-    note: str = ""
+    sample_ratio: float | None = None
+    """Telemetry: which share of publications is recorded; None: none, and no other record."""
 
 
 @dataclass
@@ -51,7 +51,8 @@ class Outcome:
 
     case: Case
     repetitions: list[Measured] = field(default_factory=list)
-    records_dropped: int = 0
+    records_per_publication: float | None = None
+    """Records of publications and deliveries that were found on disk afterwards."""
     failure: str = ""
 
     def median(self, figure: Callable[[Measured], float]) -> float:
@@ -64,7 +65,7 @@ class Outcome:
             "scenario": case.scenario,
             "broker": case.broker,
             "chain": case.chain,
-            "note": case.note,
+            "sample_ratio": case.sample_ratio,
             "failure": self.failure,
             "load": asdict(case.load),
         }
@@ -77,6 +78,7 @@ class Outcome:
                 "delivered_per_s": statistics.median(delivered),
                 "delivered_per_s_min": min(delivered),
                 "delivered_per_s_max": max(delivered),
+                "delivered_per_broker_cpu_s": self.median(lambda m: m.delivered_per_broker_cpu_s),
             }
         else:
             described["latency_us"] = {
@@ -88,7 +90,7 @@ class Outcome:
             "disordered": sum(each.disordered for each in repetitions),
             "broker_cpu_share": self.median(lambda m: m.broker_cpu_s / m.seconds),
             "other_cpu_share": self.median(lambda m: m.other_cpu_share),
-            "records_dropped": self.records_dropped,
+            "records_per_publication": self.records_per_publication,
             "repetitions": [asdict(each) for each in repetitions],
         }
 
@@ -100,7 +102,6 @@ def cases() -> list[Case]:
     content = Load(100_000, content_subscriptions=CONTENT_SUBSCRIPTIONS)
     content_fan_out = Load(100_000, content_subscriptions=CONTENT_SUBSCRIPTIONS, subscribers=10)
     chain_of_3 = (partial(rivals.mosquitto, 3), partial(rivals.pubweave, 3))
-    recording = partial(rivals.pubweave, telemetry=True)
     found = [
         Case("exact topic 1 -> 1", MOSQUITTO, rivals.mosquitto, exact),
         Case("exact topic 1 -> 1", AMQTT, rivals.amqtt, few),
@@ -108,13 +109,13 @@ def cases() -> list[Case]:
         Case("exact topic 1 -> 10", MOSQUITTO, rivals.mosquitto, fan_out),
         Case("exact topic 1 -> 10", AMQTT, rivals.amqtt, few_fan_out),
         Case("exact topic 1 -> 10", PUBWEAVE, rivals.pubweave, fan_out),
-        Case("chain of 3, 1 -> 1", MOSQUITTO, chain_of_3[0], Load(150_000), 3, "bridges"),
+        Case("chain of 3, 1 -> 1", MOSQUITTO, chain_of_3[0], Load(150_000), 3),
         Case("chain of 3, 1 -> 1", PUBWEAVE, chain_of_3[1], Load(150_000), 3),
         Case("content 1 -> 1", PUBWEAVE, rivals.pubweave, content),
         Case("content 1 -> 10", PUBWEAVE, rivals.pubweave, content_fan_out),
         Case("client library 1 -> 1", PUBWEAVE, rivals.pubweave, Load(200_000, library=True)),
-        Case("telemetry 1.0, 1 -> 1", PUBWEAVE, partial(recording, sample_ratio=1.0), exact),
-        Case("telemetry 0.01, 1 -> 1", PUBWEAVE, partial(recording, sample_ratio=0.01), exact),
+        Case("telemetry 1.0, 1 -> 1", PUBWEAVE, rivals.pubweave, exact, sample_ratio=1.0),
+        Case("telemetry 0.01, 1 -> 1", PUBWEAVE, rivals.pubweave, exact, sample_ratio=0.01),
     ]
     slow = Load(LATENCY_COUNT, rate_per_s=LATENCY_RATE_PER_S, warm_count=200)
     for chain in CHAINS:
@@ -155,18 +156,28 @@ def _repeat(outcome: Outcome) -> None:
         return
     case = outcome.case
     try:
+        if case.sample_ratio is not None:
+            _repeat_recording(outcome, case.sample_ratio)
+            return
         with case.start() as brokers:
             outcome.repetitions.append(measure(brokers, case.load))
-            if case.scenario.startswith("telemetry"):
-                outcome.records_dropped += asyncio.run(_records_dropped(brokers.ports[0]))
     except (rivals.RivalMissingError, RuntimeError) as error:
         outcome.failure = f"{case.broker}, {case.scenario}: {error}"
 
 
-async def _records_dropped(port: int) -> int:
-    async with pubweave.connect(f"127.0.0.1:{port}") as client:
-        document = await client.query(STATUS_SUBJECT)
-    return msgspec.json.decode(document, type=BrokerStatus).counters.records_dropped
+def _repeat_recording(outcome: Outcome, sample_ratio: float) -> None:
+    """With telemetry: also look at what is on disk after the broker has stopped."""
+    load = outcome.case.load
+    with tempfile.TemporaryDirectory(prefix="bench-telemetry-") as name:
+        directory = Path(name)
+        with rivals.pubweave(telemetry=directory, sample_ratio=sample_ratio) as brokers:
+            outcome.repetitions.append(measure(brokers, load))
+        written = sum(
+            pyarrow.parquet.read_metadata(file).num_rows
+            for table in ("publications", "deliveries")
+            for file in directory.rglob(f"*{table}*/**/*.parquet")
+        )
+    outcome.records_per_publication = written / (load.warm_count + load.count)
 
 
 def _per_hop_us(outcomes: list[Outcome], broker: str) -> float | None:

@@ -25,7 +25,7 @@ def lines(result: Mapping[str, Any]) -> Iterable[str]:
 def _throughput_lines(cases: list[dict[str, Any]]) -> Iterable[str]:
     yield (
         f"{'throughput':25s}{'broker':11s}{'published/s':>12s}{'delivered/s':>12s}"
-        f"{'lowest':>12s}{'highest':>12s}{'times':>7s}{'lost':>6s}{'broker':>8s}{'others':>8s}"
+        f"{'lowest':>12s}{'highest':>12s}{'times':>7s}{'lost':>6s}{'per cpu s':>11s}{'others':>8s}"
     )
     first: dict[str, float] = {}
     for case in cases:
@@ -33,13 +33,13 @@ def _throughput_lines(cases: list[dict[str, Any]]) -> Iterable[str]:
             continue
         scenario, delivered = case["scenario"], case["delivered_per_s"]
         times = delivered / first.setdefault(scenario, delivered)
-        dropped = case["records_dropped"]
+        records = case["records_per_publication"]
         yield (
             f"{scenario:25s}{case['broker']:11s}{case['published_per_s']:12,.0f}"
             f"{delivered:12,.0f}{case['delivered_per_s_min']:12,.0f}"
             f"{case['delivered_per_s_max']:12,.0f}{times:7.1f}{case['lost']:6d}"
-            f"{case['broker_cpu_share']:8.0%}{case['other_cpu_share']:8.0%}"
-            + (f"  {dropped:,} records dropped" if dropped else "")
+            f"{case['delivered_per_broker_cpu_s']:11,.0f}{case['other_cpu_share']:8.0%}"
+            + (f"  {records:.2f} records each" if records is not None else "")
         )
 
 

@@ -122,23 +122,22 @@ def _amqtt_environment() -> Path:
 
 @contextlib.contextmanager
 def pubweave(
-    chain: int = 1, *, telemetry: bool = False, sample_ratio: float = 1.0
+    chain: int = 1, *, telemetry: Path | None = None, sample_ratio: float = 1.0
 ) -> Iterator[Brokers]:
     """A chain of pubweave brokers, one process each."""
     ports = _free_ports(chain)
-    with tempfile.TemporaryDirectory(prefix="bench-pubweave-") as directory:
-        commands = []
-        for index, port in enumerate(ports):
-            command = [sys.executable, "-m", "benchmarks.load_broker"]
-            command += ["--id", f"b{index + 1}", "--port", str(port)]
-            for other in (index - 1, index + 1):
-                if 0 <= other < chain:
-                    command += ["--neighbor", f"b{other + 1}={ports[other]}"]
-            if telemetry:
-                command += ["--telemetry", directory, "--sample", str(sample_ratio)]
-            commands.append(command)
-        with _processes(commands, ports) as pids:
-            yield Brokers("pubweave", ports, pids)
+    commands = []
+    for index, port in enumerate(ports):
+        command = [sys.executable, "-m", "benchmarks.load_broker"]
+        command += ["--id", f"b{index + 1}", "--port", str(port)]
+        for other in (index - 1, index + 1):
+            if 0 <= other < chain:
+                command += ["--neighbor", f"b{other + 1}={ports[other]}"]
+        if telemetry is not None:
+            command += ["--telemetry", str(telemetry), "--sample", str(sample_ratio)]
+        commands.append(command)
+    with _processes(commands, ports) as pids:
+        yield Brokers("pubweave", ports, pids)
 
 
 @contextlib.contextmanager

@@ -71,6 +71,7 @@ LIMITS = st.fixed_dictionaries(
         "cell_limit": st.integers(1, 6),
         "axis_limit": st.integers(1, 3),
         "few_limit": st.integers(1, 3),
+        "many_limit": st.integers(1, 4),
         "quiet_limit": st.integers(1, 3),
         "topic_limit": st.integers(1, 3),
     }
@@ -184,9 +185,9 @@ def random_publication(rng: np.random.Generator, *, integers: bool) -> Publicati
 def test_growing_churning_and_shrinking_keeps_answers_right(
     integers: bool, destinations: int, cell_limit: int
 ) -> None:
-    """1,200 filters in and out again: tail, bitmaps, lanes, blocks, rebuilds, shadows."""
+    """1,200 filters in and most out again: tail, bitmaps, lanes, blocks, rebuilds, shadows."""
     rng = np.random.default_rng(destinations + cell_limit + integers)
-    index: MatchIndex[int] = MatchIndex(cell_limit=cell_limit, quiet_limit=20)
+    index: MatchIndex[int] = MatchIndex(cell_limit=cell_limit, many_limit=20, quiet_limit=20)
     naive = NaiveMatchIndex()
     alive: list[int] = []
     for key in range(1800):
@@ -351,7 +352,7 @@ import numpy as np
 from pubweave.core.matching import MatchIndex
 from tests.unit.test_matching import random_filter, random_publication
 rng = np.random.default_rng(5)
-index = MatchIndex(quiet_limit=4)
+index = MatchIndex(many_limit=20, quiet_limit=4)
 for key in range(600):
     index.add(key, random_filter(rng, integers=False), f"d{rng.integers(50)}")
     if key % 3 == 0:

@@ -18,7 +18,7 @@ import msgspec
 
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.output import Advance, json_option, print_json, progress_bar, remark
-from pubweave.cli.target import broker_address, broker_options
+from pubweave.cli.target import CONNECT_LIMIT_S, broker_address, broker_options
 from pubweave.model.filter_lexer import NotationError, Reader, TokenKind, tokens_of
 from pubweave.model.filters import Filter, topic_filter
 from pubweave.model.publications import Value, validate_publication_content
@@ -231,7 +231,7 @@ async def _run(
     from pubweave.cli.signals import StopRequest
     from pubweave.runtime.client import connect
 
-    async with StopRequest() as stop, connect(address) as client:
+    async with StopRequest() as stop, connect(address, timeout_s=CONNECT_LIMIT_S) as client:
         publisher = make_publisher(client)
         with progress_bar("publishing", total, shown=not as_json and total != 1) as advance:
             await stop.unless(publisher.publish_all(drafts, advance))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import click
 
 from pubweave.cli.errors import FAILED
 from pubweave.cli.output import LiveView, json_option, output_console, print_json
-from pubweave.cli.target import address_option, run_dir_option
+from pubweave.cli.target import CONNECT_LIMIT_S, address_option, run_dir_option
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -116,7 +115,7 @@ async def _single(address: Address) -> Watched:
     """A broker of which only the address is known tells its name; ClientError if it is down."""
     from pubweave.runtime.client import connect
 
-    async with asyncio.timeout(10), connect(address, timeout_s=3.0) as client:
+    async with connect(address, timeout_s=CONNECT_LIMIT_S) as client:
         broker = client.broker
     return Watched(broker, {broker: address}, {}, ())
 

@@ -18,6 +18,9 @@ from pubweave.runtime.overlay_run_directory import (
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+CONNECT_LIMIT_S = 3.0
+"""Whoever waits at a prompt is told soon that nobody answers."""
+
 run_dir_option = click.option(
     "--run-dir",
     envvar=RUN_DIRECTORY_VARIABLE,

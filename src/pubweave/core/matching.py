@@ -127,11 +127,18 @@ class MatchIndex(Generic[D]):
         cell_limit: int = 2048,
         axis_limit: int = 16,
         few_limit: int = 16,
+        many_limit: int = 128,
         quiet_limit: int = 128,
         topic_limit: int = 65536,
     ) -> None:
         self._limits = Limits(
-            small_limit, cell_limit, axis_limit, few_limit, quiet_limit, topic_limit
+            small=small_limit,
+            cells=cell_limit,
+            axes=axis_limit,
+            few=few_limit,
+            many=many_limit,
+            quiet=quiet_limit,
+            topics=topic_limit,
         )
         self._version = 0
         self._rows: dict[Hashable, Row] = {}
@@ -263,7 +270,10 @@ class MatchIndex(Generic[D]):
         return (self._routes.get(topic) or self._route(topic)).topic_only
 
     def keys_matching(self, publication: Publication) -> list[Hashable]:
-        """The keys of the filters that match, in the order of their `add`. O(filters): for tools."""
+        """The keys of the filters that match, in the order of their `add`.
+
+        O(filters): for tools and tests.
+        """
         return [key for key, row in self._rows.items() if row.filter.matches(publication)]
 
     def _route(self, topic: str) -> Route:

@@ -205,15 +205,16 @@ class Axis:
         count = flips.count_before(value)
         if not count:
             return self._table[index]
-        if 2 * count <= len(flips.bits) or index + 1 in (self.strings.first_row, self.end_row):
-            bytes_, bits_ = flips.bytes[:count], flips.bits
-        else:
+        flipped, bits = flips.bytes, flips.bits
+        if 2 * count > len(bits) and index + 1 not in (self.strings.first_row, self.end_row):
             index += 1
-            bytes_, bits_ = flips.bytes[count:], flips.bits[count:]
+            flipped, bits = flipped[count:], bits[count:]
+        else:
+            flipped = flipped[:count]
         self._scratch_row[:] = self._table[index]
         scratch = self._scratch
-        for byte, bits in zip(bytes_, bits_, strict=False):
-            scratch[byte] ^= bits
+        for byte, bit in zip(flipped, bits):  # noqa: B905 - upwards, the first flips only
+            scratch[byte] ^= bit
         return self._scratch_row
 
     def clear_flipped(self, rows: Iterable[int], words: Words) -> None:

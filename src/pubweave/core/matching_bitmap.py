@@ -27,6 +27,9 @@ from pubweave.model.publications import Value
 
 Attributes = Mapping[str, Value]
 
+FEW_SPILLED = 8
+"""Up to so many words are faster looked at one by one."""
+
 LANES_AFTER = 8
 """Lanes cost about as much to make as one query for each so many rows of the table saves."""
 
@@ -84,14 +87,14 @@ class Bitmap:
         return tuple(compress(self._objects.tolist(), mask.tolist()))
 
     def _answer_of_many(self, mask: NDArray[np.bool_]) -> tuple[Any, ...]:
-        known = self._blocks.find()
+        known = self._blocks.find() if self._blocks is not None else None
+        if self._blocks is None or known is None:
+            return self._taken(mask)
         if isinstance(known, int):
             key, mask = known, mask.copy()
             sure = self._head_mask(self._blocks.sure_words()).copy()
             known = (sure, self._taken(sure))
             self._blocks.keep(key, known)
-        if known is None:
-            return self._taken(mask)
         sure, surely = known
         return surely + self._taken(np.greater(mask, sure, self._mask))
 
@@ -121,12 +124,17 @@ class Bitmap:
     def _head_mask(self, words: Words) -> NDArray[np.bool_]:
         """Which heads belong to destinations with a hit in their head or their spill words."""
         mask = np.not_equal(words, self._zeros, self._mask)
-        if self._spill_count:
+        count = self._spill_count
+        if count > FEW_SPILLED:
             first = self._head_room
-            spill = mask[first : first + self._spill_count]
-            owners = self._owners[first : first + self._spill_count]
-            mask[owners[spill]] = True
+            spill = mask[first : first + count]
+            mask[self._owners[first : first + count][spill]] = True
             spill[:] = False
+        elif count:
+            for word in range(self._head_room, self._head_room + count):
+                if mask.item(word):
+                    mask[self._owners[word]] = True
+                    mask[word] = False
         return mask
 
     def _any_holds(self, word: int, bits: int, attributes: Attributes) -> bool:
@@ -176,7 +184,8 @@ class Bitmap:
                 column[start:end] &= mask
             for cut in cuts:
                 axis.remove_flip(cut, row.place)
-        self._blocks.drop(word, mask)
+        if self._blocks is not None:
+            self._blocks.drop(word, mask)
         del self._rows[row.place]
         row.home = None
         self._free_bits[word] |= 1 << bit
@@ -296,7 +305,10 @@ class Bitmap:
             table[index] ^= table[index - 1]
         for axis in self._axes:
             axis.attach(table)
-        self._blocks = Blocks(self._axes, table, self._limits.quiet)
+        self._blocks: Blocks | None = None
+        if len(self._words_of) >= self._limits.many and len(rows) >= 2 * len(self._words_of):
+            # With fewer rows each, too few destinations are sure to be hit anywhere.
+            self._blocks = Blocks(self._axes, table, self._limits.quiet)
 
 
 def _choose_word_bits(counts: Iterable[int]) -> int:

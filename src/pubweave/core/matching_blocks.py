@@ -27,10 +27,9 @@ Sure = tuple[NDArray[np.bool_], tuple[Any, ...]]
 class Blocks:
     """The sure destinations of the combinations of blocks that publications fell into."""
 
-    __slots__ = ("_axes", "_block_of", "_kept", "_queries", "_quiet", "_rows", "_table")
+    __slots__ = ("_block_of", "_kept", "_queries", "_quiet", "_rows", "_table")
 
     def __init__(self, axes: Sequence[Axis], table: Words, quiet: int) -> None:
-        self._axes = axes
         self._quiet = quiet
         self._table = table
         self._kept: dict[int, Sure] = {}
@@ -45,11 +44,10 @@ class Blocks:
         soon after a removal, keeping might not pay.
         """
         key = 0
-        for axis, blocks in zip(self._axes, self._block_of, strict=True):
-            block = blocks[axis.index - axis.first_row]
-            if block < 0:
-                return None
-            key += block
+        for blocks, axis in self._block_of:
+            key += blocks[axis.index]
+        if key < 0:
+            return None
         self._queries += 1
         found = self._kept.get(key)
         return found if found is not None else key if self._queries > self._quiet else None
@@ -57,8 +55,8 @@ class Blocks:
     def sure_words(self) -> Words:
         """The words of the rows that cover the blocks in which the last query fell."""
         words: Words | None = None
-        for position, axis in enumerate(self._axes):
-            row = self._sure_row(position, axis)
+        for position, (blocks, axis) in enumerate(self._block_of):
+            row = self._sure_row(self._rows[position], blocks, axis)
             words = row if words is None else words & row
         if words is None:
             raise AssertionError("a bitmap has at least one axis")
@@ -75,33 +73,30 @@ class Blocks:
             for row in rows.values():
                 row[word] &= mask
 
-    def _sure_row(self, position: int, axis: Axis) -> Words:
-        blocks = self._block_of[position]
-        block = blocks[axis.index - axis.first_row]
-        row = self._rows[position].get(block)
+    def _sure_row(self, rows: dict[int, Words], blocks: list[int], axis: Axis) -> Words:
+        block = blocks[axis.index]
+        row = rows.get(block)
         if row is None:
-            first = axis.first_row + blocks.index(block)
-            last = first + blocks.count(block)
+            first = blocks.index(block)
             row = self._table[first].copy()
             # A row of the bitmap that begins or ends in a block has a flip in one of its cells.
-            axis.clear_flipped(range(first, last), row)
-            self._rows[position][block] = row
+            axis.clear_flipped(range(first, first + blocks.count(block)), row)
+            rows[block] = row
         return row
 
 
-def _number_blocks(axes: Sequence[Axis]) -> list[list[int]]:
-    """For each axis, by table row, the block's part of a key; -1 where there are no blocks."""
+def _number_blocks(axes: Sequence[Axis]) -> list[tuple[list[int], Axis]]:
+    """For each axis, by table row, the block's part of a key; very negative where there is none."""
     per_axis = int(KEPT ** (1 / len(axes)) + 1e-9)
     numbered = []
     factor = 1
     for axis in axes:
-        blocks = [-1] * (axis.end_row - axis.first_row)
-        cells = axis.numbers.end_row - axis.numbers.first_row
+        first, end = axis.numbers.first_row, axis.numbers.end_row
+        blocks = [-KEPT * len(axes)] * axis.end_row
         if per_axis > 1:
-            start = axis.numbers.first_row - axis.first_row
-            blocks[start : start + cells] = [
-                cell * per_axis // cells * factor for cell in range(cells)
+            blocks[first:end] = [
+                cell * per_axis // (end - first) * factor for cell in range(end - first)
             ]
         factor *= per_axis
-        numbered.append(blocks)
+        numbered.append((blocks, axis))
     return numbered

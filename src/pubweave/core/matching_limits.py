@@ -11,7 +11,8 @@ class Limits:
 
     ``small``: rows of a leaf that are checked one by one; ``cells``: cells per attribute of a
     bitmap; ``axes``: attributes per bitmap; ``few``: destinations for which Python integers beat
-    numpy; ``quiet``: queries after a removal before answers of blocks are kept again;
+    numpy; ``many``: destinations from which on answers of blocks are kept; ``quiet``: queries
+    after a removal before they are kept again;
     ``topics``: topics whose route is remembered.
     """
 
@@ -19,6 +20,7 @@ class Limits:
     cells: int = 2048
     axes: int = 16
     few: int = 16
+    many: int = 128
     quiet: int = 128
     topics: int = 65536
 

@@ -95,7 +95,7 @@ class Constraint:
 
 @dataclass(slots=True, eq=False)
 class Destination:
-    """Who wants publications; ``slot`` is its place in the index while ``count`` filters name it."""
+    """Who wants publications; it keeps its ``slot`` in the index while ``count`` is not zero."""
 
     value: Any
     slot: int

@@ -171,7 +171,7 @@ class Overlay:
             await self._runner.close()
         finally:
             self._ports.close()
-            self._write_state()
+            self._renew_state()
             self._directory.release()
 
     async def snapshot(self) -> Snapshot:
@@ -280,7 +280,7 @@ class Overlay:
         watched.pid = pid
         watched.is_listening = True
         if self._condition is OverlayCondition.RUNNING:
-            self._write_state()
+            self._renew_state()
             if watched.deaths:
                 self._on_event(BrokerRestarted(broker, pid))
 
@@ -298,7 +298,7 @@ class Overlay:
         if is_starting:
             self.failure = f"{died}"
             return
-        self._write_state()
+        self._renew_state()
         self._on_event(died)
         if restart_in_s is not None:
             task = asyncio.create_task(self._start_again(event.broker, restart_in_s))
@@ -315,6 +315,13 @@ class Overlay:
     async def _start_again(self, broker: BrokerId, pause_s: float) -> None:
         await asyncio.sleep(pause_s)
         await self._runner.start(self._order(broker))
+
+    def _renew_state(self) -> None:
+        """As `_write_state`, where a full disk must not end the watch over the brokers."""
+        try:
+            self._write_state()
+        except OSError as error:
+            log.warning("the state file could not be renewed: %s", error)
 
     def _write_state(self) -> None:
         is_stopped = self._condition is OverlayCondition.STOPPED

@@ -1,0 +1,87 @@
+"""What is told of an overlay, from snapshots made by hand."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+
+from pubweave.cli.overlay_report import PulseMeter, broker_table, link_document, link_table
+from pubweave.model.ids import Link
+from pubweave.model.status import BrokerStatus, CounterStatus, RateStatus, SessionStatus
+from pubweave.runtime.overlay_observer import Snapshot
+
+
+def session(remote: str, state: str = "established", rtt_ms: float | None = None) -> SessionStatus:
+    return SessionStatus(remote, state, 1, 10, 0, rtt_ms, False)
+
+
+def status(
+    broker: str, uptime_s: float, deliveries: int, links: tuple[SessionStatus, ...] = ()
+) -> BrokerStatus:
+    return BrokerStatus(
+        broker=broker,
+        strategy="tree",
+        uptime_s=uptime_s,
+        subscriptions=1,
+        advertisements=2,
+        forwarded=3,
+        links=links,
+        client_count=2,
+        clients=(session("$observer-1"), session("s1")),
+        queue_bytes=100,
+        counters=CounterStatus(deliveries=deliveries, publications_accepted=2 * deliveries),
+        rates=RateStatus(),
+    )
+
+
+def snapshot(at: float, *statuses: BrokerStatus) -> Snapshot:
+    found = {s.broker: s for s in statuses}
+    return Snapshot(at, {b: found.get(b) for b in ("b1", "b2")}, (Link("b1", "b2"),))
+
+
+def test_rates_are_what_was_counted_between_two_looks() -> None:
+    meter = PulseMeter()
+    assert meter.take(snapshot(10.0, status("b1", 1, 5))).deliveries_per_s == 0
+    pulse = meter.take(snapshot(12.0, status("b1", 3, 25)))
+    assert (pulse.elapsed_s, pulse.deliveries_per_s, pulse.publications_per_s) == (2.0, 10.0, 20.0)
+    assert (pulse.brokers_up, pulse.brokers, pulse.clients) == (1, 2, 1)
+
+
+def test_a_restart_takes_nothing_from_the_totals() -> None:
+    meter = PulseMeter()
+    meter.take(snapshot(0.0, status("b1", 100, 50)))
+    meter.take(snapshot(1.0))
+    pulse = meter.take(snapshot(2.0, status("b1", 0.5, 3)))
+    assert pulse.totals.deliveries == 53
+    assert pulse.deliveries_per_s == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("far", "state"),
+    [
+        ((session("b1", rtt_ms=2.0),), "up"),
+        ((session("b1", "open", 2.0),), "down"),
+        ((), "down"),
+    ],
+)
+def test_a_link_is_up_only_if_both_ends_say_so(far: tuple[SessionStatus, ...], state: str) -> None:
+    seen = snapshot(0.0, status("b1", 1, 0, (session("b2", rtt_ms=0.5),)), status("b2", 1, 0, far))
+    told = link_document(seen, Link("b1", "b2"))
+    assert told["state"] == state
+    assert told["rtt_ms"] == (2.0 if far else 0.5)
+
+
+def test_tables_show_brokers_that_are_down_and_count_those_left_out() -> None:
+    console = Console(width=160, record=True, file=None, quiet=True)
+    seen = snapshot(0.0, status("b1", 61, 0))
+    with console.capture() as captured:
+        console.quiet = False
+        console.print(broker_table(seen, {"b1": "127.0.0.1:7"}, {"b1": 42}))
+        console.print(broker_table(seen, {}, {}, shown=1))
+        console.print(link_table(seen))
+    text = captured.get()
+    assert "b1  127.0.0.1:7  42" in text
+    assert "1:01" in text
+    assert "down" in text
+    assert "... 1 more" in text
+    assert "b1-b2" in text
