@@ -30,7 +30,7 @@ from pubweave.model.filters import Filter, Operator, Predicate, topic_filter
 from pubweave.model.publications import Publication, make_publication
 
 CLASSES, LINKS, CLIENTS = 10, 5, 1000
-CHUNK = 50
+CHUNK = 250
 Matcher = Callable[[Publication], Iterable[Any]]
 
 

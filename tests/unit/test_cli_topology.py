@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pubweave.cli.topology import topology
-from pubweave.cli.topology_report import draw_tree, natural_order, summarize
+from pubweave.cli.topology_report import draw_tree, summarize
 from pubweave.generate.trees import chain, fanout_tree
-from pubweave.model.ids import Link
+from pubweave.model.ids import Link, natural_order
 from pubweave.model.topology import Topology
 from pubweave.model.topology_files import parse_json, read_topology, write_topology
 

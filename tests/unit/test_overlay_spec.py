@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from pubweave.model.ids import natural_order
 from pubweave.model.topology import Topology, TopologyError
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.overlay_spec import OverlayError, exposed, make_spec, natural_order
+from pubweave.runtime.overlay_spec import OverlayError, exposed, make_spec
 
 
 def chain(count: int) -> Topology:

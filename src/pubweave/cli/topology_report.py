@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pubweave.model.ids import BrokerId, Link
+from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.model.topology import Topology, TopologyError
 
 DRAWN_AT_MOST = 200
@@ -130,12 +129,6 @@ def draw_tree(topology: Topology, root: BrokerId, whole: bool = False) -> Iterat
             )
     if drawn < len(topology.brokers):
         yield f"... and {len(topology.brokers) - drawn} more brokers (--all draws them)"
-
-
-def natural_order(broker: BrokerId) -> tuple[tuple[int, int, str], ...]:
-    """A sort key that puts b2 before b10."""
-    parts = re.findall(r"\d+|\D+", broker)
-    return tuple((0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts)
 
 
 def _latency(topology: Topology, broker: BrokerId, parent: BrokerId | None) -> str:

@@ -57,6 +57,8 @@ from pubweave.model.publications import Publication, validate_publication_conten
 from pubweave.model.status import STATUS_SUBJECT, BrokerStatus
 from pubweave.model.telemetry import LinkChange
 
+MAX_CACHED_ROUTES = 65_536
+"""How many topics' routes are kept per session."""
 PUBLISHERS_SWEEP_S = 60.0
 """How often publishers that no advertisement names any more are forgotten."""
 
@@ -218,6 +220,8 @@ class Broker:
         if self.routing.is_topic_only(topic) and (
             not origin.is_client or self.routing.may_publish_topic(topic, origin)
         ):
+            if len(origin.routes) >= MAX_CACHED_ROUTES:
+                origin.routes.clear()
             origin.routes[topic] = route
         return route
 

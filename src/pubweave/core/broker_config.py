@@ -35,5 +35,3 @@ class BrokerConfig:
     load_window_s: float = 5.0
     max_clients: int = 10_000
     max_unknown_connections: int = 1_000
-    max_entries_per_client: int = 100_000
-    """Subscriptions and advertisements that one client may hold."""

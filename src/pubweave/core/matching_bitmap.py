@@ -166,11 +166,11 @@ class Bitmap:
         column = self._table[:, word]
         mask = self._table.dtype.type(1 << row.place % self._word_bits)
         for axis in self._axes:
-            ranges, cuts = axis.project(row.constraint_on(axis.attribute))
-            for start, end in ranges:
+            constraint = row.constraint_on(axis.attribute)
+            for start, end in axis.ranges(constraint):
                 column[start:end] |= mask
-            for cut in cuts:
-                axis.add_flip(cut, row.place)
+            if constraint is not None:
+                axis.add_flips(constraint, row.place)
 
     def remove(self, row: Row) -> None:
         """Let a row go; its bit can be taken again by its destination. O(cells)."""
@@ -179,11 +179,11 @@ class Bitmap:
         column = self._table[:, word]
         mask = ~self._table.dtype.type(1 << bit)
         for axis in self._axes:
-            ranges, cuts = axis.project(row.constraint_on(axis.attribute))
-            for start, end in ranges:
+            constraint = row.constraint_on(axis.attribute)
+            for start, end in axis.ranges(constraint):
                 column[start:end] &= mask
-            for cut in cuts:
-                axis.remove_flip(cut, row.place)
+            if constraint is not None:
+                axis.remove_flips(constraint, row.place)
         if self._blocks is not None:
             self._blocks.drop(word, mask)
         del self._rows[row.place]
@@ -246,7 +246,6 @@ class Bitmap:
 
     def _build(self, rows: list[Row]) -> None:
         """Everything anew from these rows, with fresh cells. O(rows log rows + table)."""
-        self._axes = make_axes(self._attributes, rows, self._cell_limit)
         counts: dict[Destination, int] = {}
         for row in rows:
             counts[row.destination] = counts.get(row.destination, 0) + 1
@@ -256,7 +255,14 @@ class Bitmap:
             if word is None:
                 raise AssertionError("a bitmap was laid out with too few words for its rows")
             self._take_bit(row, word)
-        self._fill(rows)
+        self._axes = make_axes(self._attributes, rows, self._cell_limit)
+        self._table = self._filled_table(rows)
+        for axis in self._axes:
+            axis.attach(self._table)
+        self._blocks: Blocks | None = None
+        if len(counts) >= self._limits.many and len(rows) >= 2 * len(counts):
+            # With fewer rows each, too few destinations are sure to be hit anywhere.
+            self._blocks = Blocks(self._axes, self._table, self._limits.quiet)
 
     def _lay_out(self, counts: Mapping[Destination, int]) -> None:
         """Make empty words for so many rows per destination, with some room to grow."""
@@ -276,39 +282,29 @@ class Bitmap:
         self._owners = np.zeros(total, np.intp)
         self._slots = np.zeros(self._head_room, np.intp)
         self._objects = np.full(self._head_room, None, object)
-        dtype = np.dtype(f"<u{self._word_bits // 8}")
-        # One row more than the axes have: the last range of all ends there while filling.
-        self._table = np.zeros((self._axes[-1].end_row + 1, total), dtype)
-        self._buffer = np.zeros(total, dtype)
-        self._zeros = np.zeros(total, dtype)
+        self._buffer = np.zeros(total, f"<u{self._word_bits // 8}")
+        self._zeros = np.zeros_like(self._buffer)
         self._mask = np.zeros(total, np.bool_)
         for destination in sorted(counts, key=lambda d: d.slot):
             self._new_head(destination)
 
-    def _fill(self, rows: list[Row]) -> None:
-        """Write all bits: turn each over where a range starts and ends, then add rows up."""
+    def _filled_table(self, rows: list[Row]) -> Words:
+        """All bits: each turned over where a range starts and ends, then rows added up."""
         places: list[int] = []
         masks: list[int] = []
-        table = self._table
-        width = table.shape[1]
+        width = len(self._buffer)
         for row in rows:
             word, bit = divmod(row.place, self._word_bits)
             for axis in self._axes:
-                ranges, cuts = axis.project(row.constraint_on(axis.attribute))
-                for start, end in ranges:
+                for start, end in axis.ranges(row.constraint_on(axis.attribute)):
                     places += (start * width + word, end * width + word)
                     masks += (1 << bit, 1 << bit)
-                for cut in cuts:
-                    axis.add_flip(cut, row.place)
+        # One row more than the axes have: the last range of all ends there.
+        table = np.zeros((self._axes[-1].end_row + 1, width), self._buffer.dtype)
         np.bitwise_xor.at(table.reshape(-1), places, np.array(masks, table.dtype))
         for index in range(1, len(table)):
             table[index] ^= table[index - 1]
-        for axis in self._axes:
-            axis.attach(table)
-        self._blocks: Blocks | None = None
-        if len(self._words_of) >= self._limits.many and len(rows) >= 2 * len(self._words_of):
-            # With fewer rows each, too few destinations are sure to be hit anywhere.
-            self._blocks = Blocks(self._axes, table, self._limits.quiet)
+        return table
 
 
 def _choose_word_bits(counts: Iterable[int]) -> int:
@@ -324,8 +320,9 @@ def make_axes(attributes: Sequence[str], rows: Sequence[Row], cell_limit: int) -
     axes: list[Axis] = []
     first_row = 0
     for attribute in attributes:
-        found = (row.constraint_on(attribute) for row in rows)
-        axis = Axis(attribute, first_row, (c for c in found if c is not None), limit)
+        found = ((row.constraint_on(attribute), row.place) for row in rows)
+        placed = ((constraint, place) for constraint, place in found if constraint is not None)
+        axis = Axis(attribute, first_row, placed, limit)
         axes.append(axis)
         first_row = axis.end_row
     return axes

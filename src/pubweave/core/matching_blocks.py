@@ -91,12 +91,11 @@ def _number_blocks(axes: Sequence[Axis]) -> list[tuple[list[int], Axis]]:
     numbered = []
     factor = 1
     for axis in axes:
-        first, end = axis.numbers.first_row, axis.numbers.end_row
+        rows = axis.number_rows
         blocks = [-KEPT * len(axes)] * axis.end_row
         if per_axis > 1:
-            blocks[first:end] = [
-                cell * per_axis // (end - first) * factor for cell in range(end - first)
-            ]
+            for cell, row in enumerate(rows):
+                blocks[row] = cell * per_axis // len(rows) * factor
         factor *= per_axis
         numbered.append((blocks, axis))
     return numbered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 BrokerId = str
@@ -42,3 +43,15 @@ def publisher_of(id_: str) -> ClientId:
     'sensor:7'
     """
     return id_.rpartition(":")[0]
+
+
+def natural_order(id_: str) -> tuple[tuple[int, int, str], ...]:
+    """A sort key that puts b2 before b10.
+
+    >>> sorted(["b10", "b2"], key=natural_order)
+    ['b2', 'b10']
+    """
+    parts = re.findall(r"[0-9]+|[^0-9]+", id_)
+    return tuple(
+        (0, int(part), part) if part[0] in "0123456789" else (1, 0, part) for part in parts
+    )

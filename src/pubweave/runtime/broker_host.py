@@ -140,7 +140,14 @@ class BrokerHost:
 
     def messages_received(self, connection: Connection, messages: list[Message]) -> None:
         now = self._clock.now()
-        effects = self.broker.handle(MessagesReceived(connection.number, messages, now), now)
+        try:
+            effects = self.broker.handle(MessagesReceived(connection.number, messages, now), now)
+        except Exception:
+            # A bug of ours: whoever triggered it is cut off, everybody else is served on.
+            log.exception("handling messages failed; closing the connection they came from")
+            self.broker.counters.protocol_errors += 1
+            connection.abort()
+            return
         if self._feed is not None:
             self._handling_s = (self._clock.now() - now) / len(messages)
         self._carry_out(effects)

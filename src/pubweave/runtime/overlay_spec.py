@@ -6,12 +6,11 @@ Brokers are always in natural order (b2 before b10), and no two listen at one ad
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pubweave.model.ids import BrokerId
+from pubweave.model.ids import BrokerId, natural_order
 from pubweave.model.topology import Topology, validate_tree
 from pubweave.runtime.addresses import DEFAULT_HOST, Address
 
@@ -76,14 +75,6 @@ def make_spec(
         addresses[broker] = default if written is None else _written_address(broker, written)
     _validate_distinct(addresses)
     return OverlaySpec(name, topology, addresses, strategy, telemetry_directory, sample_ratio)
-
-
-def natural_order(text: str) -> tuple[tuple[int, int, str], ...]:
-    """A sort key that puts b2 before b10."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", text)
-    return tuple(
-        (0, int(part), part) if part[0] in "0123456789" else (1, 0, part) for part in parts
-    )
 
 
 def is_loopback(host: str) -> bool:
