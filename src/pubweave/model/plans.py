@@ -1,0 +1,132 @@
+"""Actions, steps and plans: the way from a source topology to a target topology.
+
+An action is one atomic change of the overlay; the actions of a step run at once; a plan is an
+ordered tuple of steps. What makes a plan valid is not known here: `planning.validate` judges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pubweave.model.ids import BrokerId, Link
+
+
+@dataclass(frozen=True, order=True)
+class Shift:
+    """IPITT's shift(i, j, k): link (i, j) becomes (i, k) while (j, k) stays.
+
+    >>> str(Shift("b4", "b2", "b1"))
+    'shift(b4, b2, b1)'
+    >>> Shift("b4", "b2", "b1").added_link
+    Link(a='b1', b='b4')
+    """
+
+    mover: BrokerId
+    old_peer: BrokerId
+    new_peer: BrokerId
+
+    @property
+    def removed_link(self) -> Link:
+        return Link.between(self.mover, self.old_peer)
+
+    @property
+    def pivot_link(self) -> Link:
+        return Link.between(self.old_peer, self.new_peer)
+
+    @property
+    def added_link(self) -> Link:
+        return Link.between(self.mover, self.new_peer)
+
+    @property
+    def brokers(self) -> tuple[BrokerId, ...]:
+        return (self.mover, self.old_peer, self.new_peer)
+
+    def __str__(self) -> str:
+        return f"shift({', '.join(self.brokers)})"
+
+
+@dataclass(frozen=True, order=True)
+class Move:
+    """A composite change: a link is replaced by another in one action, wherever they lie.
+
+    The brokers on the cycle that both links close take part (IPITT section V)."""
+
+    old_a: BrokerId
+    old_b: BrokerId
+    new_a: BrokerId
+    new_b: BrokerId
+
+    @property
+    def removed_link(self) -> Link:
+        return Link.between(self.old_a, self.old_b)
+
+    @property
+    def added_link(self) -> Link:
+        return Link.between(self.new_a, self.new_b)
+
+    @property
+    def brokers(self) -> tuple[BrokerId, ...]:
+        return (self.old_a, self.old_b, self.new_a, self.new_b)
+
+    def __str__(self) -> str:
+        return f"move({', '.join(self.brokers)})"
+
+
+@dataclass(frozen=True, order=True)
+class Append:
+    """A new broker joins the overlay as a leaf at ``neighbor``."""
+
+    broker: BrokerId
+    neighbor: BrokerId
+
+    @property
+    def brokers(self) -> tuple[BrokerId, ...]:
+        return (self.broker, self.neighbor)
+
+    def __str__(self) -> str:
+        return f"append({self.broker}, {self.neighbor})"
+
+
+@dataclass(frozen=True, order=True)
+class Detach:
+    """A leaf broker leaves the overlay and its only ``neighbor``."""
+
+    broker: BrokerId
+    neighbor: BrokerId
+
+    @property
+    def brokers(self) -> tuple[BrokerId, ...]:
+        return (self.broker, self.neighbor)
+
+    def __str__(self) -> str:
+        return f"detach({self.broker}, {self.neighbor})"
+
+
+Action = Shift | Move | Append | Detach
+Step = tuple[Action, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in order. A plan without steps changes nothing."""
+
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def step_count(self) -> int:
+        return len(self.steps)
+
+    @property
+    def action_count(self) -> int:
+        return sum(len(step) for step in self.steps)
+
+    def actions(self) -> Iterator[Action]:
+        for step in self.steps:
+            yield from step
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{number}: " + ", ".join(str(action) for action in step)
+            for number, step in enumerate(self.steps, 1)
+        )
