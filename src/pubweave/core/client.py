@@ -116,6 +116,11 @@ class Client:
         del self.subscriptions[id_]
         self.session.pending.append(Unsubscribe(id_))
 
+    def forget(self, id_: str) -> None:
+        """The broker refused this advertisement or subscription: do not tell it again."""
+        self.advertisements.pop(id_, None)
+        self.subscriptions.pop(id_, None)
+
     def publish(
         self, topic: str, attributes: dict[str, Value], payload: bytes, now: float
     ) -> Publication:

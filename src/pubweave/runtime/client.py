@@ -80,14 +80,15 @@ class Client:
         self._connection: Connection | None = None
         self._index: MatchIndex[Subscription] = MatchIndex()
         self._subscriptions: dict[str, Subscription] = {}
-        self._refusals: dict[str, str] = {}
-        self._first_refusal: str | None = None
+        self.refused = 0
+        """How much of what this client sent the broker did not accept; `last_refusal` says why."""
+        self.last_refusal: str | None = None
+        self._unconfirmed: dict[str, str | None] = {}
         self._flush_scheduled = False
         self._is_held = False
         self._sessions = 0
         self._closed = False
-        self._changed = asyncio.Condition()
-        self._waiters = 0
+        self._waiting: list[asyncio.Future[None]] = []
         self._query_numbers = itertools.count(1)
 
     # --- what an application calls ---------------------------------------------------------
@@ -111,7 +112,12 @@ class Client:
         subscription = Subscription(id_, wanted, self)
         self._subscriptions[id_] = subscription
         self._index.add(id_, wanted, subscription)
-        await self._confirmed(id_)
+        try:
+            await self._confirmed(id_)
+        except ClientError:
+            del self._subscriptions[id_]
+            self._index.remove(id_)
+            raise
         return subscription
 
     async def unsubscribe(self, subscription: Subscription) -> None:
@@ -193,7 +199,7 @@ class Client:
         self._dialer.start()
         try:
             async with asyncio.timeout(timeout_s):
-                while not self._sessions and self._first_refusal is None:
+                while not self._sessions and self.last_refusal is None:
                     await self._wait_for_change()
         except TimeoutError:
             reason = self._dialer.last_error or "no answer"
@@ -201,7 +207,7 @@ class Client:
             raise ClientError(f"cannot connect: {reason}") from None
         if not self._sessions:
             await self.close()
-            raise ClientError(f"the broker refused the session: {self._first_refusal}")
+            raise ClientError(f"the broker refused the {self.last_refusal}")
 
     async def close(self) -> None:
         """Say goodbye: the broker forgets this client. Does not wait for unsent publications."""
@@ -213,7 +219,7 @@ class Client:
         self._carry_out(self._core.goodbye("the client closed"))
         for subscription in self._subscriptions.values():
             subscription.end()
-        await self._notify_waiters()
+        self._wake()
 
     # --- from the connection ---------------------------------------------------------------
 
@@ -236,8 +242,7 @@ class Client:
             return
         self._carry_out(self._core.handle(event, self._clock.now()))
         self._timer.arm(self._core.next_deadline())
-        if self._waiters:
-            asyncio.ensure_future(self._notify_waiters())  # noqa: RUF006
+        self._wake()
 
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -252,8 +257,10 @@ class Client:
                 case ReportSession():
                     self._sessions += 1
                 case ReportRefusal(subject, reason):
-                    self._refusals[subject] = reason
-                    self._first_refusal = self._first_refusal or reason
+                    self.refused += 1
+                    self.last_refusal = f"{subject}: {reason}"
+                    if subject in self._unconfirmed:
+                        self._unconfirmed[subject] = reason
 
     def _write(self, messages: Sequence[Message]) -> None:
         if self._connection is not None:
@@ -293,9 +300,14 @@ class Client:
             self._carry_out(self._core.release())
 
     async def _confirmed(self, id_: str) -> str:
-        await self.flush()
-        if id_ in self._refusals:
-            raise ClientError(self._refusals.pop(id_))
+        self._unconfirmed[id_] = None
+        try:
+            await self.flush()
+        finally:
+            refusal = self._unconfirmed.pop(id_)
+        if refusal is not None:
+            self._core.forget(id_)
+            raise ClientError(refusal)
         return id_
 
     async def _wait_until_relieved(self) -> None:
@@ -305,17 +317,16 @@ class Client:
     async def _wait_for_change(self) -> None:
         """Until anything happens to this client; whoever waits looks again."""
         self._check_open()
-        self._waiters += 1
-        try:
-            async with self._changed:
-                await self._changed.wait()
-        finally:
-            self._waiters -= 1
+        changed = asyncio.get_running_loop().create_future()
+        self._waiting.append(changed)
+        await changed
         self._check_open()
 
-    async def _notify_waiters(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for changed in waiting:
+            if not changed.done():
+                changed.set_result(None)
 
     def _check_open(self) -> None:
         if self._closed:

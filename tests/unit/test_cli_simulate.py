@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pubweave.cli.simulate import simulate
+from pubweave.core.session import Session
+from pubweave.telemetry.parquet import read_table
+
+
+def test_a_clean_run_exits_with_0_and_counts_what_happened() -> None:
+    result = CliRunner().invoke(simulate, ["routing", "--seeds", "3", "--jobs", "1", "--json"])
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert document["runs"] == 3
+    assert document["violations"] == 0
+    assert document["counts"]["deliveries"] > 0
+
+
+def test_a_violation_exits_with_1_and_says_how_to_see_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Session, "retransmit", Session.pump)
+    result = CliRunner().invoke(simulate, ["routing", "--seeds", "2", "--jobs", "1"])
+    assert result.exit_code == 1
+    assert "again: pubweave simulate routing --seed 0 --trace" in result.stdout
+
+
+def test_a_bug_in_a_run_is_a_violation_of_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Session, "take_ack", lambda *_: 1 / 0)
+    result = CliRunner().invoke(simulate, ["routing", "--seed", "1", "--json"])
+    assert result.exit_code == 1
+    assert "ZeroDivisionError" in json.loads(result.stdout)["failed"][0]["violations"][0]
+
+
+def test_a_trace_is_printed_for_one_seed_only() -> None:
+    runner = CliRunner()
+    refused = runner.invoke(simulate, ["routing", "--trace"])
+    assert refused.exit_code == 2
+    assert "--seed N" in refused.stderr
+    shown = runner.invoke(simulate, ["routing", "--seed", "3", "--max-brokers", "4", "--trace"])
+    assert shown.exit_code == 0
+    assert "transmit c1 Hello(" in shown.stdout
+
+
+def test_an_unknown_scenario_is_refused_with_those_there_are() -> None:
+    result = CliRunner().invoke(simulate, ["weather"])
+    assert result.exit_code == 2
+    assert "routing" in result.stderr
+
+
+def test_several_seeds_write_their_telemetry_apart(tmp_path: Path) -> None:
+    arguments = ["routing", "--seeds", "2", "--max-brokers", "5", "--telemetry", str(tmp_path)]
+    assert CliRunner().invoke(simulate, arguments).exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-0", "seed-1"]
+    assert len(read_table(tmp_path / "seed-0", "publications")) > 0
