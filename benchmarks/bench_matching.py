@@ -7,9 +7,8 @@ local clients, odd ones to 5 links, in turn. An answer is the tuple of distinct 
 
 Rivals, both given contiguous typed arrays and the same destination objects: a plain numpy scan
 over all rows, and a stronger one over the rows of the publication's class only. All methods run in
-one process, in rounds: in each round every chunk of publications is matched by each method in turn,
-and the best time of each chunk counts, so that a busy machine disturbs all alike. Every answer is
-compared. Clients and links are asked apart, as a broker asks them.
+one process, in rounds one after the other; the best round of each counts. Every answer is compared.
+Clients and links are asked apart, as a broker asks them.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from pubweave.model.filters import Filter, Operator, Predicate, topic_filter
 from pubweave.model.publications import Publication, make_publication
 
 CLASSES, LINKS, CLIENTS = 10, 5, 1000
-CHUNK = 250
 Matcher = Callable[[Publication], Iterable[Any]]
 
 
@@ -190,18 +188,15 @@ def make_destinations(count: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
 def time_interleaved(
     matchers: dict[str, Matcher], publications: Sequence[Publication], rounds: int
 ) -> dict[str, float]:
-    """Microseconds per publication of each matcher: the best of rounds for each chunk."""
-    chunks = [publications[i : i + CHUNK] for i in range(0, len(publications), CHUNK)]
-    best = {name: [float("inf")] * len(chunks) for name in matchers}
+    """Microseconds per publication of each matcher: the best of rounds taken in turn."""
+    best = dict.fromkeys(matchers, float("inf"))
     for _ in range(rounds):
-        for number, chunk in enumerate(chunks):
-            for name, match in matchers.items():
-                started = time.perf_counter()
-                for publication in chunk:
-                    match(publication)
-                spent = time.perf_counter() - started
-                best[name][number] = min(best[name][number], spent)
-    return {name: sum(times) / len(publications) * 1e6 for name, times in best.items()}
+        for name, match in matchers.items():
+            started = time.perf_counter()
+            for publication in publications:
+                match(publication)
+            best[name] = min(best[name], time.perf_counter() - started)
+    return {name: seconds / len(publications) * 1e6 for name, seconds in best.items()}
 
 
 def check_agreement(matchers: dict[str, Matcher], publications: Sequence[Publication]) -> None:

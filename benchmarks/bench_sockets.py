@@ -161,7 +161,9 @@ def _repeat(outcome: Outcome) -> None:
             return
         with case.start() as brokers:
             outcome.repetitions.append(measure(brokers, case.load))
-    except (rivals.RivalMissingError, RuntimeError) as error:
+    except rivals.RivalMissingError as error:
+        outcome.failure = str(error)
+    except RuntimeError as error:
         outcome.failure = f"{case.broker}, {case.scenario}: {error}"
 
 

@@ -47,7 +47,7 @@ def mosquitto(chain: int = 1, *, no_delay: bool = False) -> Iterator[Brokers]:
     program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         raise RivalMissingError(
-            "mosquitto is not installed: apt-get install -y mosquitto (measuring without it)"
+            "mosquitto is not installed: apt-get install -y mosquitto (the rest was measured)"
         )
     ports = _free_ports(chain)
     with tempfile.TemporaryDirectory(prefix="bench-mosquitto-") as directory:

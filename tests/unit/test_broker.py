@@ -135,6 +135,16 @@ def test_an_unadvertised_publication_is_refused_with_the_reason() -> None:
     assert bench.broker.counters.deliveries == 0
 
 
+def test_a_publication_that_no_filter_could_address_is_refused_also_on_a_cached_route() -> None:
+    bench = publisher_and_subscriber()
+    for sequence in (1, 2):
+        bad = make_publication("pub", sequence * 10 + 1, "T", {"v": float("nan")}, b"", 0.0)
+        bench.receive(1, publication("pub", sequence * 10), bad)
+        (refusal,) = (m for m in bench.sent_to(1) if isinstance(m, Refused))
+        assert "finite" in refusal.reason
+    assert bench.broker.counters.deliveries == 2
+
+
 def test_publishing_under_another_name_closes_the_connection() -> None:
     bench = publisher_and_subscriber()
     bench.receive(1, publication("sub", 1))

@@ -187,8 +187,8 @@ class Broker:
                     route = self._route(message, origin)
                     if route is None:
                         continue
-                elif origin.is_client and message.publisher != origin.remote:
-                    self._reject_foreign(origin, message.publisher)
+                elif origin.is_client and not self._is_sound(origin, message):
+                    continue
                 last_sequence[message.publisher] = message.sequence
                 if route is not previous:
                     touched.update(dict.fromkeys(route))
@@ -229,27 +229,29 @@ class Broker:
         origin.routes.clear()
         origin.routes_version = self.routing.version
 
+    def _is_sound(self, origin: Session, publication: Publication) -> bool:
+        """Whether a client's publication is its own and can be matched; if not, it is told."""
+        if publication.publisher != origin.remote:
+            raise RemoteProtocolError(
+                f"client {origin.remote!r} published under the name of {publication.publisher!r}"
+            )
+        if publication.attributes or not publication.topic:
+            try:
+                validate_publication_content(publication.topic, publication.attributes)
+            except ValueError as error:
+                self._refuse(origin, f"publication {publication.sequence}", str(error))
+                return False
+        return True
+
     def _admit(self, origin: Session, publication: Publication) -> bool:
         """Whether a client may publish this; if not, it is told why."""
-        if publication.publisher != origin.remote:
-            self._reject_foreign(origin, publication.publisher)
-        try:
-            validate_publication_content(publication.topic, publication.attributes)
-            reason = (
-                None
-                if self.routing.may_publish(publication, origin)
-                else "it matches no advertisement of this client: advertise first"
-            )
-        except ValueError as error:
-            reason = str(error)
-        if reason is not None:
+        if not self._is_sound(origin, publication):
+            return False
+        if not self.routing.may_publish(publication, origin):
+            reason = "it matches no advertisement of this client: advertise first"
             self._refuse(origin, f"publication {publication.sequence}", reason)
-        return reason is None
-
-    def _reject_foreign(self, origin: Session, publisher: str) -> None:
-        raise RemoteProtocolError(
-            f"client {origin.remote!r} published under the name of {publisher!r}"
-        )
+            return False
+        return True
 
     def _refuse(self, origin: Session, subject: str, reason: str) -> None:
         self.counters.refused += 1

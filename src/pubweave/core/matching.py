@@ -255,6 +255,10 @@ class MatchIndex(Generic[D]):
             node.collect(attributes, leaves)
         if not leaves:
             return route.always
+        if len(leaves) == 1 and not route.always:
+            answer = leaves[0].answer(attributes)
+            if answer is not None:
+                return answer
         for leaf in leaves:
             if not leaf.is_settled:
                 leaf.settle()

@@ -4,13 +4,14 @@ The values an attribute can have, in one order: absent, true, false, NaN, all nu
 The first four have a row each, numbers and strings one per cell of their `Scale`. A constraint has
 its bit set in every row whose cell begins inside it.
 
-Invariant: `row` has exactly the bits of the constraints that a value satisfies, so that nothing has
-to be checked afterwards.
+Invariant: the row that `path` names, its flips applied, has exactly the bits of the constraints
+that a value satisfies, so that nothing has to be checked afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,21 +23,21 @@ from pubweave.model.publications import Value
 
 Words = NDArray[Any]
 
+EXACT = 1 << 53
+"""Up to here integers are exact as floats, and floats are much faster to compare with floats."""
+
 ABSENT, TRUE, FALSE, NAN, FIRST_NUMBER = range(5)
 
 
 class Axis:
-    """The rows of one attribute within the table of a bitmap; `attach` ties it to the table.
+    """The rows of one attribute within the table of a bitmap.
 
     ``index`` is the table row of the cell of the value that was last asked for.
     """
 
     __slots__ = (
         "_numbers",
-        "_scratch",
-        "_scratch_row",
         "_strings",
-        "_table",
         "attribute",
         "end_row",
         "first_row",
@@ -65,15 +66,6 @@ class Axis:
         self._strings = Scale(self._numbers.end_row, strings, limit - share)
         self.end_row = self._strings.end_row
         self.index = first_row
-        self._table: Words = np.zeros((0, 0), np.uint8)
-        self._scratch = bytearray()
-        self._scratch_row: Words = self._table
-
-    def attach(self, table: Words) -> None:
-        """Answer `row` from this table from now on."""
-        self._table = table
-        self._scratch = bytearray(table.shape[1] * table.itemsize)
-        self._scratch_row = np.frombuffer(self._scratch, table.dtype)
 
     @property
     def is_exact(self) -> bool:
@@ -86,32 +78,40 @@ class Axis:
 
     def index_of(self, value: Value | None) -> int:
         """The table row of the cell that a value, or None where it is absent, lies in."""
+        if value.__class__ is int and -EXACT <= value <= EXACT:
+            value = float(value)
+        if value.__class__ is float and value == value:
+            # `Scale.row_of` without the call: this is the innermost loop of a broker.
+            scale = self._numbers
+            ends = scale.ends
+            cell = bisect_left(ends, value)
+            if cell < len(ends) and ends[cell] == value and not scale.end_sides[cell]:
+                cell += 1
+            return scale.first_row + cell
+        return self._unusual_index_of(value)
+
+    def _unusual_index_of(self, value: Value | None) -> int:
         scale = self._scale_of(value)
         if scale is not None:
-            return scale.first_row + scale.cell_of(value)
+            return scale.row_of(value)
         if value is None:
             return self.first_row + ABSENT
         if value != value:
             return self.first_row + NAN
         return self.first_row + (TRUE if value else FALSE)
 
-    def row(self, value: Value | None) -> Any:
-        """The bits that a value satisfies; valid until the next call. O(log cells + flips)."""
-        scale = self._scale_of(value)
-        if scale is None:
-            self.index = self.index_of(value)
-            return self._table[self.index]
-        cell = scale.cell_of(value)
-        self.index = scale.first_row + cell
-        cell, flips = scale.path(cell, value)
-        row = self._table[scale.first_row + cell]
-        if not flips:
-            return row
-        self._scratch_row[:] = row
-        scratch = self._scratch
-        for flip in flips:
-            scratch[flip >> 9] ^= flip & 255
-        return self._scratch_row
+    def path(self, value: Value | None) -> tuple[int, Sequence[int]]:
+        """The table row to start from for a value, and the flips still to be applied to it.
+
+        O(log cells + flips). Leaves the row of the value's own cell in ``index``.
+        """
+        self.index = index = self.index_of(value)
+        numbers = self._numbers
+        if numbers.inner_count and numbers.first_row <= index < numbers.end_row:
+            return numbers.path(index, value)
+        if self._strings.inner_count and index >= self._strings.first_row:
+            return self._strings.path(index, value)
+        return index, ()
 
     def _scale_of(self, value: Value | None) -> Scale | None:
         """The scale a value lies on; None if it is absent, a boolean or NaN."""

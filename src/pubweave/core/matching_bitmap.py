@@ -30,8 +30,15 @@ Attributes = Mapping[str, Value]
 FEW_SPILLED = 8
 """Up to so many words are faster looked at one by one."""
 
-LANES_AFTER = 8
+LANES_AFTER = 32
 """Lanes cost about as much to make as one query for each so many rows of the table saves."""
+
+CUTS_PER_CELL = 8
+MIN_CELLS = 256
+"""A wide table has a cell for every so many cuts, but not less than so many cells in all."""
+
+SURE_FROM = 6
+"""With fewer rows per destination, too few destinations are sure to be hit anywhere."""
 
 
 class Bitmap:
@@ -48,12 +55,10 @@ class Bitmap:
         limits: Limits,
         *,
         exact: bool,
-        cells: int,
     ) -> None:
         self.exact = exact
         self._attributes = tuple(attributes)
         self._limits = limits
-        self._cell_limit = cells
         self._rows: dict[int, Row] = {}
         self._lanes: Lanes | None = None
         self._queries = 0
@@ -114,11 +119,20 @@ class Bitmap:
                 marks[slot] = 1
 
     def _and(self, attributes: Attributes) -> Words:
+        """The bits of the rows whose constraints on the axes all hold; valid until the next call."""
         get = attributes.get
-        axes = self._axes
-        words: Words = axes[0].row(get(axes[0].attribute))
-        for axis in axes[1:]:
-            words = np.bitwise_and(words, axis.row(get(axis.attribute)), self._buffer)
+        words: Words | None = None
+        for axis, scratch, scratch_row in self._scratches:
+            index, flips = axis.path(get(axis.attribute))
+            row = self._table[index]
+            if flips:
+                scratch_row[:] = row
+                row = scratch_row
+                for flip in flips:
+                    scratch[flip >> 9] ^= flip & 255
+            words = row if words is None else np.bitwise_and(words, row, self._buffer)
+        if words is None:
+            raise AssertionError("a bitmap has at least one axis")
         return words
 
     def _head_mask(self, words: Words) -> NDArray[np.bool_]:
@@ -255,14 +269,28 @@ class Bitmap:
             if word is None:
                 raise AssertionError("a bitmap was laid out with too few words for its rows")
             self._take_bit(row, word)
-        self._axes = make_axes(self._attributes, rows, self._cell_limit)
+        self._axes = make_axes(self._attributes, rows, self._cell_count(len(rows), len(counts)))
         self._table = self._filled_table(rows)
+        self._scratches: list[tuple[Axis, bytearray, Words]] = []
         for axis in self._axes:
-            axis.attach(self._table)
+            scratch = bytearray(self._buffer.nbytes)
+            scratch_row = np.frombuffer(scratch, self._buffer.dtype)
+            self._scratches.append((axis, scratch, scratch_row))
         self._blocks: Blocks | None = None
-        if len(counts) >= self._limits.many and len(rows) >= 2 * len(counts):
-            # With fewer rows each, too few destinations are sure to be hit anywhere.
+        if len(rows) >= SURE_FROM * len(counts) and len(counts) >= self._limits.many:
             self._blocks = Blocks(self._axes, self._table, self._limits.quiet)
+
+    def _cell_count(self, rows: int, destinations: int) -> int:
+        """How many cells an axis may have.
+
+        Tables of few destinations are narrow and afford a cell for every cut, as lanes need it.
+        More than two axes share the cells of two.
+        """
+        axes = len(self._attributes)
+        if destinations <= self._limits.few:
+            return max(1, 4 * self._limits.cells * 2 // max(2, axes))
+        wanted = max(MIN_CELLS, 2 * rows // CUTS_PER_CELL)
+        return max(1, min(self._limits.cells * 2 // max(2, axes), wanted))
 
     def _lay_out(self, counts: Mapping[Destination, int]) -> None:
         """Make empty words for so many rows per destination, with some room to grow."""
@@ -314,15 +342,14 @@ def _choose_word_bits(counts: Iterable[int]) -> int:
     return next((bits for bits in (8, 16, 32) if typical <= bits), 64)
 
 
-def make_axes(attributes: Sequence[str], rows: Sequence[Row], cell_limit: int) -> list[Axis]:
-    """Axes for these rows, one below the other in a table; many share the cells of two."""
-    limit = min(cell_limit, max(1, 2 * cell_limit // len(attributes)))
+def make_axes(attributes: Sequence[str], rows: Sequence[Row], cells: int) -> list[Axis]:
+    """Axes for these rows, one below the other in a table."""
     axes: list[Axis] = []
     first_row = 0
     for attribute in attributes:
         found = ((row.constraint_on(attribute), row.place) for row in rows)
         placed = ((constraint, place) for constraint, place in found if constraint is not None)
-        axis = Axis(attribute, first_row, placed, limit)
+        axis = Axis(attribute, first_row, placed, cells)
         axes.append(axis)
         first_row = axis.end_row
     return axes

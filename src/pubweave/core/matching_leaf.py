@@ -148,13 +148,9 @@ class Leaf:
             row.home = None
 
     def _form_bitmap(self, axes: tuple[str, ...], rows: list[Row], exact: bool) -> None:
-        cells = self._limits.cells
-        if len({row.destination for row in rows}) <= self._limits.few:
-            # Narrow tables afford more cells, and with all cuts chosen they can become lanes.
-            cells *= 4
         for row in rows:
             row.tests = ()
-        self.bitmaps.append(Bitmap(axes, rows, self._limits, exact=exact, cells=cells))
+        self.bitmaps.append(Bitmap(axes, rows, self._limits, exact=exact))
 
 
 def _split(rows: Iterable[Row], axes: tuple[str, ...]) -> tuple[list[Row], list[Row], list[Row]]:

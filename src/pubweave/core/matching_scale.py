@@ -24,9 +24,6 @@ from numpy.typing import NDArray
 
 from pubweave.core.matching_row import Cut
 
-CUTS_PER_CELL = 8
-"""Where not every cut can end a cell, a cell is left with about so many."""
-
 SIDE = 1 << 8
 """The bit of a flip that tells the side of its cut; the byte's number is above, its bits below."""
 
@@ -35,17 +32,22 @@ FlippingCut = tuple[Any, int, int]
 
 
 class Scale:
-    """Cells as consecutive table rows from ``first_row``; values are all numbers or all strings."""
+    """Cells as consecutive table rows from ``first_row``; values are all numbers or all strings.
+
+    Cell c ends at the cut (``ends[c]``, ``end_sides[c]``), the last one has no end. Its cuts are
+    ``values`` and ``flips`` from ``starts[c]`` to ``starts[c + 1]``; ``inner_count`` counts those
+    of all cells that end none.
+    """
 
     __slots__ = (
-        "_end_sides",
-        "_ends",
-        "_flips",
-        "_inner_count",
-        "_starts",
-        "_values",
         "end_row",
+        "end_sides",
+        "ends",
         "first_row",
+        "flips",
+        "inner_count",
+        "starts",
+        "values",
     )
 
     def __init__(self, first_row: int, cuts: Sequence[FlippingCut], limit: int) -> None:
@@ -53,91 +55,95 @@ class Scale:
         stops = choose_stops(ordered, limit)
         self.first_row = first_row
         self.end_row = first_row + len(stops) + 1
-        self._values = _column([cut[0] for cut in ordered])
-        self._flips = array("I", [_flip(side, place) for _, side, place in ordered])
-        self._starts = array("I", [0, *stops, len(ordered)])
-        self._ends = _column([ordered[stop - 1][0] for stop in stops])
-        self._end_sides = bytearray(ordered[stop - 1][1] for stop in stops)
+        self.values = _column([cut[0] for cut in ordered])
+        self.flips = array("I", [_flip(side, place) for _, side, place in ordered])
+        self.starts = array("I", [0, *stops, len(ordered)])
+        # Asked by every query: a list is faster than an array, which makes a float of each value
+        # anew. Passing through an array puts the floats side by side in memory.
+        self.ends = list(_column([ordered[stop - 1][0] for stop in stops]))
+        self.end_sides = bytearray(ordered[stop - 1][1] for stop in stops)
         ending = sum(self._is_end(self.cell_of_cut(cut[:2]), cut[:2]) for cut in ordered)
-        self._inner_count = len(ordered) - ending
+        self.inner_count = len(ordered) - ending
 
     @property
     def is_exact(self) -> bool:
         """Whether every cut ends a cell, so that no value ever meets a flip."""
-        return not self._inner_count
+        return not self.inner_count
 
-    def cell_of(self, value: Any) -> int:
-        """The number of the cell that a value lies in. O(log cells)."""
-        ends = self._ends
+    def row_of(self, value: Any) -> int:
+        """The table row of the cell that a value lies in. O(log cells)."""
+        ends = self.ends
         cell = bisect_left(ends, value)
-        if cell < len(ends) and ends[cell] == value and not self._end_sides[cell]:
+        if cell < len(ends) and ends[cell] == value and not self.end_sides[cell]:
             cell += 1
-        return cell
+        return self.first_row + cell
 
     def cell_of_cut(self, cut: Cut) -> int:
         """The number of the cell that a cut lies in or ends."""
         value, side = cut
-        ends, sides = self._ends, self._end_sides
+        ends, sides = self.ends, self.end_sides
         cell = bisect_left(ends, value)
         while cell < len(ends) and ends[cell] == value and sides[cell] < side:
             cell += 1
         return cell
 
-    def path(self, cell: int, value: Any) -> tuple[int, Sequence[int]]:
-        """The nearer cell to start from, and the flips on the way from its row to a value."""
-        if not self._inner_count:
-            return cell, ()
-        start, stop = self._starts[cell], self._starts[cell + 1]
-        values, flips = self._values, self._flips
+    def path(self, row: int, value: Any) -> tuple[int, Sequence[int]]:
+        """The row to start from and the flips on the way to a value in the cell of ``row``."""
+        if not self.inner_count:
+            return row, ()
+        cell = row - self.first_row
+        start, stop = self.starts[cell], self.starts[cell + 1]
+        values, flips = self.values, self.flips
         here = bisect_left(values, value, start, stop)
         while here < stop and values[here] == value and not flips[here] & SIDE:
             here += 1
-        if here - start <= stop - here or cell == len(self._ends):
-            return cell, flips[start:here] if here > start else ()
-        return cell + 1, flips[here:stop]
+        if here - start <= stop - here or row + 1 == self.end_row:
+            return row, flips[start:here] if here > start else ()
+        return row + 1, flips[here:stop]
 
     def flips_of(self, first_cell: int, end_cell: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """The bytes and bits that the cuts of consecutive cells turn over."""
-        found = np.array(self._flips[self._starts[first_cell] : self._starts[end_cell]], np.uint32)
+        found = np.array(self.flips[self.starts[first_cell] : self.starts[end_cell]], np.uint32)
         return found >> 9, found.astype(np.uint8)
 
     def add(self, cut: Cut, place: int) -> None:
         """Enter a cut. O(cuts), by moving memory."""
         cell = self.cell_of_cut(cut)
         here = self._position(cell, cut)
-        if isinstance(self._values, array) and not _is_double(cut[0]):
-            self._values = list(self._values)
-        self._values.insert(here, cut[0])
-        self._flips.insert(here, _flip(cut[1], place))
-        np.frombuffer(self._starts, np.uintc)[cell + 1 :] += 1
-        self._inner_count += not self._is_end(cell, cut)
+        if isinstance(self.values, array) and not _is_double(cut[0]):
+            self.values = list(self.values)
+        self.values.insert(here, cut[0])
+        self.flips.insert(here, _flip(cut[1], place))
+        np.frombuffer(self.starts, np.uintc)[cell + 1 :] += 1
+        self.inner_count += not self._is_end(cell, cut)
 
     def remove(self, cut: Cut, place: int) -> None:
         """Take a cut out. O(cuts), by moving memory."""
         cell = self.cell_of_cut(cut)
-        here = self._flips.index(_flip(cut[1], place), self._position(cell, cut))
-        del self._values[here]
-        del self._flips[here]
-        np.frombuffer(self._starts, np.uintc)[cell + 1 :] -= 1
-        self._inner_count -= not self._is_end(cell, cut)
+        here = self.flips.index(_flip(cut[1], place), self._position(cell, cut))
+        del self.values[here]
+        del self.flips[here]
+        np.frombuffer(self.starts, np.uintc)[cell + 1 :] -= 1
+        self.inner_count -= not self._is_end(cell, cut)
 
     def _position(self, cell: int, cut: Cut) -> int:
         value, side = cut
-        values, flips = self._values, self._flips
-        stop = self._starts[cell + 1]
-        here = bisect_left(values, value, self._starts[cell], stop)
+        values, flips = self.values, self.flips
+        stop = self.starts[cell + 1]
+        here = bisect_left(values, value, self.starts[cell], stop)
         while side and here < stop and values[here] == value and not flips[here] & SIDE:
             here += 1
         return here
 
     def _is_end(self, cell: int, cut: Cut) -> bool:
-        return cell < len(self._ends) and cut == (self._ends[cell], self._end_sides[cell])
+        return cell < len(self.ends) and cut == (self.ends[cell], self.end_sides[cell])
 
 
 def choose_stops(ordered: Sequence[FlippingCut], limit: int) -> list[int]:
     """The positions in sorted cuts after which cells end: at most ``limit``, equal cuts together.
 
-    All of them if they fit, otherwise quantiles.
+    All of them if they fit; or all just before a value, so that values that are themselves ends
+    of ranges (integers, mostly) meet no flips; or else quantiles.
     """
     stops = [
         position
@@ -146,7 +152,10 @@ def choose_stops(ordered: Sequence[FlippingCut], limit: int) -> list[int]:
     ]
     if len(stops) <= limit:
         return stops
-    step = max(len(ordered) / limit if limit else math.inf, float(CUTS_PER_CELL))
+    before_values = [stop for stop in stops if not ordered[stop - 1][1]]
+    if len(stops) / 3 < len(before_values) <= limit:
+        return before_values
+    step = len(ordered) / limit if limit else math.inf
     chosen = []
     last = 0
     for stop in stops:

@@ -28,7 +28,7 @@ from pubweave.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication
+from pubweave.model.publications import Publication, make_publication
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class TreeRouting:
         self._wanted = TopicBuckets()
         self._by_hop: dict[Session, dict[SubscriptionId, None]] = {}
         self._own: dict[Session, dict[AdvertisementId, Filter]] = {}
+        # The same as an index: every publication of a client is held against it.
+        self._allowed: dict[Session, MatchIndex[Session]] = {}
         self._publishers: dict[ClientId, int] = {}
         self._stale: dict[Session, tuple[set[AdvertisementId], set[SubscriptionId]]] = {}
         self._link_index: MatchIndex[Session] = MatchIndex()
@@ -88,6 +90,7 @@ class TreeRouting:
         self._stale[link] = (set(), set())
 
     def client_left(self, client: Session) -> None:
+        self._allowed.pop(client, None)
         self._withdraw(client, list(self._own.pop(client, {})))
 
     def _withdraw(self, hop: Session, advertisements: list[AdvertisementId]) -> None:
@@ -160,6 +163,7 @@ class TreeRouting:
         self._publishers[publisher] = self._publishers.get(publisher, 0) + 1
         if hop.is_client:
             self._own.setdefault(hop, {})[id_] = filter_
+            self._allowed.setdefault(hop, MatchIndex()).add(id_, filter_, hop)
         for link in self.links:
             if link is not hop:
                 self._send(link, Advertise(id_, filter_))
@@ -188,8 +192,8 @@ class TreeRouting:
         self._publishers[publisher] -= 1
         if not self._publishers[publisher]:
             del self._publishers[publisher]
-        if hop.is_client and hop in self._own:
-            self._own[hop].pop(id_, None)
+        if hop in self._own and self._own[hop].pop(id_, None) is not None:
+            self._allowed[hop].remove(id_)
         for link in self.links:
             if link is not hop:
                 self._send(link, Unadvertise(id_))
@@ -229,13 +233,15 @@ class TreeRouting:
         return self._link_index.version + self._client_index.version
 
     def may_publish(self, publication: Publication, client: Session) -> bool:
-        return any(own.matches(publication) for own in self._own.get(client, {}).values())
+        allowed = self._allowed.get(client)
+        return allowed is not None and bool(allowed.match(publication))
 
     def may_publish_topic(self, topic: str, client: Session) -> bool:
-        return any(
-            all(p.attribute == TOPIC_ATTRIBUTE and p.holds(topic) for p in own.predicates)
-            for own in self._own.get(client, {}).values()
-        )
+        allowed = self._allowed.get(client)
+        if allowed is None or not allowed.is_topic_only(topic):
+            return False
+        # Without attributes only a filter on nothing but the topic matches.
+        return bool(allowed.match(make_publication(client.remote, 0, topic, {}, b"", 0.0)))
 
     def knows_publisher(self, publisher: ClientId) -> bool:
         return publisher in self._publishers
