@@ -11,8 +11,6 @@ publications costs one `Transmit` per destination, not one per publication.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from pubweave.core.broker_config import BrokerConfig
@@ -32,6 +30,7 @@ from pubweave.core.events import (
 )
 from pubweave.core.flow import FlowControl
 from pubweave.core.metering import Metering
+from pubweave.core.publishing import Publishing
 from pubweave.core.routing import RefusedError
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.session_table import SessionTable
@@ -53,12 +52,10 @@ from pubweave.model.messages import (
     TableMessage,
     Unadvertise,
 )
-from pubweave.model.publications import Publication, validate_publication_content
+from pubweave.model.publications import Publication
 from pubweave.model.status import STATUS_SUBJECT, BrokerStatus
 from pubweave.model.telemetry import LinkChange
 
-MAX_CACHED_ROUTES = 65_536
-"""How many topics' routes are kept per session."""
 PUBLISHERS_SWEEP_S = 60.0
 """How often publishers that no advertisement names any more are forgotten."""
 
@@ -81,7 +78,9 @@ class Broker:
         self._started_at = now
         self._touched: dict[Session, None] = {}
         self._effects: list[Effect] = []
-        self._last_sequence: dict[str, int] = {}
+        self._publishing = Publishing(
+            self.routing, self.counters, self._meter, self._touched, self._refuse
+        )
         self._flow = FlowControl(ack_delay_s=config.ack_delay_s)
         self._tick_at = now + config.tick_s
         self._ping_at = now
@@ -151,107 +150,17 @@ class Broker:
                 origin = self._on_hello(event.connection, messages[0], now)
                 messages = messages[1:]
             origin.heard_at = now
-            self._take_in(origin, messages, event.received_at, now)
+            if origin.received_bytes_unacked > 4 * self.config.limits.window_bytes:
+                raise RemoteProtocolError("sends beyond its window")
+            self._publishing.take_in(
+                origin, messages, self._on_other_message, event.received_at, now
+            )
         except RemoteProtocolError as error:
             self.counters.protocol_errors += 1
             self.sessions.drop(event.connection, str(error), now, self._effects)
         self._flush(origin, now)
         if origin is not None:
             self._flow.schedule_ack(origin, now, self._effects)
-
-    def _take_in(
-        self, origin: Session, messages: Sequence[Message], received_at: float, now: float
-    ) -> None:
-        """Handle one batch. This loop is the hot path of the whole system."""
-        if origin.received_bytes_unacked > 4 * self.config.limits.window_bytes:
-            raise RemoteProtocolError("sends beyond its window")
-        if origin.routes_version != self.routing.version:
-            self._forget_routes(origin)
-        touched = self._touched
-        last_sequence = self._last_sequence
-        meter = self._meter
-        previous: tuple[Session, ...] = ()
-        size_bytes = publications = 0
-        try:
-            for message in messages:
-                if type(message) is not Publication:
-                    self._on_other_message(origin, message, now)
-                    continue
-                publications += 1
-                size_bytes += message.size_bytes
-                if message.sequence <= last_sequence.get(message.publisher, 0):
-                    self.counters.duplicates_dropped += 1
-                    continue
-                route = origin.routes.get(message.topic)
-                if route is None:
-                    route = self._route(message, origin)
-                    if route is None:
-                        continue
-                elif origin.is_client and not self._is_sound(origin, message):
-                    continue
-                last_sequence[message.publisher] = message.sequence
-                if route is not previous:
-                    touched.update(dict.fromkeys(route))
-                    previous = route
-                for destination in route:
-                    destination.pending.append(message)
-                if meter is not None:
-                    meter.routed(message, origin, route, received_at, now)
-        finally:
-            self._count_publications(origin, publications, size_bytes)
-
-    def _count_publications(self, origin: Session, count: int, size_bytes: int) -> None:
-        origin.took_in(count, size_bytes)
-        counters = self.counters
-        counters.messages_in += count
-        counters.bytes_in += size_bytes
-        counters.publications_in += count
-        if origin.is_client:
-            counters.publications_accepted += count
-
-    def _route(self, publication: Publication, origin: Session) -> tuple[Session, ...] | None:
-        """Ask the strategy; remember its answer where nothing but the topic decides it.
-
-        None for a publication that its client was refused."""
-        if origin.is_client and not self._admit(origin, publication):
-            return None
-        route = self.routing.route(publication, origin)
-        topic = publication.topic
-        if self.routing.is_topic_only(topic) and (
-            not origin.is_client or self.routing.may_publish_topic(topic, origin)
-        ):
-            if len(origin.routes) >= MAX_CACHED_ROUTES:
-                origin.routes.clear()
-            origin.routes[topic] = route
-        return route
-
-    def _forget_routes(self, origin: Session) -> None:
-        origin.routes.clear()
-        origin.routes_version = self.routing.version
-
-    def _is_sound(self, origin: Session, publication: Publication) -> bool:
-        """Whether a client's publication is its own and can be matched; if not, it is told."""
-        if publication.publisher != origin.remote:
-            raise RemoteProtocolError(
-                f"client {origin.remote!r} published under the name of {publication.publisher!r}"
-            )
-        if publication.attributes or not publication.topic:
-            try:
-                validate_publication_content(publication.topic, publication.attributes)
-            except ValueError as error:
-                self._refuse(origin, f"publication {publication.sequence}", str(error))
-                return False
-        return True
-
-    def _admit(self, origin: Session, publication: Publication) -> bool:
-        """Whether a client may publish this; if not, it is told why."""
-        if not self._is_sound(origin, publication):
-            return False
-        if not self.routing.may_publish(publication, origin):
-            reason = "it matches no advertisement of this client: advertise first"
-            self._refuse(origin, f"publication {publication.sequence}", reason)
-            return False
-        return True
 
     def _refuse(self, origin: Session, subject: str, reason: str) -> None:
         self.counters.refused += 1
@@ -278,11 +187,11 @@ class Broker:
         except RefusedError as error:
             self._refuse(origin, getattr(message, "id", "synced"), str(error))
             return
-        self._forget_routes(origin)
+        self._publishing.forget_routes(origin)
         if isinstance(message, Unadvertise) and not self.routing.knows_publisher(
             publisher := publisher_of(message.id)
         ):
-            self._last_sequence.pop(publisher, None)
+            self._publishing.forget_publisher(publisher)
         if isinstance(message, Synced) and not origin.is_client:
             self._stale_until[origin] = now + self.config.stale_grace_s
         if origin.is_client and self._meter is not None:
@@ -320,7 +229,7 @@ class Broker:
     def _on_hello(self, connection: ConnectionId, message: Message, now: float) -> Session:
         if not isinstance(message, Hello):
             raise RemoteProtocolError("the first message must be Hello")
-        last_sequence = self._last_sequence.get(message.id, 0)
+        last_sequence = self._publishing.last_sequence(message.id)
         session, resumed = self.sessions.greet(connection, message, last_sequence, self._effects)
         session.heard_at = now
         if self._meter is not None and not session.is_client:
@@ -384,10 +293,10 @@ class Broker:
 
     def _flush(self, origin: Session | None, now: float) -> None:
         """Send what the event queued; hold up its origin where a destination is congested."""
-        touched = self._touched
-        if not touched:
+        if not self._touched:
             return
-        self._touched = {}
+        touched = list(self._touched)
+        self._touched.clear()
         counters = self.counters
         effects = self._effects
         counters.deliveries -= self._refusals
@@ -426,8 +335,7 @@ class Broker:
             self._sample_load(now)
         if now >= self._sweep_at:
             self._sweep_at = now + PUBLISHERS_SWEEP_S
-            knows = self.routing.knows_publisher
-            self._last_sequence = {p: s for p, s in self._last_sequence.items() if knows(p)}
+            self._publishing.forget_unknown_publishers()
 
     def _sample_load(self, now: float) -> None:
         if self._meter is not None:

@@ -1,0 +1,167 @@
+"""From a publication that came in to the queues of those who want it: the broker's hot path.
+
+Knows sessions only as places to queue. Decides three things: whether a publication is new
+(publisher and sequence), whether a client may publish it, and, by the strategy or its remembered
+answers, where it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pubweave.core.broker_meter import BrokerMeter
+from pubweave.core.counters import Counters
+from pubweave.core.routing import RoutingStrategy
+from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.model.ids import ClientId
+from pubweave.model.messages import Message
+from pubweave.model.publications import Publication, validate_publication_content
+
+MAX_CACHED_ROUTES = 65_536
+"""How many topics' routes are kept per session."""
+
+OtherMessage = Callable[[Session, Message, float], None]
+Refuse = Callable[[Session, str, str], None]
+
+
+class Publishing:
+    """Routes batches of publications.
+
+    ``touched`` collects the sessions that got something queued; the broker flushes them.
+    """
+
+    def __init__(
+        self,
+        routing: RoutingStrategy,
+        counters: Counters,
+        meter: BrokerMeter | None,
+        touched: dict[Session, None],
+        refuse: Refuse,
+    ) -> None:
+        self._routing = routing
+        self._counters = counters
+        self._meter = meter
+        self._touched = touched
+        self._refuse = refuse
+        self._last_sequence: dict[ClientId, int] = {}
+
+    def take_in(
+        self,
+        origin: Session,
+        messages: Sequence[Message],
+        on_other: OtherMessage,
+        received_at: float,
+        now: float,
+    ) -> None:
+        """Queue every publication of a batch for its destinations; O(publications x destinations).
+
+        Messages that are no publications go to ``on_other``, in their place in the order.
+        """
+        if origin.routes_version != self._routing.version:
+            self.forget_routes(origin)
+        touched = self._touched
+        last_sequence = self._last_sequence
+        meter = self._meter
+        previous: tuple[Session, ...] = ()
+        came = routed = size_bytes = 0
+        try:
+            for message in messages:
+                if type(message) is not Publication:
+                    on_other(origin, message, now)
+                    continue
+                came += 1
+                size_bytes += message.size_bytes
+                if message.sequence <= last_sequence.get(message.publisher, 0):
+                    self._counters.duplicates_dropped += 1
+                    continue
+                route = origin.routes.get(message.topic)
+                if route is None:
+                    route = self._route(message, origin)
+                    if route is None:
+                        continue
+                elif origin.is_client and not self._is_sound(origin, message):
+                    continue
+                routed += 1
+                last_sequence[message.publisher] = message.sequence
+                if route is not previous:
+                    touched.update(dict.fromkeys(route))
+                    previous = route
+                for destination in route:
+                    destination.pending.append(message)
+                if meter is not None:
+                    meter.routed(message, origin, route, received_at, now)
+        finally:
+            self._count(origin, came, routed, size_bytes)
+
+    def _count(self, origin: Session, came: int, routed: int, size_bytes: int) -> None:
+        origin.took_in(came, size_bytes)
+        counters = self._counters
+        counters.messages_in += came
+        counters.bytes_in += size_bytes
+        counters.publications_in += came
+        if origin.is_client:
+            counters.publications_accepted += routed
+
+    # --- where to --------------------------------------------------------------------------
+
+    def _route(self, publication: Publication, origin: Session) -> tuple[Session, ...] | None:
+        """Ask the strategy; remember its answer where nothing but the topic decides it.
+
+        None for a publication that its client was refused."""
+        routing = self._routing
+        if origin.is_client and not self._may_publish(origin, publication):
+            return None
+        route = routing.route(publication, origin)
+        topic = publication.topic
+        if routing.is_topic_only(topic) and (
+            not origin.is_client or routing.may_publish_topic(topic, origin)
+        ):
+            if len(origin.routes) >= MAX_CACHED_ROUTES:
+                origin.routes.clear()
+            origin.routes[topic] = route
+        return route
+
+    def forget_routes(self, origin: Session) -> None:
+        origin.routes.clear()
+        origin.routes_version = self._routing.version
+
+    # --- whether at all --------------------------------------------------------------------
+
+    def _may_publish(self, origin: Session, publication: Publication) -> bool:
+        if not self._is_sound(origin, publication):
+            return False
+        if not self._routing.may_publish(publication, origin):
+            reason = "it matches no advertisement of this client: advertise first"
+            self._refuse(origin, f"publication {publication.sequence}", reason)
+            return False
+        return True
+
+    def _is_sound(self, origin: Session, publication: Publication) -> bool:
+        """Whether a client's publication is its own and can be matched; if not, it is told."""
+        if publication.publisher != origin.remote:
+            raise RemoteProtocolError(
+                f"client {origin.remote!r} published under the name of {publication.publisher!r}"
+            )
+        if publication.attributes or not publication.topic:
+            try:
+                validate_publication_content(publication.topic, publication.attributes)
+            except ValueError as error:
+                self._refuse(origin, f"publication {publication.sequence}", str(error))
+                return False
+        return True
+
+    # --- what is remembered of publishers --------------------------------------------------
+
+    def last_sequence(self, publisher: ClientId) -> int:
+        """The last publication of a publisher that came by; 0 if none did."""
+        return self._last_sequence.get(publisher, 0)
+
+    def forget_publisher(self, publisher: ClientId) -> None:
+        """Nothing of a publisher is advertised any more, so nothing of it is under way."""
+        self._last_sequence.pop(publisher, None)
+
+    def forget_unknown_publishers(self) -> None:
+        """The same for all whose advertisements went without a message of their own."""
+        knows = self._routing.knows_publisher
+        for publisher in [p for p in self._last_sequence if not knows(p)]:
+            del self._last_sequence[publisher]
