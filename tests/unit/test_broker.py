@@ -283,11 +283,19 @@ def test_a_connection_that_never_says_hello_is_closed() -> None:
 def test_strangers_and_other_versions_are_turned_away() -> None:
     bench = Bench()
     bench.handle(ConnectionOpened(1))
-    bench.receive(1, Hello(PROTOCOL_VERSION, Role.BROKER, "b9", 1, 0, 0, 100))
+    bench.receive(1, Hello(PROTOCOL_VERSION, Role.BROKER, "b9", 1, 0, 0, 100, routing="tree"))
     assert "not a neighbor" in bench.closed()[1]
     bench.handle(ConnectionOpened(2))
     bench.receive(2, Hello(99, Role.CLIENT, "c", 1, 0, 0, 100))
     assert "protocol version 99" in bench.closed()[2]
+
+
+def test_a_neighbor_that_routes_otherwise_is_turned_away() -> None:
+    bench = Bench()
+    bench.handle(LinkAdded("b2"))
+    bench.handle(ConnectionOpened(1, "b2"))
+    bench.receive(1, Hello(PROTOCOL_VERSION, Role.BROKER, "b2", 5, 0, 0, 1000, routing="ring"))
+    assert "routes by 'ring'" in bench.closed()[1]
 
 
 def test_a_full_broker_turns_clients_away() -> None:
@@ -303,7 +311,7 @@ def test_a_silent_neighbor_is_pinged_and_then_closed() -> None:
     bench.handle(ConnectionOpened(1, "b2"))
     (hello,) = bench.sent_to(1)
     assert isinstance(hello, Hello)
-    bench.receive(1, Hello(PROTOCOL_VERSION, Role.BROKER, "b2", 5, 0, 0, 1000))
+    bench.receive(1, Hello(PROTOCOL_VERSION, Role.BROKER, "b2", 5, 0, 0, 1000, routing="tree"))
     bench.pass_time(7.0)
     assert any(isinstance(message, Ping) for message in bench.sent_to(1))
     bench.pass_time(60.0)
@@ -314,7 +322,7 @@ def test_a_pong_tells_the_round_trip_time() -> None:
     bench = Bench()
     bench.handle(LinkAdded("b2"))
     bench.handle(ConnectionOpened(1, "b2"))
-    bench.receive(1, Hello(PROTOCOL_VERSION, Role.BROKER, "b2", 5, 0, 0, 1000))
+    bench.receive(1, Hello(PROTOCOL_VERSION, Role.BROKER, "b2", 5, 0, 0, 1000, routing="tree"))
     bench.now = 2.0
     bench.receive(1, Pong(1.5))
     assert bench.broker.status(bench.now).links[0].rtt_ms == 500.0
@@ -324,7 +332,7 @@ def test_a_removed_link_is_closed_and_forgotten() -> None:
     bench = Bench()
     bench.handle(LinkAdded("b2"))
     bench.handle(ConnectionOpened(1, "b2"))
-    bench.receive(1, Hello(PROTOCOL_VERSION, Role.BROKER, "b2", 5, 0, 0, 1000))
+    bench.receive(1, Hello(PROTOCOL_VERSION, Role.BROKER, "b2", 5, 0, 0, 1000, routing="tree"))
     bench.handle(LinkRemoved("b2"))
     assert 1 in bench.closed()
     assert bench.broker.status(0.0).links == ()

@@ -33,7 +33,7 @@ def test_a_bug_in_a_run_is_a_violation_of_its_seed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Session, "take_ack", lambda *_: 1 / 0)
     result = CliRunner().invoke(simulate, ["routing", "--seed", "1", "--json"])
     assert result.exit_code == 1
-    assert "ZeroDivisionError" in json.loads(result.stdout)["failed"][0]["violations"][0]
+    assert "ZeroDivisionError at" in json.loads(result.stdout)["failed"][0]["violations"][0]
 
 
 def test_a_trace_is_printed_for_one_seed_only() -> None:

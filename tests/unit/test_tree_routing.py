@@ -218,4 +218,4 @@ def test_a_client_may_publish_what_it_advertised_and_nothing_else() -> None:
 
 def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
     with pytest.raises(ValueError, match=", ".join(STRATEGIES)):
-        make_strategy("flooding", lambda session, message: None)
+        make_strategy("no-such-strategy", lambda session, message: None)

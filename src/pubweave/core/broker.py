@@ -69,8 +69,8 @@ class Broker:
     ) -> None:
         self.config = config
         self.counters = Counters()
-        self.sessions = SessionTable(config, epoch)
         self.routing = make_strategy(config.strategy, self._send)
+        self.sessions = SessionTable(config, epoch, self.routing.protocol)
         self.load = LoadWindow(now)
         self.records_dropped = 0
         """What the driver's writer had to drop; it keeps this current."""

@@ -2,8 +2,10 @@
 
 A session whose queue is congested *holds up* the sessions that feed it: their acknowledgements
 are withheld, their far ends run out of window, and so on up to the publishers. Nothing is lost
-and every queue stays bounded. Because messages from a link never return to it, whoever waits
-for whom follows the paths of the tree, and such waiting cannot close a cycle.
+and every queue stays bounded. Because publications from a link never return to it, whoever waits
+for whom follows the paths of the tree, and such waiting cannot close a cycle. Table messages can
+return (an advertisement draws subscriptions), so a link never holds itself up: two brokers that
+answer each other at length would wait for ever. Their number is bounded by the tables.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class FlowControl:
         """``congested`` cannot take more: whoever just fed it has to wait."""
         if congested.congested_since is None:
             congested.congested_since = now
-        if origin is not None and congested not in origin.blocked_by:
+        if origin is None or (origin is congested and not origin.is_client):
+            return
+        if congested not in origin.blocked_by:
             self.holds += 1
             origin.blocked_by[congested] = None
             congested.blocking[origin] = None

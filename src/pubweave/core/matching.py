@@ -109,15 +109,19 @@ class Route:
 class MatchIndex(Generic[D]):
     """Answers who wants a publication without looking at all filters.
 
-    With n rows in the leaves that a publication meets, k attributes in their bitmaps and d
-    destinations in the answer, `match` takes O(k * (log c + n / c + n / 64) + d), c being the
-    cells per attribute (at most ``cell_limit``): n / c bits are corrected one by one, n / 64 words
-    ANDed by numpy. A topic whose filters ask for nothing but the topic takes one dictionary
-    lookup. `add` and `remove` take O(c) amortised; memory is O(c / 8) bytes per filter and
-    attribute. Suffix and contains predicates are checked one by one where all else matched, topic
-    patterns without a prefix once per topic and change of patterns.
+    With n rows in the leaves that a publication meets (rows covered by others of the same
+    destination do not count), k attributes in their bitmaps and d destinations in the answer,
+    `match` takes O(k * (log c + n / c + n / 8) + d), c being the cells per attribute, at most
+    ``cell_limit``: about n / c bits are corrected one by one and n / 8 or fewer bytes ANDed by
+    numpy. A topic whose filters ask for nothing but the topic takes one dictionary lookup.
+    Suffix and contains predicates are checked one by one where all else matched, topic patterns
+    without a prefix once per topic and change of patterns.
 
-    The order of an answer depends only on the history of calls of `add` and `remove`.
+    `add` takes O(1) and leaves O(c) to the next `match` it concerns, `remove` takes O(c), both
+    amortised: a leaf that has doubled is built anew within one `match`. Memory is O(c / 8) bytes
+    per row and attribute.
+
+    The order of an answer follows from the history of calls alone.
     """
 
     def __init__(
@@ -127,8 +131,6 @@ class MatchIndex(Generic[D]):
         cell_limit: int = 2048,
         axis_limit: int = 16,
         few_limit: int = 16,
-        many_limit: int = 128,
-        quiet_limit: int = 128,
         topic_limit: int = 65536,
     ) -> None:
         self._limits = Limits(
@@ -136,8 +138,6 @@ class MatchIndex(Generic[D]):
             cells=cell_limit,
             axes=axis_limit,
             few=few_limit,
-            many=many_limit,
-            quiet=quiet_limit,
             topics=topic_limit,
         )
         self._version = 0

@@ -14,7 +14,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from pubweave.core.matching_row import Constraint, Kind, kind_of
@@ -30,10 +29,7 @@ ABSENT, TRUE, FALSE, NAN, FIRST_NUMBER = range(5)
 
 
 class Axis:
-    """The rows of one attribute within the table of a bitmap.
-
-    ``index`` is the table row of the cell of the value that was last asked for.
-    """
+    """The rows of one attribute within the table of a bitmap."""
 
     __slots__ = (
         "_numbers",
@@ -41,7 +37,6 @@ class Axis:
         "attribute",
         "end_row",
         "first_row",
-        "index",
     )
 
     def __init__(
@@ -65,16 +60,11 @@ class Axis:
         self._numbers = Scale(first_row + FIRST_NUMBER, numbers, share)
         self._strings = Scale(self._numbers.end_row, strings, limit - share)
         self.end_row = self._strings.end_row
-        self.index = first_row
 
     @property
     def is_exact(self) -> bool:
         """Whether `index_of` alone selects the right row, whatever the value."""
         return self._numbers.is_exact and self._strings.is_exact
-
-    @property
-    def number_rows(self) -> range:
-        return range(self._numbers.first_row, self._numbers.end_row)
 
     def index_of(self, value: Value | None) -> int:
         """The table row of the cell that a value, or None where it is absent, lies in."""
@@ -103,9 +93,9 @@ class Axis:
     def path(self, value: Value | None) -> tuple[int, Sequence[int]]:
         """The table row to start from for a value, and the flips still to be applied to it.
 
-        O(log cells + flips). Leaves the row of the value's own cell in ``index``.
+        O(log cells + flips).
         """
-        self.index = index = self.index_of(value)
+        index = self.index_of(value)
         numbers = self._numbers
         if numbers.inner_count and numbers.first_row <= index < numbers.end_row:
             return numbers.path(index, value)
@@ -162,9 +152,3 @@ class Axis:
             scale = self._numbers if constraint.kind is Kind.NUMBER else self._strings
             for cut in constraint.cuts():
                 scale.remove(cut, place)
-
-    def clear_flipped(self, number_rows: range, words: Words) -> None:
-        """Clear the bits of all constraints that begin or end in these cells of numbers."""
-        first = self._numbers.first_row
-        places, bits = self._numbers.flips_of(number_rows.start - first, number_rows.stop - first)
-        np.bitwise_and.at(words.view(np.uint8), places, ~bits)

@@ -11,7 +11,7 @@ attributes that are no axis) every bit is only a candidate and its row is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pubweave.core.matching_axis import Axis, Words
-from pubweave.core.matching_blocks import Blocks
 from pubweave.core.matching_lanes import Lanes
 from pubweave.core.matching_limits import Limits
 from pubweave.core.matching_row import Destination, Row
@@ -33,12 +32,11 @@ FEW_SPILLED = 8
 LANES_AFTER = 32
 """Lanes cost about as much to make as one query for each so many rows of the table saves."""
 
-CUTS_PER_CELL = 8
-MIN_CELLS = 256
-"""A wide table has a cell for every so many cuts, but not less than so many cells in all."""
+CUTS_PER_CELL = 16
+"""So many cuts share a cell of a wide table (measured: 8 cost more memory and save no time)."""
 
-SURE_FROM = 6
-"""With fewer rows per destination, too few destinations are sure to be hit anywhere."""
+MIN_CELLS = 256
+"""Tables of so few cells are small enough, however few cuts share a cell."""
 
 
 class Bitmap:
@@ -73,10 +71,6 @@ class Bitmap:
             return any(c.attribute in self._attributes for c in row.constraints)
         return not row.loose and all(c.attribute in self._attributes for c in row.constraints)
 
-    @property
-    def destinations(self) -> KeysView[Destination]:
-        return self._words_of.keys()
-
     # ---- queries
 
     def answer(self, attributes: Attributes) -> tuple[Any, ...]:
@@ -85,27 +79,12 @@ class Bitmap:
             return self._lanes.answer(attributes)
         mask = self._head_mask(self._and(attributes))
         if self._head_count > self._limits.few:
-            return self._answer_of_many(mask)
+            # Indices, not the mask: numpy pays a mispredicted branch per element of a mask.
+            return tuple(self._objects[mask.nonzero()[0]].tolist())
         self._queries += 1
         if self._queries * LANES_AFTER > len(self._table):
             self._make_lanes()
         return tuple(compress(self._objects.tolist(), mask.tolist()))
-
-    def _answer_of_many(self, mask: NDArray[np.bool_]) -> tuple[Any, ...]:
-        known = self._blocks.find() if self._blocks is not None else None
-        if self._blocks is None or known is None:
-            return self._taken(mask)
-        if isinstance(known, int):
-            key, mask = known, mask.copy()
-            sure = self._head_mask(self._blocks.sure_words()).copy()
-            known = (sure, self._taken(sure))
-            self._blocks.keep(key, known)
-        sure, surely = known
-        return surely + self._taken(np.greater(mask, sure, self._mask))
-
-    def _taken(self, mask: NDArray[np.bool_]) -> tuple[Any, ...]:
-        # Indices, not the mask: numpy pays a mispredicted branch per element of a mask.
-        return tuple(self._objects[mask.nonzero()[0]].tolist())
 
     def mark(self, attributes: Attributes, marks: bytearray, view: NDArray[np.bool_]) -> None:
         """Set the marks (``view`` is the same memory) of the slots of all destinations hit."""
@@ -119,7 +98,7 @@ class Bitmap:
                 marks[slot] = 1
 
     def _and(self, attributes: Attributes) -> Words:
-        """The bits of the rows whose constraints on the axes all hold; valid until the next call."""
+        """The bits of the rows whose constraints on the axes all hold, until the next call."""
         get = attributes.get
         words: Words | None = None
         for axis, scratch, scratch_row in self._scratches:
@@ -163,8 +142,8 @@ class Bitmap:
     def _make_lanes(self) -> None:
         self._queries = 0
         if self._words_of and all(axis.is_exact for axis in self._axes):
-            destinations = tuple(destination.value for destination in self._words_of)
-            words = list(self._words_of.values())
+            words = sorted(self._words_of.values())
+            destinations = tuple(self._objects[heads[0]] for heads in words)
             self._lanes = Lanes(self._axes, self._table, words, destinations)
 
     # ---- changes
@@ -198,8 +177,6 @@ class Bitmap:
                 column[start:end] &= mask
             if constraint is not None:
                 axis.remove_flips(constraint, row.place)
-        if self._blocks is not None:
-            self._blocks.drop(word, mask)
         del self._rows[row.place]
         row.home = None
         self._free_bits[word] |= 1 << bit
@@ -276,9 +253,6 @@ class Bitmap:
             scratch = bytearray(self._buffer.nbytes)
             scratch_row = np.frombuffer(scratch, self._buffer.dtype)
             self._scratches.append((axis, scratch, scratch_row))
-        self._blocks: Blocks | None = None
-        if len(rows) >= SURE_FROM * len(counts) and len(counts) >= self._limits.many:
-            self._blocks = Blocks(self._axes, self._table, self._limits.quiet)
 
     def _cell_count(self, rows: int, destinations: int) -> int:
         """How many cells an axis may have.

@@ -11,17 +11,13 @@ class Limits:
 
     ``small``: rows of a leaf that are checked one by one; ``cells``: cells per attribute of a
     bitmap; ``axes``: attributes per bitmap; ``few``: destinations for which Python integers beat
-    numpy; ``many``: destinations from which on answers of blocks are kept; ``quiet``: queries
-    after a removal before they are kept again;
-    ``topics``: topics whose route is remembered.
+    numpy; ``topics``: topics whose route is remembered.
     """
 
     small: int = 16
     cells: int = 2048
     axes: int = 16
     few: int = 16
-    many: int = 128
-    quiet: int = 128
     topics: int = 65536
 
     def __post_init__(self) -> None:

@@ -20,7 +20,6 @@ from collections.abc import MutableSequence, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pubweave.core.matching_row import Cut
 
@@ -100,11 +99,6 @@ class Scale:
         if here - start <= stop - here or row + 1 == self.end_row:
             return row, flips[start:here] if here > start else ()
         return row + 1, flips[here:stop]
-
-    def flips_of(self, first_cell: int, end_cell: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The bytes and bits that the cuts of consecutive cells turn over."""
-        found = np.array(self.flips[self.starts[first_cell] : self.starts[end_cell]], np.uint32)
-        return found >> 9, found.astype(np.uint8)
 
     def add(self, cut: Cut, place: int) -> None:
         """Enter a cut. O(cuts), by moving memory."""

@@ -45,6 +45,9 @@ class RoutingStrategy(Protocol):
     (``hop.is_client``).
     """
 
+    protocol: str
+    """What neighbors must speak alike; brokers of another one are turned away at Hello."""
+
     def link_added(self, link: Session) -> None:
         """A neighbor belongs to the topology now; its session may not be established yet."""
 
@@ -85,7 +88,10 @@ class RoutingStrategy(Protocol):
         """Whether a client advertised everything on this topic, whatever its attributes."""
 
     def knows_publisher(self, publisher: str) -> bool:
-        """Whether any advertisement of this publisher is known here."""
+        """Whether publications of this publisher may still come by.
+
+        The broker forgets a publisher's last sequence, by which it drops duplicates, when this
+        is False. Advertisements known here are what `TreeRouting` goes by."""
 
     def sizes(self) -> TableSizes:
         """For status and load samples."""

@@ -149,7 +149,7 @@ class Session:
         self.down_since = now
         self.state = SessionState.DOWN
 
-    def hello(self, role: Role, own_id: str, last_sequence: int = 0) -> Hello:
+    def hello(self, role: Role, own_id: str, *, last_sequence: int = 0, routing: str = "") -> Hello:
         """What this side says first on a connection."""
         return Hello(
             PROTOCOL_VERSION,
@@ -160,6 +160,7 @@ class Session:
             self.received,
             self.limits.window_bytes,
             last_sequence,
+            routing,
         )
 
     def take_hello(self, hello: Hello) -> bool:

@@ -19,8 +19,9 @@ from pubweave.model.messages import PROTOCOL_VERSION, Goodbye, Hello, Ping, Role
 class SessionTable:
     """Sessions with neighbors and clients, found by connection, neighbor or client."""
 
-    def __init__(self, config: BrokerConfig, epoch: int) -> None:
+    def __init__(self, config: BrokerConfig, epoch: int, routing: str) -> None:
         self._config = config
+        self._routing = routing
         self._next_epoch = epoch
         self.links: dict[BrokerId, Session] = {}
         self.clients: dict[ClientId, Session] = {}
@@ -47,7 +48,7 @@ class SessionTable:
             effects.append(CloseConnection(connection, f"{neighbor!r} is not a neighbor"))
             return
         self._attach(session, connection, effects)
-        hello = session.hello(Role.BROKER, self._config.id)
+        hello = session.hello(Role.BROKER, self._config.id, routing=self._routing)
         effects.append(Transmit(connection, (hello,)))
 
     def accepted(self, connection: ConnectionId, now: float, effects: list[Effect]) -> None:
@@ -93,12 +94,19 @@ class SessionTable:
             raise RemoteProtocolError(
                 f"speaks protocol version {hello.version}, this broker speaks {PROTOCOL_VERSION}"
             )
+        if hello.role is Role.BROKER and hello.routing != self._routing:
+            raise RemoteProtocolError(
+                f"broker {hello.id!r} routes by {hello.routing!r}, this one by {self._routing!r}: "
+                f"start all brokers with the same strategy"
+            )
         session = self._by_connection.get(connection)
         if session is None:
             session = self._session_for(hello)
             self._unknown.pop(connection, None)
             self._attach(session, connection, effects)
-            own = session.hello(Role.BROKER, self._config.id, last_sequence)
+            own = session.hello(
+                Role.BROKER, self._config.id, last_sequence=last_sequence, routing=self._routing
+            )
             effects.append(Transmit(connection, (own,)))
         elif hello.role is not Role.BROKER or hello.id != session.remote:
             raise RemoteProtocolError(f"expected {session.remote!r} here, got {hello.id!r}")

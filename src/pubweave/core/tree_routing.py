@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pubweave.core.client_tables import ClientAdvertisements, check_name
 from pubweave.core.link_table import LinkTable, TopicBuckets
 from pubweave.core.matching import MatchIndex
 from pubweave.core.routing import RefusedError, Send, TableSizes
@@ -28,7 +29,7 @@ from pubweave.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from pubweave.model.publications import Publication, make_publication
+from pubweave.model.publications import Publication
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,17 @@ class Entry:
 class TreeRouting:
     """The `tree` strategy. See `routing.RoutingStrategy` for the contract of each method."""
 
+    protocol = "tree"
+
     def __init__(self, send: Send, *, covering: bool = False) -> None:
         self._send = send
-        self._covering = covering
+        self.covering = covering
         self.links: dict[Session, LinkTable] = {}
         self.advertisements: dict[AdvertisementId, Entry] = {}
         self.subscriptions: dict[SubscriptionId, Entry] = {}
         self._wanted = TopicBuckets()
         self._by_hop: dict[Session, dict[SubscriptionId, None]] = {}
-        self._own: dict[Session, dict[AdvertisementId, Filter]] = {}
-        # The same as an index: every publication of a client is held against it.
-        self._allowed: dict[Session, MatchIndex[Session]] = {}
+        self._own = ClientAdvertisements()
         self._publishers: dict[ClientId, int] = {}
         self._stale: dict[Session, tuple[set[AdvertisementId], set[SubscriptionId]]] = {}
         self._link_index: MatchIndex[Session] = MatchIndex()
@@ -61,7 +62,7 @@ class TreeRouting:
     # --- links and clients -----------------------------------------------------------------
 
     def link_added(self, link: Session) -> None:
-        self.links[link] = LinkTable(link, self._send, covering=self._covering)
+        self.links[link] = LinkTable(link, self._send, covering=self.covering)
         self._stale[link] = (set(), set())
 
     def link_removed(self, link: Session) -> None:
@@ -90,8 +91,7 @@ class TreeRouting:
         self._stale[link] = (set(), set())
 
     def client_left(self, client: Session) -> None:
-        self._allowed.pop(client, None)
-        self._withdraw(client, list(self._own.pop(client, {})))
+        self._withdraw(client, self._own.forget(client))
 
     def _withdraw(self, hop: Session, advertisements: list[AdvertisementId]) -> None:
         for subscription in list(self._by_hop.get(hop, {})):
@@ -125,7 +125,7 @@ class TreeRouting:
                 return
             self._check_owner(hop, known, id_)
             self._unsubscribe(known.hop, id_)
-        self._check_name(hop, id_)
+        check_name(hop, id_)
         self.subscriptions[id_] = Entry(filter_, hop)
         self._wanted.add(id_, filter_)
         self._by_hop.setdefault(hop, {})[id_] = None
@@ -157,13 +157,12 @@ class TreeRouting:
                 return
             self._check_owner(hop, known, id_)
             self._unadvertise(known.hop, id_)
-        self._check_name(hop, id_)
+        check_name(hop, id_)
         self.advertisements[id_] = Entry(filter_, hop)
         publisher = publisher_of(id_)
         self._publishers[publisher] = self._publishers.get(publisher, 0) + 1
         if hop.is_client:
-            self._own.setdefault(hop, {})[id_] = filter_
-            self._allowed.setdefault(hop, MatchIndex()).add(id_, filter_, hop)
+            self._own.add(hop, id_, filter_)
         for link in self.links:
             if link is not hop:
                 self._send(link, Advertise(id_, filter_))
@@ -192,8 +191,7 @@ class TreeRouting:
         self._publishers[publisher] -= 1
         if not self._publishers[publisher]:
             del self._publishers[publisher]
-        if hop in self._own and self._own[hop].pop(id_, None) is not None:
-            self._allowed[hop].remove(id_)
+        self._own.remove(hop, id_)
         for link in self.links:
             if link is not hop:
                 self._send(link, Unadvertise(id_))
@@ -209,10 +207,6 @@ class TreeRouting:
     def _check_owner(self, hop: Session, known: Entry, id_: str) -> None:
         if hop.is_client and known.hop is not hop:
             raise RefusedError(f"{id_!r} belongs to another client")
-
-    def _check_name(self, hop: Session, id_: str) -> None:
-        if hop.is_client and publisher_of(id_) != hop.remote:
-            raise RefusedError(f"ids of client {hop.remote!r} must start with '{hop.remote}:'")
 
     def _index(self, hop: Session) -> MatchIndex[Session]:
         return self._client_index if hop.is_client else self._link_index
@@ -233,15 +227,10 @@ class TreeRouting:
         return self._link_index.version + self._client_index.version
 
     def may_publish(self, publication: Publication, client: Session) -> bool:
-        allowed = self._allowed.get(client)
-        return allowed is not None and bool(allowed.match(publication))
+        return self._own.may_publish(publication, client)
 
     def may_publish_topic(self, topic: str, client: Session) -> bool:
-        allowed = self._allowed.get(client)
-        if allowed is None or not allowed.is_topic_only(topic):
-            return False
-        # Without attributes only a filter on nothing but the topic matches.
-        return bool(allowed.match(make_publication(client.remote, 0, topic, {}, b"", 0.0)))
+        return self._own.may_publish_topic(topic, client)
 
     def knows_publisher(self, publisher: ClientId) -> bool:
         return publisher in self._publishers

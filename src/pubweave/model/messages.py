@@ -105,6 +105,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     session it would continue (0: none), ``received`` how many sequenced messages of that session
     it has taken in. Both sides continue exactly if each names the other's incarnation.
     ``last_sequence`` tells a client the last publication of it that the broker knows of.
+    ``routing`` is the routing protocol a broker speaks; neighbors must speak the same.
     """
 
     version: int
@@ -115,6 +116,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     received: int
     window_bytes: int
     last_sequence: int = 0
+    routing: str = ""
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, gc=False):

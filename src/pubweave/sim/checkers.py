@@ -8,11 +8,20 @@ itself says who is due, without asking the tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pubweave.model.filters import Filter
+from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What all attached clients have asked for: id -> (home broker, client, filter)."""
+
+    subscriptions: Mapping[str, tuple[BrokerId, str, Filter]]
+    advertisements: Mapping[str, tuple[BrokerId, str, Filter]]
 
 
 @dataclass

@@ -1,22 +1,21 @@
-"""A whole simulated overlay: brokers on a topology, clients at brokers, checkers on top."""
+"""A whole simulated overlay: brokers on a topology, clients at brokers, checkers on top.
+
+What a routing strategy promises is known to a subclass: `tree_overlay.TreeOverlay`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
-from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.session import SessionLimits
-from pubweave.core.tree_routing import TreeRouting
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.publications import Publication
 from pubweave.model.topology import Topology
-from pubweave.sim.checkers import DeliveryChecker
+from pubweave.sim.checkers import DeliveryChecker, Truth
 from pubweave.sim.network import Network, SimLink
 from pubweave.sim.nodes import HandlingTime, SimBroker, SimClient
-from pubweave.sim.table_checker import Truth, check_tables
 from pubweave.sim.world import World
 
 DEFAULT_LATENCY_MS = 20.0
@@ -114,7 +113,7 @@ class SimOverlay:
             for other in self.clients.values()
             for id_, filter_ in other.core.subscriptions.items()
             if filter_.matches(publication)
-            and self._is_installed(id_, self._path(other.home.name, client.home.name))
+            and self.is_due(id_, self._path(other.home.name, client.home.name))
         }
 
     def _path(self, start: BrokerId, end: BrokerId) -> tuple[BrokerId, ...]:
@@ -122,22 +121,14 @@ class SimOverlay:
             self._paths[start, end] = self.topology.path(start, end)
         return self._paths[start, end]
 
-    def _is_installed(self, id_: str, path: tuple[BrokerId, ...]) -> bool:
-        """Whether each broker from the subscriber's to the publisher's would pass it on."""
-        home = self.brokers[path[0]].core
-        if home is None or not _holds(home, id_):
-            return False
-        standing = id_
-        for near_name, far_name in pairwise(path):
-            near, far = self.brokers[near_name].core, self.brokers[far_name].core
-            if near is None or far is None:
-                return False
-            assert isinstance(near.routing, TreeRouting)
-            table = near.routing.links[near.sessions.links[far_name]]
-            standing = table.suppressed.get(standing, standing)
-            if standing not in table.forwarded or not _holds(far, standing):
-                return False
-        return True
+    def is_due(self, id_: str, path: tuple[BrokerId, ...]) -> bool:
+        """Whether the tables of this instant lead publications along ``path``, from the
+        subscriber's broker to the publisher's, to this subscription for its own sake."""
+        raise AssertionError("provided by subclasses")
+
+    def check_tables(self) -> list[str]:
+        """At rest: how tables differ from what the clients have asked for, in words."""
+        raise AssertionError("provided by subclasses")
 
     def _on_notification(self, client: SimClient, publication: Publication) -> None:
         self.checker.notified(client.name, publication, self.world.now)
@@ -181,9 +172,9 @@ class SimOverlay:
                 return True
         return False
 
-    def check_tables(self, *, covering: bool) -> list[str]:
-        """Compare all tables with what the clients have asked for."""
-        truth = Truth(
+    def truth(self) -> Truth:
+        """What all attached clients have asked for."""
+        return Truth(
             subscriptions={
                 id_: (client.home.name, client.name, filter_)
                 for client in self.clients.values()
@@ -195,10 +186,3 @@ class SimOverlay:
                 for id_, filter_ in client.core.advertisements.items()
             },
         )
-        cores = {name: node.broker for name, node in self.brokers.items()}
-        return check_tables(self.topology, cores, truth, covering=covering)
-
-
-def _holds(broker: Broker, id_: str) -> bool:
-    assert isinstance(broker.routing, TreeRouting)
-    return id_ in broker.routing.subscriptions

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.session import SessionLimits
-from pubweave.generate.latencies import assign_latencies, read_rtt_matrix
+from pubweave.generate.latencies import Matrix, assign_latencies
 from pubweave.generate.trees import hierarchical_tree, random_tree
 from pubweave.model.ids import BrokerId
 from pubweave.model.topology import Topology
@@ -25,6 +24,7 @@ from pubweave.sim.overlay import SimOverlay
 from pubweave.sim.random_content import random_content, random_filter
 from pubweave.sim.results import RunResult
 from pubweave.sim.trace import Trace
+from pubweave.sim.tree_overlay import TreeOverlay
 from pubweave.sim.world import World
 
 TelemetrySink = Callable[[str, Any, float], None]
@@ -47,15 +47,17 @@ class RoutingSetting:
     actions_per_round: int
 
     @classmethod
-    def draw(cls, world: World, max_brokers: int, rtt: Path | None) -> RoutingSetting:
-        count = world.integer(1, max_brokers)
+    def draw(cls, world: World, max_brokers: int, rtt: Matrix | None) -> RoutingSetting:
+        # Small trees are where brokers answer each other most.
+        largest = max_brokers if world.chance(0.7) else min(max_brokers, 6)
+        count = world.integer(1, largest)
         topology = (
             hierarchical_tree(count, world.integer(3, 7), world.chance(0.5), world.rng)
             if world.chance(0.5)
             else random_tree(count, world.rng)
         )
         if rtt is not None:
-            topology = assign_latencies(topology, read_rtt_matrix(rtt), world.rng)
+            topology = assign_latencies(topology, rtt, world.rng)
         window_bytes = int(world.choice([1 << 20, 1 << 13, 1000]))
         return cls(
             topology=topology,
@@ -84,21 +86,25 @@ class RoutingSetting:
 
 
 class RoutingScenario:
-    """One run."""
+    """One run. Another strategy's scenario has the same life: override `overlay_type` (what its
+    tables promise) and `strategy_name`."""
+
+    name = "routing"
+    overlay_type: type[SimOverlay] = TreeOverlay
 
     def __init__(
         self,
         seed: int,
         *,
         max_brokers: int = 30,
-        rtt: Path | None = None,
+        rtt: Matrix | None = None,
         trace: Trace | None = None,
         on_telemetry: TelemetrySink | None = None,
     ) -> None:
         self.world = world = World(seed, trace)
         self.setting = setting = RoutingSetting.draw(world, max_brokers, rtt)
         self.violations: list[str] = []
-        self.overlay = SimOverlay(
+        self.overlay = self.overlay_type(
             world,
             setting.topology,
             make_config=self._config,
@@ -119,12 +125,15 @@ class RoutingScenario:
     def _config(self, broker: BrokerId) -> BrokerConfig:
         return BrokerConfig(
             id=broker,
-            strategy="tree_covering" if self.setting.covering else "tree",
+            strategy=self.strategy_name(),
             limits=self.setting.limits,
             stale_grace_s=3.0,
             ping_every_s=2.0,
             silence_limit_s=5.0,
         )
+
+    def strategy_name(self) -> str:
+        return "tree_covering" if self.setting.covering else "tree"
 
     def run(self) -> RunResult:
         for _ in range(self.setting.clients):
@@ -154,7 +163,7 @@ class RoutingScenario:
             self.violations.append(f"{self.world.now:.3f} the overlay does not come to rest")
             return False
         self.overlay.checker.check_all_delivered(self.world.now)
-        for difference in self.overlay.check_tables(covering=self.setting.covering):
+        for difference in self.overlay.check_tables():
             self.violations.append(f"{self.world.now:.3f} {difference}")
         self._is_shaken = False
         return True
@@ -311,7 +320,7 @@ class RoutingScenario:
         if self.overlay.refusals and not crashed and not self.overlay.sessions_lost:
             violations += [f"refused: {text}" for text in self.overlay.refusals]
         return RunResult(
-            scenario="routing",
+            scenario=self.name,
             seed=self.world.seed,
             violations=tuple(violations),
             setting=self.setting.describe(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,11 @@ def run_seed(
         )
         result: RunResult = run.run()
     except Exception as error:
-        return RunResult(scenario, seed, (f"{type(error).__name__}: {error}",))
+        if trace is not None:
+            traceback.print_exc()
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        return RunResult(scenario, seed, (f"{type(error).__name__} at {place}: {error}",))
     if gathered is not None and telemetry is not None:
         gathered.write(telemetry, scenario, seed)
     return result

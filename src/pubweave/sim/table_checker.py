@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pubweave.core.broker import Broker
 from pubweave.core.link_table import LinkTable
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.model.filter_relations import covers, intersects
-from pubweave.model.filters import Filter
 from pubweave.model.ids import BrokerId
 from pubweave.model.topology import Topology
+from pubweave.sim.checkers import Truth
 
 
-@dataclass(frozen=True)
-class Truth:
-    """What all attached clients have asked for: id -> (home broker, client, filter)."""
-
-    subscriptions: Mapping[str, tuple[BrokerId, str, Filter]]
-    advertisements: Mapping[str, tuple[BrokerId, str, Filter]]
-
-
-def check_tables(
-    topology: Topology, brokers: Mapping[BrokerId, Broker], truth: Truth, *, covering: bool
-) -> list[str]:
+def check_tables(topology: Topology, brokers: Mapping[BrokerId, Broker], truth: Truth) -> list[str]:
     """Differences between tables and truth, in words; none if all is well.
 
     O(brokers x (subscriptions x advertisements)).
@@ -42,7 +31,7 @@ def check_tables(
         found += _differences(name, "advertisement", held, expected)
         held = {id_: entry.hop.remote for id_, entry in routing.subscriptions.items()}
         expected = _expected_subscriptions(name, topology, towards, truth)
-        if covering:
+        if routing.covering:
             found += _check_covered(name, brokers, routing, held, expected)
         else:
             found += _differences(name, "subscription", held, expected)

@@ -1,0 +1,42 @@
+"""A simulated overlay of `tree` brokers: what their tables promise, and what they should hold."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from pubweave.core.broker import Broker
+from pubweave.core.tree_routing import TreeRouting
+from pubweave.model.ids import BrokerId
+from pubweave.sim.overlay import SimOverlay
+from pubweave.sim.table_checker import check_tables
+
+
+class TreeOverlay(SimOverlay):
+    """Content routing on a tree, with covering or without."""
+
+    def is_due(self, id_: str, path: tuple[BrokerId, ...]) -> bool:
+        """Each broker on the way holds the subscription, or one that stands in for it."""
+        home = self.brokers[path[0]].core
+        if home is None or id_ not in _routing(home).subscriptions:
+            return False
+        standing = id_
+        for near_name, far_name in pairwise(path):
+            near, far = self.brokers[near_name].core, self.brokers[far_name].core
+            if near is None or far is None:
+                return False
+            table = _routing(near).links[near.sessions.links[far_name]]
+            standing = table.suppressed.get(standing, standing)
+            if standing not in table.forwarded:
+                return False
+            if standing not in _routing(far).subscriptions:
+                return False
+        return True
+
+    def check_tables(self) -> list[str]:
+        cores = {name: node.broker for name, node in self.brokers.items()}
+        return check_tables(self.topology, cores, self.truth())
+
+
+def _routing(broker: Broker) -> TreeRouting:
+    assert isinstance(broker.routing, TreeRouting)
+    return broker.routing
