@@ -100,7 +100,8 @@ def folder(tmp_path: Path) -> Path:
 def overlay(folder: Path) -> Iterator[tuple[Path, Started]]:
     """An overlay of five processes in ``folder``, already up."""
     with running("up", "tree.json", "--port", "0", "--json", cwd=folder) as up:
-        assert up.line()["event"] == "started"
+        started = up.line()
+        assert (started["event"], started["strategy"]) == ("started", "tree")
         yield folder, up
 
 
@@ -137,6 +138,7 @@ def test_status_tells_of_brokers_links_and_what_was_counted(overlay: tuple[Path,
     pubweave("pub", "T", "--count", "50", "--settle", "0", "--broker", "b4", cwd=folder)
     document = status(folder)
     assert (document["brokers_up"], document["links_up"], document["down"]) == (5, 4, [])
+    assert (document["overlay"], document["strategy"]) == ("tree", "tree")
     assert document["totals"]["publications_accepted"] == 50
     b4 = document["broker_status"]["b4"]
     assert (b4["state"], b4["clients"]) == ("up", 0)
@@ -144,11 +146,14 @@ def test_status_tells_of_brokers_links_and_what_was_counted(overlay: tuple[Path,
     assert {link["state"] for link in document["link_status"]} == {"up"}
     single = status(folder, "--address", b4["address"])
     assert list(single["broker_status"]) == ["b4"]
+    assert (single["overlay"], single["strategy"]) == ("b4", "tree")
     assert [s["remote"] for s in single["broker_status"]["b4"]["neighbors"]] == ["b2", "b5"]
     shown = pubweave("status", cwd=folder)
     assert shown.returncode == 0
     assert "b2-b4" in shown.stdout
-    assert "brokers 5/5, links 4/4" in shown.stdout
+    assert "overlay tree (strategy tree): brokers 5/5, links 4/4" in shown.stdout
+    shown = pubweave("status", "--address", b4["address"], cwd=folder)
+    assert "broker b4 (strategy tree): brokers 1/1" in shown.stdout
     assert up.line_with("pulse")["brokers_up"] == 5
 
 
@@ -221,9 +226,11 @@ def test_brokers_end_when_up_is_killed(overlay: tuple[Path, Started]) -> None:
 
 def test_an_overlay_in_one_process_ends_by_itself_after_its_duration(folder: Path) -> None:
     options = ["--in-process", "--port", "0", "--no-telemetry", "--duration", "0.5"]
+    options += ["--strategy", "tree_covering"]
     done = pubweave("up", "tree.json", *options, cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "5 brokers and 4 links are up" in done.stderr
+    told = "overlay tree (strategy tree_covering): 5 brokers and 4 links are up"
+    assert done.stderr.startswith(told)
     assert "brokers 5/5  links 4/4" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("stopped tree: 0 publications")
     assert not (folder / "runs/current/telemetry").exists()
@@ -234,7 +241,8 @@ def test_a_topology_that_is_no_tree_is_one_message_and_code_2(folder: Path) -> N
     write_topology(ring, folder / "ring.json")
     done = pubweave("up", "ring.json", cwd=folder)
     assert done.returncode == 2
-    assert done.stderr == "Error: not a tree: 1 link(s) too many close a cycle\n"
+    told = "ring.json: not a tree: b3-b1 closes a cycle; remove one link of b1-b2-b3"
+    assert done.stderr == f"Error: {told}\n"
 
 
 def test_single_brokers_make_an_overlay_too(folder: Path) -> None:
@@ -274,7 +282,8 @@ def test_listening_beyond_this_machine_is_warned_of(folder: Path) -> None:
 def test_a_broker_nobody_answers_for_is_one_message_and_code_2(folder: Path) -> None:
     done = pubweave("status", "--address", "127.0.0.1:1", cwd=folder)
     assert done.returncode == 2
-    assert done.stderr == "Error: cannot connect: 127.0.0.1:1: Connection refused\n"
+    told = "cannot connect: 127.0.0.1:1: Connection refused; is a broker running there?"
+    assert done.stderr == f"Error: {told}\n"
 
 
 def test_sub_that_ends_before_its_count_says_so_by_its_exit_code(
@@ -286,6 +295,18 @@ def test_sub_that_ends_before_its_count_says_so_by_its_exit_code(
     stats = pubweave("sub", "*", "--stats", "--duration", "1.3", "--json", cwd=folder)
     assert stats.returncode == 0
     assert json.loads(stats.stdout.splitlines()[0]) == {"received": 0, "rate_per_s": 0.0}
+
+
+def test_what_cannot_be_published_is_one_message_and_code_2(overlay: tuple[Path, Started]) -> None:
+    folder, _ = overlay
+    done = pubweave("pub", "STOCK", "--advertise", "class = 'NEWS'", cwd=folder)
+    told = "--advertise does not match the publication on 'STOCK': widen it or leave it out"
+    assert (done.returncode, done.stderr) == (2, f"Error: {told}\n")
+    line = '{"topic": 5}\n'
+    done = pubweave("pub", "--stdin", "--advertise", "*", cwd=folder, given=line)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: standard input, line 1: Expected `str | null`, got `int`")
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_demo_delivers_everything_exactly_once(folder: Path) -> None:

@@ -22,9 +22,15 @@ def test_an_address_is_read_as_it_is_written(text: str, host: str, port: int) ->
     assert Address.parse(text) == Address(host, port)
 
 
-@pytest.mark.parametrize("text", ["", "host", "host:", "host:70000", "host:-1", "host:7x", "1:2:x"])
+@pytest.mark.parametrize("text", ["", "host", "host:", "host:-1", "host:7x", "host:²", "1:2:x"])
 def test_what_is_no_address_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no address: write host:port"):
+        Address.parse(text)
+
+
+@pytest.mark.parametrize("text", ["host:65536", "70000"])
+def test_a_port_beyond_the_last_is_refused_with_the_last(text: str) -> None:
+    with pytest.raises(ValueError, match=f"'{text}' is no address: ports go up to 65535"):
         Address.parse(text)
 
 

@@ -1,11 +1,13 @@
-"""Configuration files of a single broker."""
+"""A single broker: its configuration file, its port."""
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
+from pubweave.cli import main
 from pubweave.cli.broker import make_host_config, read_broker_file
 from pubweave.cli.errors import BadInput
 from pubweave.runtime.addresses import Address
@@ -76,3 +78,15 @@ def test_a_setting_that_cannot_be_is_refused(tmp_path: Path, more: str, told: st
     with pytest.raises(BadInput) as caught:
         make_host_config(read_broker_file(written(tmp_path, text)))
     assert told in caught.value.message
+
+
+@pytest.mark.sockets
+def test_a_used_port_is_refused_with_the_way_out(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main.run(["broker", "--id", "b1", "--listen", address]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"Error: broker 'b1' cannot listen at {address}: ")
+    assert said.endswith(
+        "; choose another port (0: any free one) or another address for --listen\n"
+    )

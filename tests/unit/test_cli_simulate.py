@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,38 @@ def test_several_seeds_write_their_telemetry_apart(tmp_path: Path) -> None:
     assert CliRunner().invoke(simulate, arguments).exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-0", "seed-1"]
     assert len(read_table(tmp_path / "seed-0", "publications")) > 0
+
+
+def test_a_violation_is_replayed_with_every_option_that_changes_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matrix = tmp_path / "my rtt.csv"
+    matrix.write_text("0,8\n8,0\n")
+    monkeypatch.setattr(Session, "take_ack", lambda *_: 1 / 0)
+    arguments = ["routing", "--seed", "1", "--max-brokers", "2", "--rtt", str(matrix)]
+    result = CliRunner().invoke(simulate, arguments)
+    assert result.exit_code == 1
+    told = next(line for line in result.stdout.splitlines() if "again:" in line)
+    assert shlex.split(told) == ["again:", "pubweave", "simulate", *arguments, "--trace"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("round trips", "rtt.csv: not a matrix of numbers"),
+        ("0,8\n", "rtt.csv: 1 rows of 2 columns, not square"),
+        ("", "rtt.csv: the file is empty; give a square CSV of round-trip times in ms"),
+        ("0,8\n8,0\n", "rtt.csv: 2 rows are too few for 3 brokers: give a larger matrix, or"),
+        ("0,0,0\n0,0,0\n0,0,0\n", "rtt.csv: the RTT matrix holds no measurement at all"),
+    ],
+)
+def test_a_matrix_that_cannot_be_used_is_bad_input_not_a_violation(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    matrix = tmp_path / "rtt.csv"
+    matrix.write_text(text)
+    arguments = ["routing", "--seeds", "2", "--max-brokers", "3", "--rtt", str(matrix)]
+    result = CliRunner().invoke(simulate, arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert told in result.stderr

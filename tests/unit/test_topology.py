@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from pubweave.model.ids import Link
@@ -77,9 +78,54 @@ def test_equality_is_about_brokers_and_links_only(fork: Topology) -> None:
 
 def test_validate_tree_says_what_is_wrong(fork: Topology) -> None:
     validate_tree(fork)
-    with pytest.raises(TopologyError, match=r"1 link\(s\) too many"):
+    with pytest.raises(TopologyError, match=r"b4-b2 closes a cycle; remove one link of b2-b3-b4$"):
         validate_tree(fork.with_link(Link("b3", "b4")))
     with pytest.raises(TopologyError, match="cannot be reached from 'b1', for example 'b4'"):
         validate_tree(fork.without_link(Link("b2", "b4")))
     with pytest.raises(TopologyError, match="no brokers"):
         validate_tree(Topology(frozenset(), frozenset()))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "told"),
+    [
+        (
+            [("b4", "b1"), ("b1", "b2"), ("b2", "b3"), ("b3", "b4")],
+            "b4-b1 closes a cycle; remove one link of b1-b2-b3-b4",
+        ),
+        (
+            [("b1", "b9"), ("b9", "b10"), ("b10", "b11"), ("b9", "b11"), ("b1", "b0")],
+            "b11-b9 closes a cycle; remove one link of b9-b10-b11",
+        ),
+        (
+            [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("c", "e")],
+            "c-a closes a cycle; remove one link of a-b-c, and 1 more link(s) for other cycles",
+        ),
+        (
+            [(f"b{i}", f"b{i % 99 + 1}") for i in range(1, 100)],
+            "b99-b1 closes a cycle; remove one link of b1-b2-b3-b4-b5-b6-b7-b8-b9-b10-b11-...-b99",
+        ),
+    ],
+    ids=["ring", "with branches", "two cycles", "long"],
+)
+def test_a_cycle_is_named_link_by_link(pairs: list[tuple[str, str]], told: str) -> None:
+    with pytest.raises(TopologyError) as caught:
+        validate_tree(Topology.from_links(pairs))
+    assert str(caught.value) == f"not a tree: {told}"
+
+
+def test_the_named_cycle_is_one_whatever_the_topology() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(100):
+        ids = [f"b{i}" for i in range(int(rng.integers(3, 12)))]
+        tree = {Link.between(ids[i], ids[int(rng.integers(0, i))]) for i in range(1, len(ids))}
+        extra = {Link.between(*map(str, rng.choice(ids, 2, replace=False))) for _ in range(3)}
+        if not extra - tree:
+            continue
+        found = Topology(frozenset(ids), frozenset(tree | extra))
+        with pytest.raises(TopologyError) as caught:
+            validate_tree(found)
+        cycle = str(caught.value).partition("remove one link of ")[2].partition(",")[0].split("-")
+        assert len(cycle) == len(set(cycle)) >= 3
+        for one, other in zip(cycle, cycle[1:] + cycle[:1], strict=True):
+            assert Link.between(one, other) in found.links

@@ -13,6 +13,7 @@ import click
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import json_option, print_json, remark
 from pubweave.cli.target import address_option
+from pubweave.core.strategies import STRATEGIES
 from pubweave.runtime.addresses import Address
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def parse_neighbor(text: str) -> tuple[str, Address]:
     type=click.Path(dir_okay=False, path_type=Path),
     help="A TOML file with the same and more; options go before it.",
 )
-@click.option("--strategy", type=click.Choice(["tree", "tree_covering"]), help="How to route.")
+@click.option("--strategy", type=click.Choice(sorted(STRATEGIES)), help="How to route.")
 @click.option(
     "--telemetry",
     type=click.Path(file_okay=False, path_type=Path),
@@ -112,18 +113,28 @@ def broker(
 async def _run(config: HostConfig, as_json: bool) -> int:
     from pubweave.cli.signals import StopRequest
     from pubweave.runtime.broker_host import BrokerHost
-    from pubweave.runtime.broker_process import start_host
 
     async with StopRequest() as stop:
         host = BrokerHost(config)
         try:
-            await start_host(host)
+            await _start(host)
             _tell_listening(host, as_json)
             await stop.wait()
         finally:
             await host.stop()
         _tell_stopped(host, as_json)
         return stop.exit_code
+
+
+async def _start(host: BrokerHost) -> None:
+    from pubweave.runtime.broker_process import start_host
+    from pubweave.runtime.overlay_spec import OverlayError
+
+    try:
+        await start_host(host)
+    except OverlayError as error:
+        advice = "choose another port (0: any free one) or another address for --listen"
+        raise BadInput(f"{error}; {advice}") from error
 
 
 def _tell_listening(host: BrokerHost, as_json: bool) -> None:

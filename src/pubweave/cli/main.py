@@ -33,7 +33,9 @@ VERBS = {
     "sub": Verb("pubweave.cli.sub", "sub", "Subscribe and print what comes."),
     "demo": Verb("pubweave.cli.demo", "demo", "A 20-broker overlay at work, with a verdict."),
     "topology": Verb("pubweave.cli.topology", "topology", "Make, change and show topologies."),
+    "plan": Verb("pubweave.cli.plan", "plan", "Plan from one topology to another; judge plans."),
     "simulate": Verb("pubweave.cli.simulate", "simulate", "Run scenarios in virtual time."),
+    "reproduce": Verb("pubweave.cli.reproduce", "reproduce", "The papers' figures beside ours."),
 }
 
 

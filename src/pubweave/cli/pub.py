@@ -18,7 +18,8 @@ import msgspec
 
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.output import Advance, json_option, print_json, progress_bar, remark
-from pubweave.cli.target import CONNECT_LIMIT_S, broker_address, broker_options
+from pubweave.cli.target import attached, broker_address, broker_options
+from pubweave.core.client import NotAdvertisedError
 from pubweave.model.filter_lexer import NotationError, Reader, TokenKind, tokens_of
 from pubweave.model.filters import Filter, topic_filter
 from pubweave.model.publications import Value, validate_publication_content
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from pubweave.runtime.client import Client
 
 SETTLE_S = 0.5
+CHUNKS_AHEAD = 4
+"""How much of standard input is read before it is wanted."""
 
 
 class StdinLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -206,7 +209,13 @@ class Publisher:
             due = self._began_at + self.published / self._rate
             await asyncio.sleep(max(0.0, due - time.monotonic()))
         with blaming(draft.source):
-            await self._client.publish(draft.topic, draft.attributes, draft.payload)
+            try:
+                await self._client.publish(draft.topic, draft.attributes, draft.payload)
+            except NotAdvertisedError as error:
+                raise BadInput(
+                    f"--advertise does not match {draft.source} on {draft.topic!r}: "
+                    "widen it or leave it out"
+                ) from error
         self.published += 1
 
     async def _advertise(self, draft: Draft) -> None:
@@ -229,9 +238,8 @@ async def _run(
     as_json: bool,
 ) -> int:
     from pubweave.cli.signals import StopRequest
-    from pubweave.runtime.client import connect
 
-    async with StopRequest() as stop, connect(address, timeout_s=CONNECT_LIMIT_S) as client:
+    async with StopRequest() as stop, attached(address) as client:
         publisher = make_publisher(client)
         with progress_bar("publishing", total, shown=not as_json and total != 1) as advance:
             await stop.unless(publisher.publish_all(drafts, advance))
@@ -300,22 +308,25 @@ async def _stdin_lines() -> AsyncIterator[bytes]:
     """Lines as they come, without holding up the event loop.
 
     A thread of our own, because a terminal may keep it waiting forever: nobody joins it. It reads
-    the bare file, because the lock of sys.stdin must not be held when the interpreter ends.
+    the bare file, because the lock of sys.stdin must not be held when the interpreter ends. It
+    hands over plain calls, because a coroutine would complain if the loop ends before it begins.
     """
     loop = asyncio.get_running_loop()
-    chunks: asyncio.Queue[bytes] = asyncio.Queue(maxsize=4)
+    chunks: asyncio.Queue[bytes] = asyncio.Queue()
+    room = threading.Semaphore(CHUNKS_AHEAD)
 
     def read() -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended before the input did
-            while True:
+            chunk = b"\n"
+            while chunk:
+                room.acquire()
                 chunk = os.read(0, 1 << 16)
-                asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
-                if not chunk:
-                    return
+                loop.call_soon_threadsafe(chunks.put_nowait, chunk)
 
     threading.Thread(target=read, name="standard input", daemon=True).start()
     unread = b""
     while chunk := await chunks.get():
+        room.release()
         *lines, unread = (unread + chunk).split(b"\n")
         for line in lines:
             yield line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections import Counter
@@ -11,14 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
+from pubweave.cli.errors import BadInput
+from pubweave.generate.latencies import Matrix, assign_latencies, read_rtt_matrix
+from pubweave.generate.trees import chain
 from pubweave.sim.results import RunResult
 from pubweave.sim.scenarios import SCENARIOS, run_seed, run_seeds
 from pubweave.sim.trace import Trace
 
 SHOWN = 5
+MAX_BROKERS = 30
 
 
 @click.command()
@@ -31,7 +37,7 @@ SHOWN = 5
 @click.option("--trace", is_flag=True, help="Print everything that happens (with --seed).")
 @click.option("--telemetry", type=click.Path(path_type=Path, file_okay=False),
               help="Also write the telemetry of the runs to this folder.")  # fmt: skip
-@click.option("--max-brokers", type=click.IntRange(min=1), default=30, show_default=True,
+@click.option("--max-brokers", type=click.IntRange(min=1), default=MAX_BROKERS, show_default=True,
               help="The size of the largest tree.")  # fmt: skip
 @click.option("--rtt", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Take link latencies from a matrix of round-trip times.")  # fmt: skip
@@ -59,12 +65,14 @@ def simulate(
       pubweave simulate routing --seeds 1000
       pubweave simulate routing --seed 17 --trace
     """
-    options: dict[str, Any] = {"max_brokers": max_brokers, "rtt": rtt}
+    matrix = None if rtt is None else _read_rtt(rtt, max_brokers)
+    options: dict[str, Any] = {"max_brokers": max_brokers, "rtt": matrix}
+    again = _options_in_words(max_brokers, rtt)
     if trace:
         if seed is None:
             raise click.UsageError("--trace shows one run: name it with --seed N")
         result = run_seed(scenario, seed, trace=Trace(sys.stdout), telemetry=telemetry, **options)
-        _report([result], 1, 0.0, as_json=as_json)
+        _report([result], 1, 0.0, again, as_json=as_json)
         return
     wanted = range(seed, seed + 1) if seed is not None else range(first_seed, first_seed + seeds)
     started = time.monotonic()
@@ -87,10 +95,36 @@ def simulate(
                     progress.console.print(f"seed {result.seed}: {result.violations[0]}")
         except KeyboardInterrupt:
             click.echo(f"stopped after {len(results)} of {len(wanted)} runs", err=True)
-    _report(results, len(wanted), time.monotonic() - started, as_json=as_json)
+    _report(results, len(wanted), time.monotonic() - started, again, as_json=as_json)
 
 
-def _report(results: list[RunResult], wanted: int, seconds: float, *, as_json: bool) -> None:
+def _read_rtt(path: Path, max_brokers: int) -> Matrix:
+    """The matrix in a file, if it is good for every tree; BadInput names the file and the fix."""
+    try:
+        matrix = read_rtt_matrix(path)
+    except ValueError as error:
+        raise BadInput(f"--rtt {error}; give a square CSV of round-trip times in ms") from error
+    if len(matrix) < max_brokers:
+        raise BadInput(
+            f"--rtt {path}: {len(matrix)} rows are too few for {max_brokers} brokers: "
+            f"give a larger matrix, or --max-brokers {len(matrix)}"
+        )
+    try:
+        assign_latencies(chain(max_brokers), matrix, np.random.default_rng(0))
+    except ValueError as error:
+        raise BadInput(f"--rtt {path}: {error}; give one that has some") from error
+    return matrix
+
+
+def _options_in_words(max_brokers: int, rtt: Path | None) -> str:
+    """The options that change a run, as one writes them, each with a space before it."""
+    words = "" if max_brokers == MAX_BROKERS else f" --max-brokers {max_brokers}"
+    return words if rtt is None else f"{words} --rtt {shlex.quote(str(rtt))}"
+
+
+def _report(
+    results: list[RunResult], wanted: int, seconds: float, again: str, *, as_json: bool
+) -> None:
     """Print the outcome and leave with its exit code."""
     failed = sorted((r for r in results if r.violations), key=lambda r: r.seed)
     totals: Counter[str] = Counter()
@@ -110,19 +144,24 @@ def _report(results: list[RunResult], wanted: int, seconds: float, *, as_json: b
         }
         click.echo(json.dumps(document))
     else:
-        _print(results, failed, totals, seconds)
+        _print(results, failed, totals, seconds, again)
     if failed or len(results) < wanted:
         sys.exit(1)
 
 
 def _print(
-    results: list[RunResult], failed: list[RunResult], totals: Counter[str], seconds: float
+    results: list[RunResult],
+    failed: list[RunResult],
+    totals: Counter[str],
+    seconds: float,
+    again: str,
 ) -> None:
     for result in failed[:SHOWN]:
         click.echo(f"seed {result.seed} {result.setting}")
         for violation in result.violations[:SHOWN]:
             click.echo(f"  {violation}")
-        click.echo(f"  again: pubweave simulate {result.scenario} --seed {result.seed} --trace")
+        command = f"pubweave simulate {result.scenario} --seed {result.seed}{again} --trace"
+        click.echo(f"  again: {command}")
     if len(failed) > SHOWN:
         click.echo(f"... and {len(failed) - SHOWN} more failed runs")
     counted = ", ".join(f"{name} {count:,}" for name, count in totals.items())

@@ -10,7 +10,7 @@ import click
 
 from pubweave.cli.errors import FAILED
 from pubweave.cli.output import LiveView, json_option, output_console, print_json
-from pubweave.cli.target import CONNECT_LIMIT_S, address_option, run_dir_option
+from pubweave.cli.target import address_option, attached, run_dir_option
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 class Watched:
     """Whom to ask, and what is known without asking."""
 
+    kind: str
     name: str
+    strategy: str | None
+    """None for a single broker: it says itself."""
     addresses: dict[BrokerId, Address]
     pids: dict[BrokerId, int | None]
     links: tuple[Link, ...]
@@ -104,7 +107,9 @@ def _overlay(run_dir: Path) -> Watched:
 
     state = read_live_state(run_dir)
     return Watched(
+        "overlay",
         state.overlay,
+        state.strategy,
         {broker: Address.parse(known.address) for broker, known in state.brokers.items()},
         {broker: known.pid for broker, known in state.brokers.items()},
         tuple(Link.between(a, b) for a, b in state.links),
@@ -112,12 +117,10 @@ def _overlay(run_dir: Path) -> Watched:
 
 
 async def _single(address: Address) -> Watched:
-    """A broker of which only the address is known tells its name; ClientError if it is down."""
-    from pubweave.runtime.client import connect
-
-    async with connect(address, timeout_s=CONNECT_LIMIT_S) as client:
+    """A broker of which only the address is known tells its name; BadInput if it is down."""
+    async with attached(address) as client:
         broker = client.broker
-    return Watched(broker, {broker: address}, {}, ())
+    return Watched("broker", broker, None, {broker: address}, {}, ())
 
 
 def _show_once(watched: Watched, snapshot: Snapshot, pulse: Pulse, as_json: bool) -> None:
@@ -125,6 +128,10 @@ def _show_once(watched: Watched, snapshot: Snapshot, pulse: Pulse, as_json: bool
         print_json(_document(watched, snapshot, pulse))
     else:
         output_console().print(_drawing(watched, snapshot, pulse, live=False))
+
+
+def _strategy(watched: Watched, snapshot: Snapshot) -> str | None:
+    return watched.strategy or next((status.strategy for status in snapshot.up), None)
 
 
 def _document(watched: Watched, snapshot: Snapshot, pulse: Pulse) -> dict[str, Any]:
@@ -146,6 +153,7 @@ def _document(watched: Watched, snapshot: Snapshot, pulse: Pulse) -> dict[str, A
             brokers[broker]["neighbors"] = [msgspec.to_builtins(session) for session in sessions]
     return {
         "overlay": watched.name,
+        "strategy": _strategy(watched, snapshot),
         **pulse.document(),
         "down": snapshot.down,
         "broker_status": brokers,
@@ -166,7 +174,8 @@ def _drawing(watched: Watched, snapshot: Snapshot, pulse: Pulse, *, live: bool) 
         brokers,
         "",
         *links,
-        f"{watched.name}: brokers {pulse.brokers_up}/{pulse.brokers}, "
+        f"{watched.kind} {watched.name} (strategy {_strategy(watched, snapshot) or 'unknown'}): "
+        f"brokers {pulse.brokers_up}/{pulse.brokers}, "
         f"links {pulse.links_up}/{pulse.links}, {pulse.clients} clients; "
         f"{totals.publications_accepted:,} publications, {totals.deliveries:,} deliveries, "
         f"{totals.notifications_lost:,} lost, {totals.clients_expired:,} clients expired; "

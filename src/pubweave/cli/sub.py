@@ -12,7 +12,7 @@ import click
 
 from pubweave.cli.errors import FAILED
 from pubweave.cli.output import LiveView, json_option, print_json, remark
-from pubweave.cli.target import CONNECT_LIMIT_S, broker_address, broker_options
+from pubweave.cli.target import attached, broker_address, broker_options
 
 if TYPE_CHECKING:
     from pubweave.cli.signals import StopRequest
@@ -113,10 +113,9 @@ async def _run(
 ) -> int:
     from pubweave.cli.signals import StopRequest
     from pubweave.model.filter_text import format_filter
-    from pubweave.runtime.client import connect
 
     printer = Printer(count, as_json=as_json, silent=stats)
-    async with StopRequest() as stop, connect(address, timeout_s=CONNECT_LIMIT_S) as client:
+    async with StopRequest() as stop, attached(address) as client:
         subscription = await client.subscribe(wanted)
         remark(f"subscribed at {client.broker} to {format_filter(wanted)}")
         watching = asyncio.create_task(_show_stats(printer, stop, as_json)) if stats else None

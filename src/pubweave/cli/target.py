@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,6 +16,9 @@ from pubweave.runtime.overlay_run_directory import (
     RUN_DIRECTORY_VARIABLE,
     read_live_state,
 )
+
+if TYPE_CHECKING:
+    from pubweave.runtime.client import Client
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -71,3 +75,18 @@ def broker_address(broker: str | None, address: Address | None, run_dir: Path) -
             + (" ..." if len(state.brokers) > 10 else "")
         )
     return Address.parse(state.brokers[chosen].address)
+
+
+@contextlib.asynccontextmanager
+async def attached(address: Address) -> AsyncIterator[Client]:
+    """A client of the broker at an address; BadInput if there is none or it refuses."""
+    from pubweave.runtime.client import ClientError, connect
+
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            client = await stack.enter_async_context(connect(address, timeout_s=CONNECT_LIMIT_S))
+        except ClientError as error:
+            is_silent = str(error).startswith("cannot connect")
+            advice = "; is a broker running there?" if is_silent else ""
+            raise BadInput(f"{error}{advice}") from error
+        yield client

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
+from pubweave.cli.errors import BadInput
 from pubweave.cli.topology_report import TopologySummary, draw_tree, print_summary, summarize
 from pubweave.generate import networks, trees, underlay
 from pubweave.generate.latencies import assign_latencies, read_rtt_matrix
@@ -23,14 +24,7 @@ from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 from pubweave.model.topology_files import read_topology, to_json, write_topology
 
-BAD_INPUT = 2
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class BadInput(click.ClickException):
-    """Something the user gave cannot be used; the message says what and why."""
-
-    exit_code = BAD_INPUT
 
 
 class _ReportsBadInput(click.Command):
@@ -46,6 +40,13 @@ class _ReportsBadInput(click.Command):
 class _Group(click.Group):
     command_class = _ReportsBadInput
     group_class = type  # click's word for "the class of this group"
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            ctx.fail(f"no such command {args[0]!r}; there are {', '.join(self.commands)}")
+        return super().resolve_command(ctx, args)
 
 
 seed_option = click.option(

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.output import LiveView, json_option, print_json, progress_bar, remark, warn
 from pubweave.cli.target import run_dir_option
+from pubweave.core.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from pubweave.cli.overlay_report import PulseMeter
     from pubweave.cli.signals import StopRequest
+    from pubweave.model.topology import Topology
     from pubweave.runtime.overlay import Overlay, OverlayEvent
     from pubweave.runtime.overlay_spec import OverlaySpec
 
@@ -35,7 +38,7 @@ LINE_INTERVAL_S = 5.0
     "--strategy",
     default="tree",
     show_default=True,
-    type=click.Choice(["tree", "tree_covering"]),
+    type=click.Choice(sorted(STRATEGIES)),
     help="How brokers route.",
 )
 @run_dir_option
@@ -95,19 +98,19 @@ def up(
       pubweave up tree.json --port 0 --duration 60 --json
     """
     from pubweave.cli.signals import run_async
-    from pubweave.model.topology_files import read_topology
     from pubweave.runtime.overlay_run_directory import TELEMETRY_DIRECTORY
     from pubweave.runtime.overlay_spec import exposed, make_spec
 
-    spec = make_spec(
-        read_topology(topology),
-        name=topology.stem,
-        host=host,
-        base_port=port,
-        strategy=strategy,
-        telemetry_directory=run_dir / TELEMETRY_DIRECTORY if telemetry else None,
-        sample_ratio=sample,
-    )
+    with blaming(str(topology)):
+        spec = make_spec(
+            _read(topology),
+            name=topology.stem,
+            host=host,
+            base_port=port,
+            strategy=strategy,
+            telemetry_directory=run_dir / TELEMETRY_DIRECTORY if telemetry else None,
+            sample_ratio=sample,
+        )
     if open_to_all := exposed(spec.addresses.values()):
         warn_exposed(str(open_to_all[0]))
     view = LiveView(as_json=as_json, quiet=quiet)
@@ -115,6 +118,18 @@ def up(
         _run(spec, run_dir, view, in_process, not no_restart, duration, interval, quiet, as_json)
     )
     ctx.exit(code)
+
+
+def _read(path: Path) -> Topology:
+    """The topology in a file; who has no file is told how to get one."""
+    from pubweave.model.topology import TopologyError
+    from pubweave.model.topology_files import read_topology
+
+    try:
+        return read_topology(path)
+    except TopologyError as error:
+        advice = "" if path.exists() else "; make one with 'pubweave topology generate'"
+        raise BadInput(f"{error}{advice}") from error
 
 
 def warn_exposed(address: str) -> None:
@@ -234,6 +249,7 @@ def _tell_started(overlay: Overlay, run_dir: Path, as_json: bool) -> None:
             {
                 "event": "started",
                 "overlay": spec.name,
+                "strategy": spec.strategy,
                 "run_dir": str(run_dir),
                 "brokers": {b: str(address) for b, address in spec.addresses.items()},
                 "links": len(spec.topology.links),
@@ -241,7 +257,8 @@ def _tell_started(overlay: Overlay, run_dir: Path, as_json: bool) -> None:
         )
         return
     remark(
-        f"{spec.name}: {len(spec.brokers)} brokers and {len(spec.topology.links)} links are up "
+        f"overlay {spec.name} (strategy {spec.strategy}): {len(spec.brokers)} brokers and "
+        f"{len(spec.topology.links)} links are up "
         f"({first[0]} at {first[1]}); state and logs in {run_dir}"
     )
 

@@ -245,8 +245,9 @@ class Broker:
             if self._meter is not None:
                 self._meter.client_attached(session.remote, now)
         else:
+            # Tables are told afresh; publications that were under way go again after them.
             self.routing.link_began(session)
-            session.pending.extend(held)
+            session.pending.extend(m for m in held if isinstance(m, Publication))
             self._touched[session] = None
         self._flow.relieve(session, self._effects)
         return session

@@ -1,9 +1,9 @@
 """A client without I/O: the far end of a client session, for the library and the simulator.
 
 Calls such as `publish` only queue; `flush` turns what is queued into effects, so that a driver
-can gather many calls into one write. After a broker forgot the session, the client tells its
-advertisements and subscriptions again and sends again what was not acknowledged; notifications
-that come twice that way are dropped here, by publisher and sequence.
+can gather many calls into one write. After a broker forgot the session, the client tells again
+what the broker knew and sends again what was not acknowledged; notifications that come twice
+that way are dropped here, by publisher and sequence.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from pubweave.model.messages import (
     Pong,
     Refused,
     Role,
+    SequencedMessage,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -85,6 +86,8 @@ class Client:
         # Must be beyond what an earlier incarnation used: brokers drop what they take for old.
         self._sequence = first_sequence
         self._open_topics: set[str] = set()
+        self._withdrawn: dict[str, Filter] = {}
+        """Advertisements that were taken back, until the broker has acknowledged that."""
         self._last_seen: dict[ClientId, int] = {}
         self._ack_delay_s = ack_delay_s
         self._ping_every_s = ping_every_s
@@ -102,7 +105,7 @@ class Client:
         return id_
 
     def unadvertise(self, id_: AdvertisementId) -> None:
-        del self.advertisements[id_]
+        self._withdrawn[id_] = self.advertisements.pop(id_)
         self._open_topics.clear()
         self.session.pending.append(Unadvertise(id_))
 
@@ -255,6 +258,8 @@ class Client:
             case Ack(received):
                 session.take_ack(received)
                 session.pump(self._effects)
+                if not session.queue_messages:
+                    self._withdrawn.clear()
             case Hello():
                 self._on_hello(message)
             case Ping(sent_at) if session.connection is not None:
@@ -276,12 +281,25 @@ class Client:
         if resumed:
             session.retransmit(self._effects)
         else:
-            held = session.restart()
-            session.pending.extend(Advertise(i, f) for i, f in self.advertisements.items())
-            session.pending.extend(Subscribe(i, f) for i, f in self.subscriptions.items())
-            session.pending.extend(held)
+            session.pending.extend(self._replay(session.restart()))
         session.flush(self._effects)
         self._effects.append(ReportSession(resumed))
+
+    def _replay(self, held: list[SequencedMessage]) -> list[SequencedMessage]:
+        """What a broker that forgot us must hear: what it knew, then what it did not, in order.
+
+        Publications may rest on an advertisement that was taken back after them."""
+        news = {m.id for m in held if isinstance(m, Advertise | Subscribe)}
+        advertisements = {i: f for i, f in self.advertisements.items() if i not in news}
+        subscriptions = {i: f for i, f in self.subscriptions.items() if i not in news}
+        for message in held:
+            if isinstance(message, Unadvertise) and message.id not in news:
+                advertisements[message.id] = self._withdrawn[message.id]
+        return [
+            *(Advertise(i, f) for i, f in advertisements.items()),
+            *(Subscribe(i, f) for i, f in subscriptions.items()),
+            *held,
+        ]
 
     def _on_deadline(self, now: float) -> None:
         session = self.session

@@ -29,7 +29,6 @@ from pubweave.model.messages import (
     Role,
     SequencedMessage,
 )
-from pubweave.model.publications import Publication
 
 
 class RemoteProtocolError(Exception):
@@ -180,8 +179,8 @@ class Session:
         self.state = SessionState.ESTABLISHED
         return resumed
 
-    def restart(self) -> list[Publication]:
-        """Begin anew: counters to zero, queues empty. Returns the publications they held."""
+    def restart(self) -> list[SequencedMessage]:
+        """Begin anew: counters to zero, queues empty. Returns what they held, in order."""
         held = [*self.unacked, *self.waiting, *self.pending]
         self.unacked.clear()
         self.waiting.clear()
@@ -189,7 +188,7 @@ class Session:
         self.unacked_bytes = self.waiting_bytes = 0
         self.acked = self.received = self.told = 0
         self.received_bytes_unacked = 0
-        return [message for message in held if isinstance(message, Publication)]
+        return held
 
     # --- outgoing --------------------------------------------------------------------------
 

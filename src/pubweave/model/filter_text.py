@@ -184,7 +184,8 @@ def _expression_predicates(reader: Reader) -> tuple[Predicate, ...]:
         raise reader.error("a predicate such as volume > 5, or '*' for every publication")
     predicates = [_expression_predicate(reader)]
     while not reader.at_end():
-        reader.take_word("and", "'and' or the end")
+        hint = " (there is no 'or': subscribe once for each)" if reader.at_word("or") else ""
+        reader.take_word("and", f"'and' or the end{hint}")
         predicates.append(_expression_predicate(reader))
     return tuple(predicates)
 

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from pubweave.model.ids import BrokerId, Link
+from pubweave.model.ids import BrokerId, Link, natural_order
+
+NAMED_AT_MOST = 12
+"""A message names no more brokers of one cycle than this."""
 
 
 class TopologyError(ValueError):
@@ -177,5 +180,31 @@ def validate_tree(topology: Topology) -> None:
             f"for example {lost[0]!r}; add a link to them"
         )
     if not topology.is_tree:
-        extra = len(topology.links) - len(topology.brokers) + 1
-        raise TopologyError(f"not a tree: {extra} link(s) too many close a cycle")
+        cycle = _one_cycle(topology)
+        others = len(topology.links) - len(topology.brokers)
+        more = f", and {others} more link(s) for other cycles" if others else ""
+        raise TopologyError(
+            f"not a tree: {cycle[-1]}-{cycle[0]} closes a cycle; "
+            f"remove one link of {_shortened(cycle)}{more}"
+        )
+
+
+def _one_cycle(topology: Topology) -> list[BrokerId]:
+    """The brokers around one cycle of what is connected and no tree, the first in front."""
+    nearer = topology._reachable(min(topology.brokers))
+    closing = min(
+        link for link in topology.links if link.b != nearer[link.a] and link.a != nearer[link.b]
+    )
+    around = topology.without_link(closing).path(*closing)
+    start = around.index(min(around, key=natural_order))
+    first, *rest = around[start:] + around[:start]
+    if natural_order(rest[0]) > natural_order(rest[-1]):
+        rest.reverse()
+    return [first, *rest]
+
+
+def _shortened(cycle: list[BrokerId]) -> str:
+    shown = (
+        cycle if len(cycle) <= NAMED_AT_MOST else [*cycle[: NAMED_AT_MOST - 1], "...", cycle[-1]]
+    )
+    return "-".join(shown)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 DEFAULT_HOST = "127.0.0.1"
+PORT_MAX = 65535
 
 
 class Address(NamedTuple):
@@ -23,8 +24,10 @@ class Address(NamedTuple):
     def parse(cls, text: str) -> Address:
         """Read ``host:port``, ``[v6]:port`` or ``port`` (loopback)."""
         host, _, port = text.strip().rpartition(":")
-        if not port.isdigit() or not 0 <= int(port) <= 65535:
+        if not port.isdecimal():
             raise ValueError(f"{text!r} is no address: write host:port, for example 127.0.0.1:7001")
+        if int(port) > PORT_MAX:
+            raise ValueError(f"{text!r} is no address: ports go up to {PORT_MAX}")
         host = host.removeprefix("[").removesuffix("]")
         return cls(host or DEFAULT_HOST, int(port))
 

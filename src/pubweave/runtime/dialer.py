@@ -44,6 +44,9 @@ class Dialer:
     async def stop(self) -> None:
         """Dial no more; the connection that stands is left to its owner."""
         if self._task is not None:
+            if self.connection is not None:
+                # It can stand before create_connection has returned, which, cancelled, closes it.
+                await asyncio.sleep(0)
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task

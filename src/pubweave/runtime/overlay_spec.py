@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pubweave.model.ids import BrokerId, natural_order
 from pubweave.model.topology import Topology, validate_tree
-from pubweave.runtime.addresses import DEFAULT_HOST, Address
+from pubweave.runtime.addresses import DEFAULT_HOST, PORT_MAX, Address
 
 DEFAULT_BASE_PORT = 7000
 ADDRESS_ATTRIBUTE = "address"
@@ -63,9 +63,9 @@ def make_spec(
     """
     validate_tree(topology)
     brokers = sorted(topology.brokers, key=natural_order)
-    if base_port and base_port + len(brokers) - 1 > 65535:
+    if base_port and base_port + len(brokers) - 1 > PORT_MAX:
         raise OverlayError(
-            f"{len(brokers)} brokers do not fit on ports {base_port} to 65535: "
+            f"{len(brokers)} brokers do not fit on ports {base_port} to {PORT_MAX}: "
             "choose a smaller --port, or 0 for free ones"
         )
     addresses = {}

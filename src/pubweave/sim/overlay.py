@@ -106,14 +106,18 @@ class SimOverlay:
 
         A publication may reach a client's broker because somebody else there wants it too; that
         other may leave, so only the client's own subscription, or one that stands in for it
-        where covering is on, makes a delivery due.
+        where covering is on, makes a delivery due; and only if it is in place for the sake of
+        the publisher's own advertisement, because others' may be taken back.
         """
+        offered = [
+            id_ for id_, own in client.core.advertisements.items() if own.matches(publication)
+        ]
         return {
             other.name
             for other in self.clients.values()
             for id_, filter_ in other.core.subscriptions.items()
             if filter_.matches(publication)
-            and self.is_due(id_, self._path(other.home.name, client.home.name))
+            and self.is_due(id_, offered, self._path(other.home.name, client.home.name))
         }
 
     def _path(self, start: BrokerId, end: BrokerId) -> tuple[BrokerId, ...]:
@@ -121,9 +125,12 @@ class SimOverlay:
             self._paths[start, end] = self.topology.path(start, end)
         return self._paths[start, end]
 
-    def is_due(self, id_: str, path: tuple[BrokerId, ...]) -> bool:
-        """Whether the tables of this instant lead publications along ``path``, from the
-        subscriber's broker to the publisher's, to this subscription for its own sake."""
+    def is_due(
+        self, subscription: str, advertisements: list[str], path: tuple[BrokerId, ...]
+    ) -> bool:
+        """Whether the tables of this instant lead a publication that was made under one of
+        ``advertisements`` to a subscription, for its own sake, against the direction of
+        ``path``, which runs from the subscriber's broker to the publisher's."""
         raise AssertionError("provided by subclasses")
 
     def check_tables(self) -> list[str]:

@@ -14,17 +14,22 @@ from pubweave.sim.table_checker import check_tables
 class TreeOverlay(SimOverlay):
     """Content routing on a tree, with covering or without."""
 
-    def is_due(self, id_: str, path: tuple[BrokerId, ...]) -> bool:
-        """Each broker on the way holds the subscription, or one that stands in for it."""
+    def is_due(
+        self, subscription: str, advertisements: list[str], path: tuple[BrokerId, ...]
+    ) -> bool:
+        """Each broker on the way knows the advertisement and passed the subscription on to it,
+        or one that stands in for it."""
         home = self.brokers[path[0]].core
-        if home is None or id_ not in _routing(home).subscriptions:
+        if home is None or subscription not in _routing(home).subscriptions:
             return False
-        standing = id_
+        standing = subscription
         for near_name, far_name in pairwise(path):
             near, far = self.brokers[near_name].core, self.brokers[far_name].core
             if near is None or far is None:
                 return False
             table = _routing(near).links[near.sessions.links[far_name]]
+            if not any(id_ in table.advertisements for id_ in advertisements):
+                return False
             standing = table.suppressed.get(standing, standing)
             if standing not in table.forwarded:
                 return False

@@ -1,0 +1,62 @@
+"""What ``pubweave up`` and ``pubweave broker`` say before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from pubweave.cli import main
+from pubweave.cli.broker import broker
+from pubweave.cli.up import up
+from pubweave.core.strategies import STRATEGIES
+from pubweave.model.topology import Topology
+from pubweave.model.topology_files import write_topology
+
+
+def told(folder: Path, capsys: pytest.CaptureFixture[str], *pairs: tuple[str, str]) -> str:
+    """What ``up`` says of a topology that it refuses."""
+    write_topology(Topology.from_links(pairs), folder / "t.json")
+    assert main.run(["up", "t.json"]) == 2
+    return capsys.readouterr().err
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", [up, broker])
+def test_every_registered_strategy_can_be_chosen(command: click.Command) -> None:
+    option = next(parameter for parameter in command.params if parameter.name == "strategy")
+    assert isinstance(option.type, click.Choice)
+    assert list(option.type.choices) == sorted(STRATEGIES)
+
+
+def test_a_cycle_is_named_with_its_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ring = [("b1", "b2"), ("b2", "b3"), ("b3", "b4"), ("b4", "b1")]
+    assert told(folder, capsys, *ring) == (
+        "Error: t.json: not a tree: b4-b1 closes a cycle; remove one link of b1-b2-b3-b4\n"
+    )
+
+
+def test_parts_without_a_link_are_named_with_their_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = told(folder, capsys, ("b1", "b2"), ("b3", "b4"))
+    assert said.startswith("Error: t.json: not a tree: 2 broker(s) cannot be reached from 'b1'")
+
+
+def test_without_a_file_one_is_told_how_to_make_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["up", "nothere.json"]) == 2
+    assert capsys.readouterr().err == (
+        "Error: nothere.json: No such file or directory; "
+        "make one with 'pubweave topology generate'\n"
+    )
+    (folder / "broken.json").write_text("{")
+    assert main.run(["up", "broken.json"]) == 2
+    assert "generate" not in capsys.readouterr().err
