@@ -35,7 +35,7 @@ LANES_AFTER = 32
 CUTS_PER_CELL = 16
 """So many cuts share a cell of a wide table (measured: 8 cost more memory and save no time)."""
 
-MIN_CELLS = 256
+MIN_CELLS = 1024
 """Tables of so few cells are small enough, however few cuts share a cell."""
 
 
