@@ -138,7 +138,7 @@ def _write_event(fd: int, event: ServerEvent) -> None:
 def main() -> None:
     """Import what brokers need, then serve. ``--telemetry``: they will write telemetry."""
     if "--telemetry" in sys.argv[1:]:
-        importlib.import_module("pubweave.telemetry.parquet")
+        importlib.import_module("pubweave.telemetry.parquet").preload()
     gc.collect()
     gc.freeze()  # or the collector would touch, and so copy, every shared page
     ForkServer(0, 1).run()

@@ -67,6 +67,16 @@ def record_batch(table: str, rows: Sequence[Record]) -> pa.RecordBatch:
     return pa.record_batch(arrays, schema=arrow_schema(table))
 
 
+def preload() -> None:
+    """Import now what pyarrow would import with the first rows (pandas, where it is installed).
+
+    A process that forks writers calls this first, or each of them would hold its own copy.
+    """
+    for table in TABLES:
+        record_batch(table, [])
+    pa.array(["a"])
+
+
 def file_name(source: str, sequence: int, unique: str) -> str:
     """The name of one file; ``source`` is for people, the rows themselves name their broker."""
     readable = re.sub(r"[^A-Za-z0-9.-]", "-", source).lstrip(".")[:MAX_SOURCE_CHARACTERS]
