@@ -21,46 +21,38 @@ TABLE_MESSAGE_BYTES = 128
 """What a table message is taken to weigh in a session's window."""
 
 
-class Advertise(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class _Weighed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A sequenced message that is no publication: it weighs the same whatever it says."""
+
+    @property
+    def size_bytes(self) -> int:
+        return TABLE_MESSAGE_BYTES
+
+
+class Advertise(_Weighed, frozen=True, array_like=True, gc=False):
     """Publications matching ``filter`` may come from where this came from."""
 
     id: AdvertisementId
     filter: Filter
 
-    @property
-    def size_bytes(self) -> int:
-        return TABLE_MESSAGE_BYTES
 
-
-class Unadvertise(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Unadvertise(_Weighed, frozen=True, array_like=True, gc=False):
     """Takes an advertisement back."""
 
     id: AdvertisementId
 
-    @property
-    def size_bytes(self) -> int:
-        return TABLE_MESSAGE_BYTES
 
-
-class Subscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Subscribe(_Weighed, frozen=True, array_like=True, gc=False):
     """Publications matching ``filter`` are wanted where this came from."""
 
     id: SubscriptionId
     filter: Filter
 
-    @property
-    def size_bytes(self) -> int:
-        return TABLE_MESSAGE_BYTES
 
-
-class Unsubscribe(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Unsubscribe(_Weighed, frozen=True, array_like=True, gc=False):
     """Takes a subscription back."""
 
     id: SubscriptionId
-
-    @property
-    def size_bytes(self) -> int:
-        return TABLE_MESSAGE_BYTES
 
 
 class SyncStage(enum.Enum):
@@ -70,25 +62,17 @@ class SyncStage(enum.Enum):
     SUBSCRIPTIONS = "subscriptions"
 
 
-class Synced(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Synced(_Weighed, frozen=True, array_like=True, gc=False):
     """All entries of a stage have been sent; what is left from before is stale."""
 
     stage: SyncStage
 
-    @property
-    def size_bytes(self) -> int:
-        return TABLE_MESSAGE_BYTES
 
-
-class Refused(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Refused(_Weighed, frozen=True, array_like=True, gc=False):
     """A broker tells a client that something it sent was not accepted, and why."""
 
     subject: str
     reason: str
-
-    @property
-    def size_bytes(self) -> int:
-        return TABLE_MESSAGE_BYTES
 
 
 class Role(enum.Enum):
