@@ -78,9 +78,13 @@ class Bench:
         return everything
 
 
-def client_hello(client: str, epoch: int = 7, remote_epoch: int = 0, received: int = 0) -> Hello:
+def client_hello(
+    client: str, epoch: int = 7, remote_epoch: int = 0, received: int = 0, attempt: int = 1
+) -> Hello:
+    window = LIMITS.window_bytes
+    role = Role.CLIENT
     return Hello(
-        PROTOCOL_VERSION, Role.CLIENT, client, epoch, remote_epoch, received, LIMITS.window_bytes
+        PROTOCOL_VERSION, role, client, epoch, remote_epoch, received, window, attempt=attempt
     )
 
 
@@ -171,10 +175,26 @@ def test_a_session_that_comes_back_gets_what_it_has_not_acknowledged() -> None:
     bench.receive(1, publication("pub", 3))
     assert bench.sent_to(2) == []
     bench.handle(ConnectionOpened(3))
-    bench.receive(3, client_hello("sub", remote_epoch=own_epoch, received=1))
+    bench.receive(3, client_hello("sub", remote_epoch=own_epoch, received=1, attempt=2))
     hello, *rest = bench.sent_to(3)
     assert isinstance(hello, Hello)
     assert [p.sequence for p in rest if isinstance(p, Publication)] == [2, 3]
+
+
+def test_a_hello_that_was_long_under_way_does_not_replace_a_newer_connection() -> None:
+    bench = publisher_and_subscriber()
+    bench.handle(ConnectionOpened(3))
+    bench.receive(3, client_hello("sub", attempt=1))
+    assert "newer connection" in bench.closed()[3]
+    bench.receive(1, publication("pub", 1))
+    assert bench.sent_to(2) == [publication("pub", 1)]
+
+
+def test_a_session_that_begins_anew_has_another_name() -> None:
+    bench = publisher_and_subscriber()
+    before = bench.broker.sessions.clients["sub"].own_epoch
+    bench.attach(3, "sub", attempt=2)
+    assert bench.broker.sessions.clients["sub"].own_epoch > before
 
 
 def test_another_incarnation_of_a_client_starts_with_nothing() -> None:

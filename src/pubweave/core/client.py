@@ -192,6 +192,7 @@ class Client:
                     self._on_messages_or_close(messages, now)
             case ConnectionOpened(connection):
                 self.session.opened(connection)
+                self.session.attempts += 1
                 self.session.heard_at = now
                 hello = self.session.hello(Role.CLIENT, self.id)
                 effects.append(Transmit(connection, (hello,)))

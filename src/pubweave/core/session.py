@@ -60,12 +60,13 @@ class SessionState(enum.Enum):
 class Session:
     """One side's state of a session with ``remote``. Compared and hashed by identity.
 
-    ``own_epoch`` names this object: another session of the same two sides, be it after a restart
-    or because one side forgot the other, must have another, or they would resume what is gone.
+    The two sides' epochs name a session. One that begins anew has another name, whatever the
+    reason, or they could resume what is gone: the side that was dialed takes a fresh epoch then.
     """
 
     __slots__ = (
         "acked",
+        "attempts",
         "blocked_by",
         "blocking",
         "congested_since",
@@ -81,6 +82,7 @@ class Session:
         "received_total",
         "received_total_bytes",
         "remote",
+        "remote_attempt",
         "remote_epoch",
         "remote_window_bytes",
         "routes",
@@ -106,6 +108,8 @@ class Session:
         self.connection: ConnectionId | None = None
         self.state = SessionState.DOWN
         self.remote_epoch = 0
+        self.attempts = 0
+        self.remote_attempt = 0
         self.remote_window_bytes = limits.window_bytes
         self.heard_at = 0.0
         self.down_since = 0.0
@@ -160,16 +164,25 @@ class Session:
             self.limits.window_bytes,
             last_sequence,
             routing,
+            self.attempts,
         )
+
+    def continues(self, hello: Hello) -> bool:
+        """Whether the far end speaks of the same session: each side names both epochs."""
+        return hello.epoch == self.remote_epoch and hello.remote_epoch == self.own_epoch
+
+    def is_outdated(self, hello: Hello) -> bool:
+        """Whether a newer connection of the same far end has already said Hello."""
+        return hello.epoch == self.remote_epoch and hello.attempt <= self.remote_attempt
 
     def take_hello(self, hello: Hello) -> bool:
         """The far end's Hello came; True if the session goes on where it was.
 
-        Both sides decide alike, because each compares the same two pairs of epochs. A session
-        that begins anew is emptied by `restart`.
+        A session that begins anew is emptied by `restart`.
         """
-        resumed = hello.epoch == self.remote_epoch and hello.remote_epoch == self.own_epoch
+        resumed = self.continues(hello)
         self.remote_epoch = hello.epoch
+        self.remote_attempt = hello.attempt
         # The far end may ask for a smaller window than ours, never for more of our memory.
         self.remote_window_bytes = max(1, min(hello.window_bytes, self.limits.window_bytes))
         if resumed:

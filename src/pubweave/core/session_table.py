@@ -48,6 +48,7 @@ class SessionTable:
             effects.append(CloseConnection(connection, f"{neighbor!r} is not a neighbor"))
             return
         self._attach(session, connection, effects)
+        session.attempts += 1
         hello = session.hello(Role.BROKER, self._config.id, routing=self._routing)
         effects.append(Transmit(connection, (hello,)))
 
@@ -102,6 +103,10 @@ class SessionTable:
         session = self._by_connection.get(connection)
         if session is None:
             session = self._session_for(hello)
+            if session.is_outdated(hello):
+                raise RemoteProtocolError("a newer connection has taken this one's place")
+            if not session.continues(hello):
+                session.own_epoch = self._fresh_epoch()
             self._unknown.pop(connection, None)
             self._attach(session, connection, effects)
             own = session.hello(
@@ -127,11 +132,14 @@ class SessionTable:
             self.clients[hello.id] = session
         return session
 
-    def _make(self, remote: str, *, is_client: bool) -> Session:
+    def _fresh_epoch(self) -> int:
         self._next_epoch += 1
+        return self._next_epoch
+
+    def _make(self, remote: str, *, is_client: bool) -> Session:
         return Session(
             remote,
-            own_epoch=self._next_epoch,
+            own_epoch=self._fresh_epoch(),
             is_client=is_client,
             limits=self._config.limits,
         )

@@ -90,6 +90,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     it has taken in. Both sides continue exactly if each names the other's incarnation.
     ``last_sequence`` tells a client the last publication of it that the broker knows of.
     ``routing`` is the routing protocol a broker speaks; neighbors must speak the same.
+    ``attempt`` counts the connections a side has dialed, so that a Hello that was long under way
+    does not take the place of a newer one.
     """
 
     version: int
@@ -101,6 +103,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     window_bytes: int
     last_sequence: int = 0
     routing: str = ""
+    attempt: int = 0
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, gc=False):
