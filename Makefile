@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check lint types bench lock clean
+.PHONY: help setup demo test test-all check lint types bench bench-planner lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ types: $(STAMP)
 
 bench: $(STAMP) ## every benchmark, with ratios against its rival in the same run
 	$(BIN)/python -m benchmarks
+
+bench-planner: $(STAMP) ## the planner's bars, all methods on the same instances
+	$(BIN)/python -m benchmarks.bench_planner
 
 lock: ## renew requirements.lock from pyproject.toml (versions and hashes, no addresses)
 	$(PYTHON) -m venv $(VENV)-lock

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubweave.model import topology_files
+from pubweave.model import whole_files
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology, TopologyError
 from pubweave.model.topology_files import (
@@ -198,7 +198,7 @@ def test_a_failed_write_leaves_the_old_file(
     def full_disk(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(topology_files.os, "fsync", full_disk)
+    monkeypatch.setattr(whole_files.os, "fsync", full_disk)
     with pytest.raises(TopologyError, match=r"t\.json: No space left"):
         write_topology(Topology.from_links([("b1", "b2")]), path)
     assert path.read_text() == "old"

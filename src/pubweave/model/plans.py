@@ -1,11 +1,13 @@
 """Actions, steps and plans: the way from a source topology to a target topology.
 
 An action is one atomic change of the overlay; the actions of a step run at once; a plan is an
-ordered tuple of steps. What makes a plan valid is not known here: `planning.validate` judges it.
+ordered tuple of steps. What makes a plan valid is not known here: `planning.validate` judges it;
+how much is proven about one is said in the words of `PlanStatus` and `Bounds`.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -130,3 +132,26 @@ class Plan:
             f"{number}: " + ", ".join(str(action) for action in step)
             for number, step in enumerate(self.steps, 1)
         )
+
+
+class PlanStatus(enum.Enum):
+    """How much is proven. Each is another truth; none stands for another."""
+
+    OPTIMAL = "optimal"
+    """Fewest steps, and fewest actions (or least cost) at that number of steps."""
+    STEPS_OPTIMAL = "steps_optimal"
+    """Fewest steps; actions at that number of steps not proven minimal."""
+    FEASIBLE = "feasible"
+    """A valid plan; the bounds say how far from the optimum it can be."""
+    INFEASIBLE = "infeasible"
+    """Proven: there is no plan under the rules given."""
+    UNKNOWN = "unknown"
+    """The limit was hit before a plan or a proof was found."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """No plan has fewer steps; no plan *of that many steps or the plan's* has fewer actions."""
+
+    steps: int
+    actions: int

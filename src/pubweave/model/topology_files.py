@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +20,7 @@ from xml.etree.ElementTree import ParseError
 
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology, TopologyError
+from pubweave.model.whole_files import replace_file
 
 GRAPHML_SUFFIX = ".graphml"
 
@@ -45,7 +45,7 @@ def write_topology(topology: Topology, path: str | Path) -> None:
     graphml = path.suffix.lower() == GRAPHML_SUFFIX
     try:
         content = to_graphml(topology) if graphml else to_json(topology).encode()
-        _replace_file(path, content)
+        replace_file(path, content)
     except TopologyError as error:
         raise TopologyError(f"{path}: {error}") from error
     except OSError as error:
@@ -221,15 +221,3 @@ def _shown(value: Any) -> str:
 def _json_lines(items: Iterable[str]) -> str:
     body = ",\n".join(items)
     return f"[\n{body}\n]" if body else "[]"
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with scratch.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)

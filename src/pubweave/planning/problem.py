@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from pubweave.model.ids import Link
 from pubweave.model.plans import Action
-from pubweave.model.topology import Topology
+from pubweave.model.topology import Topology, TopologyError, validate_tree
 
 
 class PlanningError(ValueError):
@@ -48,3 +48,51 @@ class PlanningProblem:
     def removable_links(self) -> frozenset[Link]:
         """Present and not in the target."""
         return self.source.links - self.target.links
+
+
+def validate_problem(problem: PlanningProblem) -> None:
+    """Raise PlanningError, saying what to change, where the problem contradicts itself.
+
+    What is impossible for a deeper reason is for the planners to prove, not for this check."""
+    for name, topology in (("source", problem.source), ("target", problem.target)):
+        try:
+            validate_tree(topology)
+        except TopologyError as error:
+            raise PlanningError(f"the {name} topology: {error}") from error
+    if not problem.source.brokers & problem.target.brokers:
+        raise PlanningError(
+            "source and target have no broker in common: nothing can stay connected"
+        )
+    _validate_links(problem)
+    _validate_degrees(problem)
+
+
+def _validate_links(problem: PlanningProblem) -> None:
+    known = problem.source.brokers | problem.target.brokers
+    for word, links in (("pinned", problem.pinned), ("forbidden", problem.forbidden)):
+        for link in sorted(links):
+            for end in link:
+                if end not in known:
+                    raise PlanningError(f"{word} link {link} names the unknown broker {end!r}")
+    for link in sorted(problem.pinned):
+        for name, topology in (("source", problem.source), ("target", problem.target)):
+            if link not in topology.links:
+                raise PlanningError(
+                    f"pinned link {link} is not in the {name} topology: it cannot stay throughout"
+                )
+    for link in sorted(problem.forbidden & problem.target.links):
+        raise PlanningError(f"forbidden link {link} is in the target topology")
+
+
+def _validate_degrees(problem: PlanningProblem) -> None:
+    limit = problem.max_degree
+    if limit is None:
+        return
+    if limit < 1:
+        raise PlanningError(f"a degree limit of {limit} leaves no links: use 1 or more")
+    for broker in sorted(problem.target.brokers):
+        if problem.target.degree(broker) > limit:
+            raise PlanningError(
+                f"broker {broker!r} has {problem.target.degree(broker)} links in the target, more "
+                f"than the degree limit of {limit}"
+            )

@@ -1,0 +1,150 @@
+"""The pictures of ``pubweave reproduce``: the papers' figures, drawn from what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pubweave.experiments.ipitt_paper import TABLE_1, TIME_CLAIMS
+from pubweave.experiments.ipitt_planning import RATIO, Averages, ModelSize
+
+COLOURS = {
+    "auto": "#2a9d5c",
+    "fast": "#8fc93a",
+    "ip-each-path": "#3d7ea6",
+    "ip-all-paths": "#7b5ea7",
+    "ip-naive": "#d1495b",
+    "bfs": "#e09f3e",
+    "bfs-parallel": "#f2cc8f",
+}
+NAMES = {
+    "auto": "ours",
+    "fast": "ours, fast",
+    "ip-each-path": "each-path (HiGHS)",
+    "ip-all-paths": "all-paths (HiGHS)",
+    "ip-naive": "naive (HiGHS)",
+    "bfs": "BFS",
+    "bfs-parallel": "BFS, side by side",
+}
+_METRICS = (("seconds", "planning time, s"), ("actions", "actions"), ("steps", "steps"))
+
+
+def draw_figure_5(means: Sequence[Averages], ratio_size: int, output: Path) -> None:
+    """Six panels as in the paper: time, actions, steps against overlay size and change ratio."""
+    pyplot = _pyplot()
+    figure, grid = pyplot.subplots(2, 3, figsize=(13, 7.6))
+    for row, by_size in ((0, True), (1, False)):
+        for column, (metric, label) in enumerate(_METRICS):
+            axes = grid[row][column]
+            for method in COLOURS if metric == "steps" else list(COLOURS)[:-1]:
+                here = [
+                    mean
+                    for mean in means
+                    if mean.method == method
+                    and getattr(mean, metric) is not None
+                    and (mean.ratio == RATIO if by_size else mean.brokers == ratio_size)
+                ]
+                _draw_line(axes, method, metric, here, by_size)
+            if metric == "seconds":
+                axes.set_yscale("log")
+                _mark_claims(axes, by_size, ratio_size)
+            where = "20% of the links changed" if by_size else f"{ratio_size} brokers"
+            axes.set_xlabel("brokers" if by_size else "links changed, %")
+            axes.set_title(f"{label} ({where})", fontsize=9)
+            axes.grid(alpha=0.25)
+    entries: dict[str, Any] = {}
+    for axes in (grid[0][0], grid[0][2], grid[1][0]):
+        entries |= {
+            label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+    figure.legend(
+        list(entries.values()),
+        list(entries),
+        loc="lower center",
+        ncols=8,
+        frameon=False,
+        fontsize=8,
+    )
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
+    figure.savefig(output, dpi=110)
+    pyplot.close(figure)
+
+
+def _draw_line(
+    axes: Any, method: str, metric: str, means: Sequence[Averages], by_size: bool
+) -> None:
+    """A line over the points; hollow where the method failed on some of the topologies."""
+    if not means:
+        return
+    ordered = sorted(means, key=lambda mean: (mean.brokers, mean.ratio))
+    xs = [mean.brokers if by_size else 100 * mean.ratio for mean in ordered]
+    ys = [getattr(mean, metric) for mean in ordered]
+    colour = COLOURS[method]
+    axes.plot(xs, ys, color=colour, marker="o", markersize=5, label=NAMES[method])
+    partial = [place for place, mean in enumerate(ordered) if mean.found < mean.tried]
+    axes.plot(
+        [xs[place] for place in partial],
+        [ys[place] for place in partial],
+        linestyle="none",
+        marker="o",
+        markersize=5,
+        markeredgecolor=colour,
+        markerfacecolor="white",
+    )
+
+
+def _mark_claims(axes: Any, by_size: bool, ratio_size: int) -> None:
+    """The paper's own times, where the axis reaches them."""
+    low, high = axes.get_xlim()
+    first = True
+    for claim in TIME_CLAIMS:
+        x = claim.brokers if by_size else 100 * claim.ratio
+        elsewhere = claim.ratio != RATIO if by_size else claim.brokers != ratio_size
+        if elsewhere or not low <= x <= high:
+            continue
+        axes.scatter(
+            [x],
+            [claim.seconds],
+            marker="v" if claim.at_most else "D",
+            facecolors="none",
+            edgecolors=COLOURS[claim.method],
+            s=55,
+            label="paper (v: at most)" if first else None,
+        )
+        first = False
+
+
+def draw_table_1(sizes: Sequence[ModelSize], brokers: int, output: Path) -> None:
+    """Bars of actions, variables and constraints: the paper's row beside our median."""
+    pyplot = _pyplot()
+    figure, grid = pyplot.subplots(1, 3, figsize=(12, 4.2))
+    rows = [row for row in TABLE_1 if row.actions is not None]
+    for axes, metric in zip(grid, ("actions", "variables", "constraints"), strict=True):
+        for place, row in enumerate(rows):
+            ours = [getattr(size, metric) for size in sizes if size.method == row.method]
+            axes.bar(place - 0.2, getattr(row, metric), 0.38, color="#b8bcc2", label="paper")
+            axes.bar(place + 0.2, median(ours), 0.38, color=COLOURS[row.method], label="ours")
+            axes.vlines(place + 0.2, min(ours), max(ours), color="#1f2933", linewidth=1)
+        axes.set_yscale("log")
+        axes.set_xticks(range(len(rows)), [row.method.removeprefix("ip-") for row in rows])
+        axes.set_title(metric, fontsize=10)
+        axes.grid(axis="y", alpha=0.25)
+    figure.suptitle(
+        f"Model size: Table I (60 brokers, grey) and ours ({brokers} brokers; median, and range "
+        "over the topologies)",
+        fontsize=10,
+    )
+    figure.tight_layout()
+    figure.savefig(output, dpi=110)
+    pyplot.close(figure)
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot

@@ -1,0 +1,112 @@
+"""The best plan so far and what is proven of it: the one place where a result is put together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from pubweave.model.plans import Bounds, Plan, PlanStatus
+from pubweave.planning.exact import Finding
+from pubweave.planning.indexed import IndexedProblem
+from pubweave.planning.problem import PlanningProblem
+from pubweave.planning.progress import OnProgress, Progress
+from pubweave.planning.result import PlanResult
+from pubweave.planning.validate import validate_plan
+
+_CLOSE = 1e-6
+
+
+class Anytime:
+    """Takes plans and bounds in any order; always has a result ready."""
+
+    def __init__(
+        self, problem: PlanningProblem, clock: Callable[[], float], on_progress: OnProgress
+    ) -> None:
+        self.plan: Plan | None = None
+        self._problem = problem
+        self._clock = clock
+        self._started_at = clock()
+        self._on_progress = on_progress
+        self._steps_at_least = 0
+        self._cost_at_least = 0.0
+        self._is_infeasible = False
+        self._figures: dict[str, float] = {}
+
+    def offer(self, plan: Plan, origin: str) -> None:
+        """Keep the plan if it is better; an invalid plan raises InvalidPlanError."""
+        validate_plan(self._problem, plan)
+        if self.plan is not None and self._rank(plan) >= self._rank(self.plan):
+            return
+        self.plan = plan
+        self._note("first_plan_s")
+        self._figures["best_plan_s"] = self._clock() - self._started_at
+        self._note_proof()
+        steps, actions = plan.step_count, plan.action_count
+        self._tell(f"{origin}: {steps} steps, {actions} actions")
+
+    def take(self, finding: Finding, numbered: IndexedProblem) -> None:
+        """News of the exact search."""
+        if finding.is_infeasible:
+            self.set_infeasible()
+        if finding.plan is not None:
+            self.offer(numbered.plan(finding.plan), "exact")
+        self.raise_bounds(finding.steps_at_least, finding.cost_at_least)
+
+    def raise_bounds(self, steps: int | None = None, cost: float | None = None) -> None:
+        """No plan has fewer steps; none of the fewest steps is cheaper."""
+        if steps is not None and steps > self._steps_at_least:
+            self._steps_at_least = steps
+            self._tell(f"at least {steps} steps")
+        if cost is not None:
+            self._cost_at_least = max(self._cost_at_least, cost)
+        self._note_proof()
+
+    @property
+    def has_fewest_steps(self) -> bool:
+        """Whether the plan is proven to have the fewest steps."""
+        return self.plan is not None and self.plan.step_count == self._steps_at_least
+
+    def set_infeasible(self) -> None:
+        """It is proven that there is no plan."""
+        self._is_infeasible = True
+
+    def result(self, method: str) -> PlanResult:
+        bounds = Bounds(self._steps_at_least, math.ceil(self._cost_at_least - _CLOSE))
+        notes: tuple[str, ...] = ()
+        if self._is_infeasible:
+            notes = ("no number of steps brings every link to its goal under these rules",)
+        seconds = self._clock() - self._started_at
+        return PlanResult(
+            self._status(), self.plan, bounds, method, seconds, notes, dict(self._figures)
+        )
+
+    def _status(self) -> PlanStatus:
+        if self._is_infeasible:
+            return PlanStatus.INFEASIBLE
+        if self.plan is None:
+            return PlanStatus.UNKNOWN
+        if self.plan.step_count > self._steps_at_least:
+            return PlanStatus.FEASIBLE
+        if self._cost(self.plan) > self._cost_at_least + _CLOSE:
+            return PlanStatus.STEPS_OPTIMAL
+        return PlanStatus.OPTIMAL
+
+    def _rank(self, plan: Plan) -> tuple[int, float]:
+        return plan.step_count, self._cost(plan)
+
+    def _cost(self, plan: Plan) -> float:
+        costs = self._problem.action_cost
+        if costs is None:
+            return float(plan.action_count)
+        return float(sum(costs.get(action, 1.0) for action in plan.actions()))
+
+    def _note_proof(self) -> None:
+        if self.has_fewest_steps:
+            self._note("steps_proven_s")
+
+    def _note(self, figure: str) -> None:
+        self._figures.setdefault(figure, self._clock() - self._started_at)
+
+    def _tell(self, message: str) -> None:
+        bounds = Bounds(self._steps_at_least, math.ceil(self._cost_at_least - _CLOSE))
+        self._on_progress(Progress(message, self.plan, bounds))

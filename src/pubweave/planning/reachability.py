@@ -1,0 +1,198 @@
+"""Where each token can be at each step of a plan of T steps: a sound over-estimate.
+
+From the front: a token starts on its link and slides, one end a step, along a link that is kept
+or on which some other token may rest through the step. From the back: it must be on a goal link
+at the end, and a goal link is never left. Positions that fail either test are dropped, pivots
+shrink with them, and both passes repeat until nothing changes. Every rule used is one that each
+legal plan obeys (limits on degree and disjoint brokers only take plans away), so what is dropped
+is on no plan of T steps, and a T at which a token or a goal link is left without partner is
+impossible. What is left need not be realisable: tokens do not wait for each other here.
+
+With ``apart`` each token has its own set of positions; otherwise all share one, which is weaker
+but is all that fits for thousands of brokers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pubweave.planning._kernels_reach import Bits, others_pivots, spread
+from pubweave.planning.indexed import IndexedProblem, Pairs
+
+_APART_BITS_MAX = 4_000_000
+_ROUNDS_MAX = 4
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The outcome for one T: alive[t][m] are token m's positions before step t + 1."""
+
+    steps: int
+    alive: list[Bits]
+    pivots: list[Bits]
+    """pivots[t][m]: what token m may slide along in step t + 1."""
+
+
+class Reachability:
+    """Asks of one problem what T steps could reach."""
+
+    def __init__(self, indexed: IndexedProblem, apart: bool | None = None) -> None:
+        count, tokens = indexed.broker_count, indexed.token_count
+        self.indexed = indexed
+        self.apart = tokens * count * count <= _APART_BITS_MAX if apart is None else apart
+        self.kept = bit_matrix(indexed.kept, count)
+        self.goals = bit_matrix(indexed.goals, count)
+        self.blocked = bit_matrix(indexed.forbidden, count) | self._same_part()
+        if self.apart:
+            parts = [bit_matrix(indexed.tokens[m : m + 1], count) for m in range(tokens)]
+            self.start = np.stack(parts) if parts else np.zeros((0, *self.kept.shape), np.uint64)
+        else:
+            self.start = bit_matrix(indexed.tokens, count)[None]
+
+    def _same_part(self) -> Bits:
+        """Links inside one part of the kept forest: in a tree they would close a cycle."""
+        parts = self.indexed.parts
+        rows = np.zeros((int(parts.max(initial=0)) + 1, self.kept.shape[1]), dtype=np.uint64)
+        for broker, part in enumerate(parts.tolist()):
+            rows[part, broker >> 6] |= np.uint64(1 << (broker & 63))
+        return rows[parts]
+
+    def fewest_steps(self) -> int | None:
+        """The least T that this relaxation allows: a lower bound on the steps of any plan.
+
+        None if no T does: then it is proven that there is no plan."""
+        if not self.indexed.token_count:
+            return 0
+        if self.indexed.problem.allow_move:
+            return 1
+        if not self._possible([self.start, self._closure() & self.goals]):
+            return None
+        steps = 1
+        while self.within(steps) is None:
+            steps += 1
+        return steps
+
+    def _closure(self) -> Bits:
+        """All positions that any number of steps could reach."""
+        alive = self.start
+        while True:
+            before = alive
+            alive = self._spread(before, self._pivots(before, before), self.goals)
+            if np.array_equal(alive, before):
+                return alive
+
+    def within(self, steps: int) -> Reach | None:
+        """What T steps could reach; None if no plan of T steps exists."""
+        alive, pivots = self._forward(steps)
+        return self.settle(Reach(steps, alive, pivots))
+
+    def settle(self, reach: Reach) -> Reach | None:
+        """Drop what is dead from the front or the back until nothing changes."""
+        alive, pivots = list(reach.alive), list(reach.pivots)
+        size = _size(alive)
+        for _ in range(_ROUNDS_MAX):
+            self._backward(alive, pivots)
+            if not self._possible(alive):
+                return None
+            pivots = [self._pivots(alive[t], alive[t + 1]) for t in range(reach.steps)]
+            self._again_forward(alive, pivots)
+            before, size = size, _size(alive)
+            if size == before:
+                break
+        return Reach(reach.steps, alive, pivots) if self._possible(alive) else None
+
+    def _forward(self, steps: int) -> tuple[list[Bits], list[Bits]]:
+        alive = [self.start]
+        pivots = []
+        for _ in range(steps):
+            # Nothing is known yet of where the others will be: what may be there before the step.
+            pivots.append(self._pivots(alive[-1], alive[-1]))
+            alive.append(self._spread(alive[-1], pivots[-1], self.goals))
+        alive[-1] = alive[-1] & self.goals
+        return alive, pivots
+
+    def _backward(self, alive: list[Bits], pivots: list[Bits]) -> None:
+        nothing = np.zeros_like(self.goals)
+        for t in range(len(pivots) - 1, -1, -1):
+            back = self._spread(alive[t + 1], pivots[t], nothing)
+            alive[t] = alive[t] & (alive[t + 1] | (back & ~self.goals))
+
+    def _again_forward(self, alive: list[Bits], pivots: list[Bits]) -> None:
+        for t in range(len(pivots)):
+            alive[t + 1] = alive[t + 1] & self._spread(alive[t], pivots[t], self.goals)
+
+    def _spread(self, positions: Bits, pivots: Bits, frozen: Bits) -> Bits:
+        out = np.empty_like(positions)
+        for m in range(len(positions)):
+            spread(positions[m], pivots[m], frozen, self.blocked, out[m])
+        return out
+
+    def _pivots(self, here: Bits, then: Bits) -> Bits:
+        if not self.apart:
+            return self.kept | (here & then)
+        out = np.empty_like(here)
+        others_pivots(here, then, self.kept, out)
+        return out
+
+    def _possible(self, alive: list[Bits]) -> bool:
+        """Whether tokens and goal links can be paired at the end."""
+        goals = self.indexed.goals
+        if not self.apart:
+            start = self.indexed.tokens
+            return bool(has_bits(alive[-1][0], goals).all() and has_bits(alive[0][0], start).all())
+        reached = np.stack([has_bits(ends, goals) for ends in alive[-1]])
+        return perfect_matching(reached) is not None
+
+
+def _size(alive: list[Bits]) -> int:
+    return sum(int(np.bitwise_count(positions).sum()) for positions in alive)
+
+
+def bit_matrix(pairs: Pairs, count: int) -> Bits:
+    """A set of links as a symmetric bit matrix."""
+    matrix = np.zeros((count, (count + 63) // 64), dtype=np.uint64)
+    for u, v in pairs.tolist():
+        matrix[u, v >> 6] |= np.uint64(1 << (v & 63))
+        matrix[v, u >> 6] |= np.uint64(1 << (u & 63))
+    return matrix
+
+
+def has_bits(matrix: Bits, pairs: Pairs) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """For each pair whether its bit is set."""
+    words = matrix[pairs[:, 0], pairs[:, 1] >> 6]
+    bits = words >> (pairs[:, 1] & 63).astype(np.uint64)
+    flags: np.ndarray[tuple[int], np.dtype[np.bool_]] = (bits & np.uint64(1)).astype(np.bool_)
+    return flags
+
+
+def dense(matrix: Bits, count: int) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    """A bit matrix as booleans."""
+    bits = np.unpackbits(matrix.view(np.uint8), axis=-1, bitorder="little")
+    return bits[:, :count].astype(np.bool_)
+
+
+def perfect_matching(allowed: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> list[int] | None:
+    """A column for each row, all different, or None (augmenting paths)."""
+    rows, columns = allowed.shape
+    options = [np.flatnonzero(allowed[row]).tolist() for row in range(rows)]
+    taken_by = [-1] * columns
+
+    def place(row: int, tried: set[int]) -> bool:
+        for column in options[row]:
+            if column in tried:
+                continue
+            tried.add(column)
+            if taken_by[column] < 0 or place(taken_by[column], tried):
+                taken_by[column] = row
+                return True
+        return False
+
+    if not all(place(row, set()) for row in range(rows)):
+        return None
+    match = [-1] * rows
+    for column, row in enumerate(taken_by):
+        if row >= 0:
+            match[row] = column
+    return match

@@ -1,0 +1,45 @@
+"""Small random planning problems, the same for the same number: every option by turns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pubweave.generate.mutation import change_links
+from pubweave.generate.trees import random_tree
+from pubweave.model.ids import Link
+from pubweave.model.topology import Topology
+from pubweave.planning.problem import PlanningProblem
+
+
+def small_problem(number: int, brokers_max: int = 7) -> PlanningProblem:
+    """Problem ``number``: 3 to ``brokers_max`` brokers; options change with the number."""
+    rng = np.random.default_rng([number, 7])
+    brokers = int(rng.integers(3, brokers_max + 1))
+    source = random_tree(brokers, rng)
+    target = random_tree(brokers, rng)
+    if number % 3 == 0 and brokers > 4:
+        target = change_links(source, float(rng.uniform(0.2, 0.6)), rng)
+    problem = PlanningProblem(source, target, disjoint_brokers=number % 2 == 1)
+    if number % 5 in (1, 2):
+        most = max(topology.degree(b) for topology in (source, target) for b in source.brokers)
+        problem = replace(problem, max_degree=most + int(rng.integers(0, 2)))
+    if number % 7 in (2, 5):
+        problem = replace(problem, forbidden=_strangers(source, target, rng))
+    if number % 11 == 3:
+        problem = replace(problem, pinned=frozenset(sorted(source.links & target.links)[:1]))
+    return problem
+
+
+def _strangers(source: Topology, target: Topology, rng: np.random.Generator) -> frozenset[Link]:
+    """Up to two links that neither topology has."""
+    brokers = sorted(source.brokers)
+    free = [
+        Link(a, b)
+        for index, a in enumerate(brokers)
+        for b in brokers[index + 1 :]
+        if Link(a, b) not in source.links | target.links
+    ]
+    chosen = rng.permutation(len(free))[:2].tolist()
+    return frozenset(free[place] for place in chosen)

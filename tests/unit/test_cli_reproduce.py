@@ -1,0 +1,55 @@
+"""``pubweave reproduce``: small runs end with pictures, numbers and the paper's words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pubweave.cli import main
+
+PNG = b"\x89PNG"
+
+
+def test_figure_5_is_measured_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--sizes", "8,10", "--ratios", "0.2", "--topologies", "1", "--time-limit", "20"]
+    arguments += ["--methods", "auto,ip-each-path,bfs", "--out", str(tmp_path)]
+    assert main.run(["reproduce", "ipitt-fig5", *arguments]) == 0
+    out = capsys.readouterr().out
+    assert "the paper says" in out
+    assert "each-path: under 45 s up to 70 brokers" in out
+    runs = json.loads((tmp_path / "ipitt-fig5.json").read_text())
+    assert {run["brokers"] for run in runs} == {8, 10, 20}
+    assert len(runs) == 9
+    for run in runs:
+        assert run["steps"] is not None
+    assert (tmp_path / "ipitt-fig5.png").read_bytes().startswith(PNG)
+
+
+def test_table_1_stands_beside_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["-n", "10", "--topologies", "1", "--time-limit", "20", "--out", str(tmp_path)]
+    assert main.run(["reproduce", "ipitt-table1", *arguments]) == 0
+    out = capsys.readouterr().out
+    assert "1,355,820" in out
+    sizes = json.loads((tmp_path / "ipitt-table1.json").read_text())
+    naive = next(size for size in sizes if size["method"] == "ip-naive")
+    assert naive["actions"] == 10 * 9 * 8
+    assert naive["variables"] == 720 * naive["step_count"] + 450 * (naive["step_count"] + 1)
+    assert (tmp_path / "ipitt-table1.png").read_bytes().startswith(PNG)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--sizes", "ten"], "--sizes ten: expected numbers"),
+        (["--sizes", "1"], "sizes are 3 or more"),
+        (["--ratios", "20"], "ratios above 0 and at most 1"),
+        (["--methods", "magic"], "--methods magic: there are auto"),
+    ],
+)
+def test_bad_options_are_named(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["reproduce", "ipitt-fig5", *arguments]) == 2
+    assert complaint in capsys.readouterr().err
