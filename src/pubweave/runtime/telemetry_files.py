@@ -4,7 +4,7 @@
 Parquet files. Whatever goes wrong there (disk full, directory gone, a misfit record, a slow disk)
 costs records, which are counted, and never reaches the broker.
 
-pyarrow is imported inside the thread, so a broker without telemetry does not load it. Every row
+pyarrow is imported with the first writer, so a broker without telemetry does not load it. Every row
 that was accepted ends as exactly one of written and dropped.
 """
 
@@ -177,6 +177,8 @@ class TelemetryWriter:
     ) -> None:
         if rotate_s <= 0 or rotate_records < 1 or max_queued_records < 1:
             raise ValueError("rotate_s, rotate_records and max_queued_records must be positive")
+        # Here and not in the thread: at the end of a program it is too late for some imports.
+        importlib.import_module("pubweave.telemetry.parquet").preload()
         self._files = RotatingFiles(
             Path(directory), source, uuid.uuid4().hex[:16], rotate_s, rotate_records
         )
@@ -233,7 +235,6 @@ class TelemetryWriter:
 
     def _run(self) -> None:
         try:
-            importlib.import_module("pubweave.telemetry.parquet")  # before the first rows wait
             while not self._is_last_turn():
                 self._work()
             self._work()
