@@ -12,7 +12,8 @@ from numba import njit
 Bits = npt.NDArray[np.uint64]
 
 
-@njit(cache=True)
+# Without the interpreter lock: the bound of a large problem is proven beside the greedy.
+@njit(cache=True, nogil=True)
 def spread(positions: Bits, pivots: Bits, frozen: Bits, blocked: Bits, out: Bits) -> None:
     """Where a token may be after one step: out = positions and all their legal slides.
 

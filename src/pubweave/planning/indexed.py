@@ -10,7 +10,7 @@ tokens as there are removable links, and the plan is done when each lies on a go
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.model.plans import Plan, Shift
-from pubweave.model.topology import Topology, validate_tree
+from pubweave.model.topology import validate_tree
 from pubweave.planning.problem import PlanningError, PlanningProblem
 
 Pairs = npt.NDArray[np.int64]
@@ -153,12 +153,6 @@ def _validate_degrees(problem: PlanningProblem) -> None:
             f"the degree limit {limit} cannot hold: broker {broker!r} has "
             f"{topology.degree(broker)} links in the target topology"
         )
-
-
-def source_adjacency(topology: Topology, brokers: Sequence[BrokerId]) -> list[list[int]]:
-    """Neighbors by number."""
-    number = {broker: index for index, broker in enumerate(brokers)}
-    return [[number[other] for other in topology.neighbors[broker]] for broker in brokers]
 
 
 def _pairs(number: dict[BrokerId, int], links: Iterable[Link]) -> Pairs:

@@ -14,15 +14,21 @@ but is all that fits for thousands of brokers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from pubweave.planning._kernels_reach import Bits, others_pivots, spread
 from pubweave.planning.indexed import IndexedProblem, Pairs
+from pubweave.planning.stop import Stop, never
 
 _APART_BITS_MAX = 4_000_000
 _ROUNDS_MAX = 4
+
+
+def _nobody(_: int) -> None:
+    """Hears of a bound and keeps it to itself."""
 
 
 @dataclass(frozen=True)
@@ -59,73 +65,85 @@ class Reachability:
             rows[part, broker >> 6] |= np.uint64(1 << (broker & 63))
         return rows[parts]
 
-    def fewest_steps(self) -> int | None:
+    def fewest_steps(self, stop: Stop = never, tell: Callable[[int], None] = _nobody) -> int | None:
         """The least T that this relaxation allows: a lower bound on the steps of any plan.
 
-        None if no T does: then it is proven that there is no plan."""
+        None if no T does: then it is proven that there is no plan. ``tell`` hears of every bound
+        on the way; after a stop the last one is returned."""
         if not self.indexed.token_count:
             return 0
         if self.indexed.problem.allow_move:
             return 1
-        if not self._possible([self.start, self._closure() & self.goals]):
-            return None
-        steps = 1
-        while self.within(steps) is None:
+        steps = self._first_meeting(stop, tell)
+        while steps is not None and not stop() and self.within(steps, stop) is None:
+            if stop():
+                break
             steps += 1
+            tell(steps)
         return steps
 
-    def _closure(self) -> Bits:
-        """All positions that any number of steps could reach."""
-        alive = self.start
-        while True:
+    def _first_meeting(self, stop: Stop, tell: Callable[[int], None]) -> int | None:
+        """The least T at which tokens reach all goal links from the front; None if they never do.
+
+        Far quicker than both passes, which start from here."""
+        alive, steps = self.start, 1
+        while not stop():
             before = alive
-            alive = self._spread(before, self._pivots(before, before), self.goals)
-            if np.array_equal(alive, before):
-                return alive
+            alive = self._spread(before, self._pivots(before, before), self.goals, stop)
+            if self._possible([self.start, alive & self.goals]):
+                break
+            if not stop() and np.array_equal(alive, before):
+                return None
+            if not stop():
+                steps += 1
+                tell(steps)
+        return steps
 
-    def within(self, steps: int) -> Reach | None:
-        """What T steps could reach; None if no plan of T steps exists."""
-        alive, pivots = self._forward(steps)
-        return self.settle(Reach(steps, alive, pivots))
+    def within(self, steps: int, stop: Stop = never) -> Reach | None:
+        """What T steps could reach; None if no plan of T steps exists (or after a stop)."""
+        alive, pivots = self._forward(steps, stop)
+        return self.settle(Reach(steps, alive, pivots), stop)
 
-    def settle(self, reach: Reach) -> Reach | None:
+    def settle(self, reach: Reach, stop: Stop = never) -> Reach | None:
         """Drop what is dead from the front or the back until nothing changes."""
         alive, pivots = list(reach.alive), list(reach.pivots)
         size = _size(alive)
         for _ in range(_ROUNDS_MAX):
-            self._backward(alive, pivots)
-            if not self._possible(alive):
+            self._backward(alive, pivots, stop)
+            if stop() or not self._possible(alive):
                 return None
             pivots = [self._pivots(alive[t], alive[t + 1]) for t in range(reach.steps)]
-            self._again_forward(alive, pivots)
+            self._again_forward(alive, pivots, stop)
             before, size = size, _size(alive)
             if size == before:
                 break
         return Reach(reach.steps, alive, pivots) if self._possible(alive) else None
 
-    def _forward(self, steps: int) -> tuple[list[Bits], list[Bits]]:
+    def _forward(self, steps: int, stop: Stop) -> tuple[list[Bits], list[Bits]]:
         alive = [self.start]
         pivots = []
         for _ in range(steps):
             # Nothing is known yet of where the others will be: what may be there before the step.
             pivots.append(self._pivots(alive[-1], alive[-1]))
-            alive.append(self._spread(alive[-1], pivots[-1], self.goals))
+            alive.append(self._spread(alive[-1], pivots[-1], self.goals, stop))
         alive[-1] = alive[-1] & self.goals
         return alive, pivots
 
-    def _backward(self, alive: list[Bits], pivots: list[Bits]) -> None:
+    def _backward(self, alive: list[Bits], pivots: list[Bits], stop: Stop) -> None:
         nothing = np.zeros_like(self.goals)
         for t in range(len(pivots) - 1, -1, -1):
-            back = self._spread(alive[t + 1], pivots[t], nothing)
+            back = self._spread(alive[t + 1], pivots[t], nothing, stop)
             alive[t] = alive[t] & (alive[t + 1] | (back & ~self.goals))
 
-    def _again_forward(self, alive: list[Bits], pivots: list[Bits]) -> None:
+    def _again_forward(self, alive: list[Bits], pivots: list[Bits], stop: Stop) -> None:
         for t in range(len(pivots)):
-            alive[t + 1] = alive[t + 1] & self._spread(alive[t], pivots[t], self.goals)
+            alive[t + 1] = alive[t + 1] & self._spread(alive[t], pivots[t], self.goals, stop)
 
-    def _spread(self, positions: Bits, pivots: Bits, frozen: Bits) -> Bits:
-        out = np.empty_like(positions)
+    def _spread(self, positions: Bits, pivots: Bits, frozen: Bits, stop: Stop) -> Bits:
+        out = np.zeros_like(positions)
         for m in range(len(positions)):
+            if stop():
+                break
             spread(positions[m], pivots[m], frozen, self.blocked, out[m])
         return out
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from pubweave.planning.anytime import Anytime
+from pubweave.planning.background_bound import BackgroundBound
 from pubweave.planning.exact_process import ExactProcess
 from pubweave.planning.greedy import Greedy
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps, indexed
@@ -19,7 +20,6 @@ from pubweave.planning.membership import split_membership
 from pubweave.planning.moves import fewest_move_steps, plan_moves
 from pubweave.planning.problem import PlanningError, PlanningProblem
 from pubweave.planning.progress import OnProgress, Progress, ignore_progress
-from pubweave.planning.reachability import Reachability
 from pubweave.planning.result import PlanResult
 from pubweave.planning.stop import Stop
 
@@ -117,8 +117,13 @@ class _Solver:
                 f"{numbered.broker_count} brokers with {numbered.token_count} links to change are "
                 "too many for method exact: use fast"
             )
-        if self._method == "fast" and self._problem.action_cost is not None:
-            raise PlanningError("method fast knows no action costs: use exact")
+        if self._problem.action_cost is not None and (self._method == "fast" or not fits):
+            raise PlanningError(
+                "only exact planning knows action costs, and this problem is too large for it: "
+                "leave --action-cost out"
+                if not fits
+                else "method fast knows no action costs: use exact"
+            )
         return fits and self._method != "fast"
 
     def _plan_moves(self, numbered: IndexedProblem) -> None:
@@ -149,18 +154,23 @@ class _Solver:
         """Method fast: first a plan, then the bound, then better plans until stopped."""
         greedy = Greedy(numbered, self._rng)
         self._first(numbered, greedy)
-        if self._stop():
+        if self._stop() or not numbered.token_count:
             return
-        at_least = Reachability(numbered).fewest_steps()
-        if at_least is None:
-            self._best.set_infeasible()
-            return
-        self._best.raise_bounds(steps=at_least)
-        if self._best.plan is None:
-            return
-        steps = numbered.steps(self._best.plan)
-        for better in greedy.improve(steps, self._stop, at_least):
-            self._best.offer(numbered.plan(better), "greedy")
+        with BackgroundBound(numbered, self._stop) as bound:
+            if self._best.plan is None:
+                bound.wait()
+            else:
+                steps = numbered.steps(self._best.plan)
+                for better in greedy.improve(steps, lambda: self._stop() or self._meets(bound)):
+                    self._best.offer(numbered.plan(better), "greedy")
+                    self._best.raise_bounds(steps=bound.steps)
+            self._best.raise_bounds(steps=bound.steps)
+            if bound.is_infeasible:
+                self._best.set_infeasible()
+
+    def _meets(self, bound: BackgroundBound) -> bool:
+        plan = self._best.plan
+        return bound.is_infeasible or (plan is not None and plan.step_count <= bound.steps)
 
     def _search(self, numbered: IndexedProblem) -> None:
         """Method exact: a child proves, the greedy here keeps looking for fewer steps."""
