@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pubweave.core.events import ConnectionId
+from pubweave.model.ids import ActionId, BrokerId
 from pubweave.model.messages import Message
 from pubweave.model.publications import Publication
 
@@ -37,6 +38,38 @@ class EmitTelemetry(msgspec.Struct, frozen=True):
     records: Mapping[str, list[tuple[Any, ...]]]
 
 
+class OpenLink(msgspec.Struct, frozen=True, gc=False):
+    """An action needs a link to ``neighbor``: keep a connection standing (the smaller id dials).
+
+    The core has made the session already; no `LinkAdded` is to follow."""
+
+    neighbor: BrokerId
+
+
+class CloseLink(msgspec.Struct, frozen=True, gc=False):
+    """The link to ``neighbor`` is over: dial it no more."""
+
+    neighbor: BrokerId
+
+
+class DecideAction(msgspec.Struct, frozen=True, gc=False):
+    """Record how an action ends, unless somebody has; `ActionDecided` tells what stands there."""
+
+    action_id: ActionId
+    commit: bool
+    reason: str = ""
+
+
+class ReportAction(msgspec.Struct, frozen=True, gc=False):
+    """This broker's part of an action is over (``done``) or was given up (not ``done``)."""
+
+    action_id: ActionId
+    done: bool
+    reason: str = ""
+    held_messages: int = 0
+    held_s: float = 0.0
+
+
 class Notify(msgspec.Struct, frozen=True):
     """Of a client core only: give these notifications to the application, in this order."""
 
@@ -56,4 +89,13 @@ class ReportSession(msgspec.Struct, frozen=True, gc=False):
     resumed: bool
 
 
-Effect = Transmit | CloseConnection | EmitTelemetry | Notify | ReportRefusal | ReportSession
+ActionEffect = OpenLink | CloseLink | DecideAction | ReportAction
+Effect = (
+    Transmit
+    | CloseConnection
+    | EmitTelemetry
+    | ActionEffect
+    | Notify
+    | ReportRefusal
+    | ReportSession
+)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pubweave.model.ids import BrokerId
+from pubweave.model.ids import ActionId, BrokerId
 from pubweave.model.messages import Message
+from pubweave.model.plans import Action
 
 ConnectionId = int
 """A driver's number for one connection; never used twice."""
@@ -49,6 +50,20 @@ class LinkRemoved(msgspec.Struct, frozen=True, gc=False):
     neighbor: BrokerId
 
 
+class ActionRequested(msgspec.Struct, frozen=True):
+    """This broker is to lead an action of a plan. Asked again while it is under way: ignored."""
+
+    action_id: ActionId
+    action: Action
+
+
+class ActionDecided(msgspec.Struct, frozen=True, gc=False):
+    """The store says how an action ends; this is final and may be heard several times."""
+
+    action_id: ActionId
+    committed: bool
+
+
 class DeadlineReached(msgspec.Struct, frozen=True, gc=False):
     """The instant that ``next_deadline()`` named has come."""
 
@@ -59,5 +74,7 @@ Event = (
     | MessagesReceived
     | LinkAdded
     | LinkRemoved
+    | ActionRequested
+    | ActionDecided
     | DeadlineReached
 )

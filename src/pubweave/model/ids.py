@@ -9,6 +9,8 @@ BrokerId = str
 ClientId = str
 AdvertisementId = str
 SubscriptionId = str
+ActionId = str
+"""Names one action of one deployment: plan, step and place, as ``plan/3/1``."""
 
 
 class Link(NamedTuple):
