@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pubweave.planning._kernels_model import Ints, number_positions, slides
+from pubweave.planning._kernels_model import Flags, Ints, number_positions, slides
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps
 from pubweave.planning.reachability import Reach, bit_matrix, dense
 
@@ -18,29 +18,69 @@ Place = frozenset[int]
 
 
 class TokenPositions:
-    """at[t, m, u, v] > 0 numbers token m's position on link (u, v) after t steps."""
+    """at[t, m, u, v] > 0 numbers token m's position on link (u, v) after t steps.
 
-    def __init__(self, indexed: IndexedProblem, reach: Reach) -> None:
-        count, tokens = indexed.broker_count, indexed.token_count
+    slides[t][m] are token m's slides in step t + 1, rows (before, after, w, u, v): link (w, u)
+    becomes (w, v) over the pivot (u, v), in the order of the pivots. Made by `of`; `restricted`
+    leaves some out."""
+
+    def __init__(self, indexed: IndexedProblem, at: Ints, slides: list[list[Ints]]) -> None:
+        count = indexed.broker_count
         self.indexed = indexed
-        self.steps = reach.steps
+        self.steps = len(slides)
         self.kept = dense(bit_matrix(indexed.kept, count), count)
         self.goal = dense(bit_matrix(indexed.goals, count), count)
-        self.at: Ints = np.zeros((self.steps + 1, tokens, count, count), dtype=np.int32)
+        self.at = at
+        self.count = int(at.max(initial=0))
+        self.slides = slides
+
+    @classmethod
+    def of(cls, indexed: IndexedProblem, reach: Reach) -> TokenPositions:
+        """All that `reachability` leaves alive."""
+        count, tokens = indexed.broker_count, indexed.token_count
+        goal = dense(bit_matrix(indexed.goals, count), count)
+        at: Ints = np.zeros((reach.steps + 1, tokens, count, count), dtype=np.int32)
         first = 1
-        for t in range(self.steps + 1):
+        for t in range(reach.steps + 1):
             for m in range(tokens):
-                alive = dense(reach.alive[t][m], count)
-                first = number_positions(alive, first, self.at[t, m])
-        self.count = first - 1
-        self.slides = [
+                first = number_positions(dense(reach.alive[t][m], count), first, at[t, m])
+        found = [
             [
-                slides(self.at[t, m], self.at[t + 1, m], dense(bits, count), self.goal)
+                slides(at[t, m], at[t + 1, m], dense(bits, count), goal)
                 for m, bits in enumerate(reach.pivots[t])
             ]
-            for t in range(self.steps)
+            for t in range(reach.steps)
         ]
-        """slides[t][m]: token m's slides in step t + 1, rows (before, after, w, u, v)."""
+        return cls(indexed, at, found)
+
+    def restricted(self, links: list[list[Ints]], kept: list[list[Flags]]) -> TokenPositions:
+        """Only these links of each instant and token, and those of the slides that are kept."""
+        at = np.zeros_like(self.at)
+        renumbered = np.zeros(self.count + 1, dtype=np.int32)
+        first = 1
+        for t, layer in enumerate(links):
+            for m, pairs in enumerate(layer):
+                u, v = pairs.T
+                numbers = np.arange(first, first + len(pairs), dtype=np.int32)
+                at[t, m, u, v] = at[t, m, v, u] = numbers
+                renumbered[self.at[t, m, u, v]] = numbers
+                first += len(pairs)
+        found = []
+        for old, flags in zip(self.slides, kept, strict=True):
+            layer_slides = []
+            for rows, keep in zip(old, flags, strict=True):
+                new = rows[keep].copy()
+                new[:, :2] = renumbered[new[:, :2]]
+                layer_slides.append(new[(new[:, 0] > 0) & (new[:, 1] > 0)])
+            found.append(layer_slides)
+        return TokenPositions(self.indexed, at, found)
+
+    def links(self, t: int, m: int) -> Ints:
+        """Where token m can be after t steps, as rows (u, v) with u < v, in the order of their
+        numbers."""
+        u, v = np.nonzero(np.triu(self.at[t, m], 1))
+        rows: Ints = np.stack([u, v], axis=1).astype(np.int32)
+        return rows[np.argsort(self.at[t, m, u, v], kind="stable")]
 
     def stays(self, t: int, m: int) -> Ints:
         """Rows (position, the same one step on or 0, u, v) of token m after t steps."""
