@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+WARM := $(VENV)/.warm
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all check lint types bench bench-planner lock clean
@@ -10,7 +11,7 @@ STAMP := $(VENV)/.ready
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(STAMP) ## make .venv with everything; the command line is then .venv/bin/pubweave
+setup: $(STAMP) $(WARM) ## make .venv with everything; the command line is then .venv/bin/pubweave
 
 $(STAMP): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "pubweave needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python3.11"; exit 1; }
@@ -20,6 +21,10 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
+
+$(WARM): $(STAMP) $(wildcard src/pubweave/planning/_kernels_*.py)
+	$(BIN)/python -m pubweave.planning.warm_up
+	@touch $(WARM)
 
 demo: $(STAMP) ## a 20-broker overlay on this machine with live counters and a summary
 	$(BIN)/pubweave demo
@@ -43,8 +48,8 @@ types: $(STAMP)
 bench: $(STAMP) ## every benchmark, with ratios against its rival in the same run
 	$(BIN)/python -m benchmarks
 
-bench-planner: $(STAMP) ## the planner's bars, all methods on the same instances
-	$(BIN)/python -m benchmarks.bench_planner
+bench-planner: $(STAMP) $(WARM) ## the planner's bars, met or missed; ARGS="--only 60,rivals --seed 7"
+	$(BIN)/python -m benchmarks.bench_planner $(ARGS)
 
 lock: ## renew requirements.lock from pyproject.toml (versions and hashes, no addresses)
 	$(PYTHON) -m venv $(VENV)-lock
@@ -54,4 +59,5 @@ lock: ## renew requirements.lock from pyproject.toml (versions and hashes, no ad
 	rm -rf $(VENV)-lock
 
 clean: ## remove .venv, caches and runs
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache runs
+	rm -rf $(VENV) $(VENV)-lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis runs
+	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +

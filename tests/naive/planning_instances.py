@@ -43,3 +43,23 @@ def _strangers(source: Topology, target: Topology, rng: np.random.Generator) -> 
     ]
     chosen = rng.permutation(len(free))[:2].tolist()
     return frozenset(free[place] for place in chosen)
+
+
+def tight_problem(number: int, brokers_max: int = 6) -> PlanningProblem:
+    """Problem ``number`` of those whose options leave little room, in a third of them none.
+
+    The degree limit is the target's own largest degree (the source may lie above it), and up to
+    a third of the links that neither topology has are forbidden."""
+    rng = np.random.default_rng([number, 3])
+    brokers = int(rng.integers(4, brokers_max + 1))
+    source, target = random_tree(brokers, rng), random_tree(brokers, rng)
+    problem = PlanningProblem(source, target, disjoint_brokers=bool(rng.integers(2)))
+    if rng.random() < 0.8:
+        problem = replace(problem, max_degree=max(target.degree(b) for b in target.brokers))
+    if rng.random() < 0.6:
+        names = sorted(source.brokers)
+        pairs = [Link(a, b) for index, a in enumerate(names) for b in names[index + 1 :]]
+        free = [link for link in pairs if link not in source.links | target.links]
+        forbidden = frozenset(link for link in free if rng.random() < 0.33)
+        problem = replace(problem, forbidden=forbidden)
+    return problem

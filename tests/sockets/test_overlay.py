@@ -15,7 +15,8 @@ import pytest
 
 import pubweave
 from pubweave.model.topology import Topology
-from pubweave.runtime.overlay import BrokerDied, BrokerRestarted, Overlay, OverlayEvent
+from pubweave.runtime.overlay import Overlay
+from pubweave.runtime.overlay_events import BrokerDied, BrokerRestarted, OverlayEvent
 from pubweave.runtime.overlay_observer import RunningTotals, client_count, wait_until_settled
 from pubweave.runtime.overlay_ports import ReservedPorts
 from pubweave.runtime.overlay_processes import InProcessRunner

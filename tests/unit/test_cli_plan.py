@@ -21,10 +21,11 @@ from pubweave.model.plan_files import PlanRecord, read_plan, topology_hash, writ
 from pubweave.model.plans import Append, Bounds, Detach, Plan, PlanStatus, Shift
 from pubweave.model.topology import Topology
 from pubweave.model.topology_files import write_topology
+from pubweave.planning import solve as solve_module
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.progress import Progress
 from pubweave.planning.result import PlanResult
-from pubweave.planning.validate import validate_plan
+from pubweave.planning.validate import InvalidPlanError, Rule, validate_plan
 
 PNG = b"\x89PNG"
 
@@ -201,6 +202,62 @@ def test_a_proven_impossibility_has_its_own_code_and_says_why(
     code, out, _ = run(capsys, "make", *files(*FIGURE_1), "-o", output)
     assert (code, out) == (3, "infeasible (exact, 0.10 s)\nnote: every way needs link b1-b4\n")
     assert not output.exists()
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "fast"])
+@pytest.mark.parametrize(
+    ("source", "target", "rules", "why"),
+    [
+        ("12 23 34", "14 23 34", ["--forbid", "b1-b3"], "the rules allow no step from the source"),
+        (
+            "12 13 24",
+            "12 14 23",
+            ["--max-degree", "2", "--disjoint-brokers", "--forbid", "b3-b4"],
+            "the rules allow no step from the source",
+        ),
+        (
+            "12 13 14 15",
+            "12 23 34 45",
+            ["--max-degree", "2", "--disjoint-brokers"],
+            "the source has brokers with more than 2 links, and no single step brings them all "
+            "down to that",
+        ),
+    ],
+)
+def test_what_the_planner_proves_impossible_exits_with_3_and_the_reason(
+    files: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    method: str,
+    source: str,
+    target: str,
+    rules: list[str],
+    why: str,
+) -> None:
+    output = tmp_path / "plan.json"
+    arguments = [*files(tree(source), tree(target)), *rules, "--method", method]
+    code, out, _ = run(capsys, "make", *arguments, "-o", output)
+    assert code == 3
+    assert out.startswith(f"infeasible ({method}, ")
+    assert out.endswith(f" s)\nnote: {why}\n")
+    assert not output.exists()
+    code, out, _ = run(capsys, "make", *arguments, "--json")
+    document = json.loads(out)
+    assert (code, document["status"], document["notes"]) == (3, "infeasible", [why])
+    assert "steps" not in document
+
+
+def test_an_invalid_plan_is_a_crash_and_not_bad_input(
+    files: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lying(*_: object, **__: object) -> PlanResult:
+        raise InvalidPlanError(Rule.PIVOT_STAYS, step=1)
+
+    monkeypatch.setattr(solve_module, "solve", lying)
+    code, _, err = run(capsys, "make", *files(*FIGURE_1))
+    assert code == 1
+    assert "Traceback" in err
+    assert "the planner (auto) made an invalid plan: step 1: another action" in err
 
 
 def test_no_plan_in_time_has_its_own_code(files: Any, capsys: pytest.CaptureFixture[str]) -> None:

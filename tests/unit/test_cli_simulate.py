@@ -93,3 +93,26 @@ def test_a_matrix_that_cannot_be_used_is_bad_input_not_a_violation(
     assert result.exit_code == 2
     assert result.stdout == ""
     assert told in result.stderr
+
+
+def test_a_transformation_is_counted_and_measured() -> None:
+    arguments = ["transform", "--seeds", "3", "--fault", "none", "--max-brokers", "12"]
+    result = CliRunner().invoke(simulate, [*arguments, "--jobs", "1", "--json"])
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert document["counts"]["actions_committed"] > 0
+    assert document["measures"]["hold_ms_max"]["max"] > 0
+    shown = CliRunner().invoke(simulate, [*arguments, "--jobs", "1"])
+    assert "hold_ms_max: median" in shown.stdout
+
+
+def test_a_fault_is_chosen_for_transform_only_and_is_part_of_the_replay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused = CliRunner().invoke(simulate, ["routing", "--fault", "none"])
+    assert refused.exit_code == 2
+    assert "--fault is for the scenario transform" in refused.stderr
+    monkeypatch.setattr(Session, "take_ack", lambda *_: 1 / 0)
+    result = CliRunner().invoke(simulate, ["transform", "--seed", "1", "--fault", "control"])
+    assert result.exit_code == 1
+    assert "again: pubweave simulate transform --seed 1 --fault control --trace" in result.stdout

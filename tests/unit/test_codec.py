@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from pubweave.model.filters import Filter, Operator, Predicate
 from pubweave.model.messages import (
     Ack,
+    ActionKind,
+    ActionReserve,
+    ActionSignal,
     Advertise,
     Answer,
     Goodbye,
@@ -20,6 +23,8 @@ from pubweave.model.messages import (
     Query,
     Refused,
     Role,
+    ShiftTables,
+    Signal,
     Subscribe,
     Synced,
     SyncStage,
@@ -45,6 +50,9 @@ ONE_OF_EACH: list[Message] = [
     Unsubscribe("s:1"),
     Synced(SyncStage.SUBSCRIPTIONS),
     Refused("publication 3", "why"),
+    ActionReserve("plan/0/1", ActionKind.SHIFT, ("b1", "b2", "b3"), 2),
+    ActionSignal("plan/0/1", Signal.REFUSED, 2, "why"),
+    ShiftTables("plan/0/1", (("s:1", FILTER),), (), (("s:2", FILTER),), ("p:1",), True),
     Hello(1, Role.CLIENT, "p", 5, 6, 7, 8, 9),
     Ack(10),
     Ping(1.25),

@@ -12,11 +12,13 @@ from pubweave.generate.trees import ipitt_topologies
 from pubweave.model.plans import Shift
 from pubweave.model.topology import Topology
 from pubweave.planning.action_bounds import ActionBound
-from pubweave.planning.exact import Finding, search
+from pubweave.planning.exact import Finding, Way, search
 from pubweave.planning.greedy import Greedy
+from pubweave.planning.impossible import Exhaustion
 from pubweave.planning.indexed import indexed
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.reachability import Reachability
+from pubweave.planning.stop import never
 from pubweave.planning.validate import validate_plan
 from tests.naive.planning import fewest
 from tests.naive.planning_instances import small_problem
@@ -26,7 +28,7 @@ def exactly(problem: PlanningProblem) -> tuple[int, float] | None:
     """Steps and cost that the exact planner proves; None if it proves that there is no plan."""
     numbered = indexed(problem)
     told: list[Finding] = []
-    search(numbered, Greedy(numbered, np.random.default_rng(0)).first(), told.append)
+    search(numbered, Greedy(numbered, np.random.default_rng(0)).first(), Way.UP, told.append)
     if told[-1].is_infeasible:
         return None
     assert told[-1].is_cheapest
@@ -43,10 +45,13 @@ def check_agrees(problem: PlanningProblem) -> None:
     truth = fewest(problem)
     at_least = Reachability(indexed(problem)).fewest_steps()
     shared = Reachability(indexed(problem), apart=False).fewest_steps()
+    # An impossibility is proven where it is true and nowhere else.
+    exhaustion = Exhaustion(indexed(problem))
+    exhaustion.explore(never)
+    assert exhaustion.is_impossible == (truth is None)
     if truth is None:
-        # Where options leave no plan, the bound may prove it; the search alone would go on.
+        # The bound may prove it too; the search over T alone would go on.
         return
-    # An impossibility is only proven where it is true.
     assert at_least is not None
     assert shared is not None
     assert shared <= at_least <= truth[0]

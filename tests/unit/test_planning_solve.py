@@ -160,3 +160,26 @@ def test_nothing_to_do_is_an_empty_optimal_plan() -> None:
         result = solved(PlanningProblem(tree, tree), method)
         assert result.plan == Plan()
         assert result.status is PlanStatus.OPTIMAL
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "fast"])
+def test_a_source_above_the_degree_limit_comes_down_in_the_first_step(method: str) -> None:
+    source = Topology.from_links([("b1", f"b{number}") for number in range(2, 7)])
+    target = Topology.from_links(
+        [("b1", "b2"), ("b2", "b3"), ("b1", "b4"), ("b4", "b5"), ("b1", "b6")]
+    )
+    problem = PlanningProblem(source, target, max_degree=3)
+    limit = time.perf_counter() + 10
+    result = solve(
+        problem, method=method, stop=lambda: time.perf_counter() > limit, clock=time.perf_counter
+    )
+    assert result.plan is not None
+    assert (result.plan.step_count, result.plan.action_count) == fewest(problem)
+
+
+def test_moves_from_a_source_above_the_limit_are_valid_or_absent() -> None:
+    source = Topology.from_links([("b1", f"b{number}") for number in range(2, 8)])
+    chained = Topology.from_links([(f"b{number}", f"b{number + 1}") for number in range(1, 7)])
+    for limit in (2, 3, 5, 6):
+        result = solved(PlanningProblem(source, chained, max_degree=limit, allow_move=True))
+        assert (result.plan is None) == (result.status is PlanStatus.UNKNOWN)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pubweave.cli.deployment_options import given_target, zookeeper_options
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import json_option, print_json, remark
 from pubweave.cli.target import address_option
@@ -18,6 +19,8 @@ from pubweave.runtime.addresses import Address
 
 if TYPE_CHECKING:
     from pubweave.runtime.broker_host import BrokerHost, HostConfig
+    from pubweave.runtime.broker_process import BrokerService
+    from pubweave.runtime.zookeeper_target import Coordination
 
 _FILE_KEYS = ("id", "listen", "strategy", "neighbors", "telemetry", "sample", "settings")
 
@@ -62,6 +65,14 @@ def parse_neighbor(text: str) -> tuple[str, Address]:
     type=click.Path(dir_okay=False, path_type=Path),
     help="A TOML file with the same and more; options go before it.",
 )
+@zookeeper_options
+@click.option("--overlay", help="The overlay this broker belongs to, with --zookeeper.")
+@click.option(
+    "--topology",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="What the overlay looks like at first, with --zookeeper: stored there unless one is.",
+)
+@address_option("--advertise", help="Where others reach this broker. [default: --listen]")
 @click.option("--strategy", type=click.Choice(sorted(STRATEGIES)), help="How to route.")
 @click.option(
     "--telemetry",
@@ -78,6 +89,11 @@ def broker(
     listen: Address | None,
     neighbors: tuple[tuple[str, Address], ...],
     config: Path | None,
+    zookeeper: str | None,
+    zookeeper_auth: str | None,
+    overlay: str | None,
+    topology: Path | None,
+    advertise: Address | None,
     strategy: str | None,
     telemetry: Path | None,
     sample: float | None,
@@ -90,10 +106,16 @@ def broker(
     file has the keys id, listen, strategy, telemetry, sample, a table [neighbors] of addresses
     and a table [settings] of bounds and intervals (client_expiry_s, limits.window_bytes, ...).
 
+    With --zookeeper the broker takes part in plans of its --overlay. Its links are then those of
+    the topology in ZooKeeper, and brokers find each other there: --neighbor is not needed. One
+    that is in no topology yet waits for a plan that appends it.
+
     \b
     Example:
       pubweave broker --id b1 --listen 127.0.0.1:7001 --neighbor b2=127.0.0.1:7002
       pubweave broker --id b2 --listen 127.0.0.1:7002 --neighbor b1=127.0.0.1:7001
+      pubweave broker --id b1 --listen 10.0.0.3:7001 --overlay demo --topology tree.json \\
+        --zookeeper 10.0.0.1:2181
     """
     from pubweave.cli.signals import run_async
     from pubweave.cli.up import warn_exposed
@@ -103,35 +125,65 @@ def broker(
     written = BrokerFile() if config is None else read_broker_file(config)
     given = BrokerFile(id_, listen, strategy, dict(neighbors), telemetry, sample)
     host_config = make_host_config(_merged(written, given))
+    coordination = _coordination(zookeeper, zookeeper_auth, overlay)
+    host_config = replace(host_config, advertised=advertise, links_at_start=coordination is None)
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format=LOG_FORMAT)
     if not is_loopback(host_config.listen.host):
         warn_exposed(str(host_config.listen))
-    ctx.exit(run_async(_run(host_config, as_json)))
+    if topology is not None:
+        run_async(_store_topology(topology, coordination))
+    ctx.exit(run_async(_run(host_config, coordination, as_json)))
 
 
-async def _run(config: HostConfig, as_json: bool) -> int:
+def _coordination(
+    zookeeper: str | None, auth: str | None, overlay: str | None
+) -> Coordination | None:
+    from pubweave.runtime.zookeeper_target import Coordination
+
+    target = given_target(zookeeper, auth)
+    if target is None:
+        return None
+    if overlay is None:
+        raise BadInput("--zookeeper needs --overlay: the name of the overlay there")
+    return Coordination(overlay, target)
+
+
+async def _store_topology(path: Path, coordination: Coordination | None) -> None:
+    """Put the topology of a file into the store, unless there is one."""
+    from pubweave.deploy.commands import create_topology
+    from pubweave.deploy.layout import Layout
+    from pubweave.model.topology_files import read_topology
+    from pubweave.runtime.store_session import opened_store, run_command
+
+    if coordination is None:
+        raise BadInput("--topology is for overlays with a store: give --zookeeper, too")
+    topology = read_topology(path)
+    async with opened_store(coordination.target) as store:
+        await run_command(store, create_topology(Layout(coordination.overlay), topology))
+
+
+async def _run(config: HostConfig, coordination: Coordination | None, as_json: bool) -> int:
     from pubweave.cli.signals import StopRequest
-    from pubweave.runtime.broker_host import BrokerHost
+    from pubweave.runtime.broker_process import BrokerService
 
     async with StopRequest() as stop:
-        host = BrokerHost(config)
+        service = BrokerService(config, coordination)
         try:
-            await _start(host)
-            _tell_listening(host, as_json)
+            await _start(service)
+            _tell_listening(service.host, as_json)
             await stop.wait()
         finally:
-            await host.stop()
-        _tell_stopped(host, as_json)
+            await service.stop()
+        _tell_stopped(service.host, as_json)
         return stop.exit_code
 
 
-async def _start(host: BrokerHost) -> None:
-    from pubweave.runtime.broker_process import start_host
+async def _start(service: BrokerService) -> None:
     from pubweave.runtime.overlay_spec import OverlayError
 
     try:
-        await start_host(host)
+        await service.start()
     except OverlayError as error:
         advice = "choose another port (0: any free one) or another address for --listen"
         raise BadInput(f"{error}; {advice}") from error

@@ -34,7 +34,9 @@ VERBS = {
     "demo": Verb("pubweave.cli.demo", "demo", "A 20-broker overlay at work, with a verdict."),
     "topology": Verb("pubweave.cli.topology", "topology", "Make, change and show topologies."),
     "plan": Verb("pubweave.cli.plan", "plan", "Plan from one topology to another; judge plans."),
+    "apply": Verb("pubweave.cli.apply", "apply", "Walk a running overlay through a plan."),
     "simulate": Verb("pubweave.cli.simulate", "simulate", "Run scenarios in virtual time."),
+    "profile": Verb("pubweave.cli.profile", "profile", "Telemetry into a workload profile."),
     "reproduce": Verb("pubweave.cli.reproduce", "reproduce", "The papers' figures beside ours."),
 }
 

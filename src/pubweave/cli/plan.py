@@ -20,6 +20,7 @@ import click
 
 from pubweave.cli.errors import FAILED, BadInput
 from pubweave.cli.output import error_console, json_option, print_json, remark, warn
+from pubweave.cli.plan_deployment import plan_abort, plan_resume, plan_status
 from pubweave.cli.plan_rules import (
     costs_from,
     problem_from,
@@ -59,6 +60,10 @@ def plan() -> None:
       pubweave plan show before.json plan.json -o plan.png
       pubweave plan validate before.json after.json plan.json
     """
+
+
+for verb in (plan_status, plan_resume, plan_abort):
+    plan.add_command(verb)
 
 
 @plan.command()
@@ -238,13 +243,19 @@ def validate(
 
 def solve_with(problem: PlanningProblem, *, method: str, **settings: Any) -> PlanResult:
     """Plan by a method; our own planner's solvers are imported only where it is asked."""
-    if method.startswith(("ip-", "bfs")):
-        from pubweave.planning.paper_methods import solve_by_paper
+    from pubweave.planning.validate import InvalidPlanError
 
-        return solve_by_paper(problem, method=method, **settings)
-    from pubweave.planning.solve import solve
+    try:
+        if method.startswith(("ip-", "bfs")):
+            from pubweave.planning.paper_methods import solve_by_paper
 
-    return solve(problem, method=method, **settings)
+            return solve_by_paper(problem, method=method, **settings)
+        from pubweave.planning.solve import solve
+
+        return solve(problem, method=method, **settings)
+    except InvalidPlanError as error:
+        # Not the user's doing: a ValueError would be taken for bad input.
+        raise RuntimeError(f"the planner ({method}) made an invalid plan: {error}") from error
 
 
 def _exit_code(result: PlanResult) -> int:

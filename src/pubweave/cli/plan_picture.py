@@ -1,19 +1,21 @@
 """A plan as a picture: one small tree per step, with what the step changes in colour.
 
-Brokers keep their places from step to step, so that only links move. Each tree shows the topology
-before its step; the last one shows where the plan ends.
+Brokers keep their places from step to step, so that only links move; the places suit the first
+topology and the last one alike. Each tree shows the topology before its step, an arrow on a pivot
+the way in which a link slides along it; the last tree shows where the plan ends.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pubweave.cli.errors import BadInput, blaming
-from pubweave.cli.tree_layout import Positions, radial_layout
+from pubweave.cli.link_curves import LinkCurves
+from pubweave.cli.tree_layout import Positions, settled_layout
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Append, Detach, Plan, Shift, Step
 from pubweave.model.topology import Topology, validate_tree
@@ -22,10 +24,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 REMOVED, ADDED, PIVOT, STAYS = "#d1495b", "#2a9d5c", "#3d7ea6", "#b8bcc2"
-BROKER, IDLE = "#1f2933", "#8a9099"
-_PANEL_INCHES = 3.4
+BROKER, IDLE, SETTLED = "#1f2933", "#8a9099", "#6b7280"
+_PANEL_INCHES, _LARGE_PANEL_INCHES = 3.4, 4.6
 _LABEL_ALL_UP_TO = 30
 _PANELS_MAX = 64
+_ROW_MIN = 4
+
+_Dashes = tuple[int, tuple[int, ...]]
 
 
 def draw_plan(source: Topology, plan: Plan, output: Path) -> None:
@@ -47,20 +52,22 @@ def draw_plan(source: Topology, plan: Plan, output: Path) -> None:
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "pubweave"})
     from matplotlib import pyplot
 
-    columns = min(len(states), max(1, math.ceil(math.sqrt(len(states) * 1.4))))
+    columns = min(len(states), max(_ROW_MIN, math.ceil(math.sqrt(len(states) * 1.4))))
     rows = math.ceil(len(states) / columns)
+    columns = math.ceil(len(states) / rows)
+    side = _PANEL_INCHES if len(source.brokers) <= _LABEL_ALL_UP_TO else _LARGE_PANEL_INCHES
     figure, grid = pyplot.subplots(
         rows,
         columns,
-        figsize=(columns * _PANEL_INCHES, rows * (_PANEL_INCHES + 0.3) + 0.5),
+        figsize=(columns * side, rows * (side + 0.3) + 0.5),
         squeeze=False,
     )
-    positions = _positions(states)
+    drawing = _Panels(states)
     panels = [axes for row in grid for axes in row]
     for number, (axes, state) in enumerate(zip(panels, states, strict=False)):
         step = plan.steps[number] if number < plan.step_count else ()
         title = f"step {number + 1}: {_counted(step)}" if step else _last_title(plan)
-        _draw_panel(axes, state, step, positions, title)
+        drawing.draw(axes, state, step, title)
     for axes in panels[len(states) :]:
         axes.axis("off")
     _draw_legend(figure)
@@ -93,6 +100,12 @@ def changes(step: Step) -> tuple[set[Link], set[Link], set[Link]]:
     return removed, added, pivots
 
 
+def slides(step: Step) -> list[tuple[BrokerId, BrokerId]]:
+    """From which broker to which links slide in a step, each way once."""
+    shifts = (action for action in step if isinstance(action, Shift))
+    return sorted({(shift.old_peer, shift.new_peer) for shift in shifts})
+
+
 def _states(source: Topology, plan: Plan) -> list[Topology]:
     """The topology before each step and at the end; the plan is taken at its word."""
     states = [source]
@@ -113,46 +126,107 @@ def _states(source: Topology, plan: Plan) -> list[Topology]:
     return states
 
 
-def _positions(states: Iterable[Topology]) -> Positions:
-    """Places by the first topology; brokers that come later sit beside their first neighbor."""
-    positions: Positions = {}
-    for state in states:
-        if not positions:
-            positions = radial_layout(state)
-        for broker in sorted(state.brokers - positions.keys()):
-            x, y = positions[next(end for end in state.neighbors[broker] if end in positions)]
-            away = math.hypot(x, y) or 1.0
-            positions[broker] = (x + 0.28 * x / away, y + 0.28 * y / away + 0.08)
-    return positions
+def _positions(states: Sequence[Topology]) -> Positions:
+    """Places for the first and the last topology, and for whoever is in neither."""
+    known = states[0].brokers | states[-1].brokers
+    between = [state for state in states[1:-1] if state.brokers - known]
+    return settled_layout([states[0], states[-1], *between])
 
 
-def _draw_panel(axes: Axes, state: Topology, step: Step, positions: Positions, title: str) -> None:
-    removed, added, pivots = changes(step)
-    shown: set[BrokerId] = {broker for action in step for broker in action.brokers}
-    for links, colour, width, dashes in (
-        (state.links - removed - pivots, STAYS, 1.0, "-"),
-        (pivots - removed, PIVOT, 2.2, "-"),
-        (removed, REMOVED, 1.8, (0, (4, 2))),
-        (added, ADDED, 2.2, "-"),
-    ):
-        for link in sorted(links):
-            (x1, y1), (x2, y2) = positions[link.a], positions[link.b]
-            axes.plot([x1, x2], [y1, y2], color=colour, linewidth=width, linestyle=dashes, zorder=1)
-    label_all = len(state.brokers) <= _LABEL_ALL_UP_TO
-    for broker in sorted(state.brokers | shown):
-        x, y = positions[broker]
-        active = broker in shown
-        size = 150 if label_all else 26 if active else 9
-        face = "white" if label_all else BROKER if active else IDLE
-        axes.scatter([x], [y], s=size, color=face, edgecolors=BROKER if active else IDLE, zorder=2)
-        if label_all:
-            axes.text(x, y, broker, fontsize=6.5, ha="center", va="center", zorder=3)
-        elif active:
-            axes.annotate(broker, (x, y), (3, 3), textcoords="offset points", fontsize=6, zorder=3)
-    axes.set_title(title, fontsize=9, color=BROKER)
-    axes.set_aspect("equal")
-    axes.margins(0.1)
-    axes.axis("off")
+class _Panels:
+    """Draws the trees of one plan, all with the same places and curves."""
+
+    def __init__(self, states: Sequence[Topology]) -> None:
+        self._positions = _positions(states)
+        self._label_all = len(self._positions) <= _LABEL_ALL_UP_TO
+        self._radius = 0.075 if self._label_all else 0.03
+        self._curves = LinkCurves(self._positions, clearance=1.5 * self._radius)
+
+    def draw(self, axes: Axes, state: Topology, step: Step, title: str) -> None:
+        removed, added, pivots = changes(step)
+        for links, colour, width, dashes in (
+            (state.links - removed - pivots, STAYS if step else SETTLED, 1.0, "-"),
+            (pivots - removed, PIVOT, 2.0, "-"),
+            (removed, REMOVED, 1.8, (0, (4, 2))),
+            (added, ADDED, 2.0, "-"),
+        ):
+            for link in sorted(links):
+                self._draw_link(axes, link, colour, width, dashes)
+        for j, k in slides(step):
+            self._draw_arrow(axes, j, k)
+        self._draw_brokers(axes, state, step)
+        axes.set_title(title, fontsize=9, color=BROKER)
+        axes.set_aspect("equal")
+        # The same for every panel and every tree, also for a chain that is all height.
+        axes.set_xlim(-1.14, 1.14)
+        axes.set_ylim(-1.14, 1.14)
+        axes.axis("off")
+
+    def _draw_link(
+        self, axes: Axes, link: Link, colour: str, width: float, dashes: str | _Dashes
+    ) -> None:
+        from matplotlib.patches import PathPatch
+        from matplotlib.path import Path as Outline
+
+        ends = self._positions[link.a], self._positions[link.b]
+        outline = Outline(
+            [ends[0], self._curves.control(link), ends[1]],
+            [Outline.MOVETO, Outline.CURVE3, Outline.CURVE3],
+        )
+        axes.add_patch(
+            PathPatch(
+                outline,
+                facecolor="none",
+                edgecolor=colour,
+                linewidth=width,
+                linestyle=dashes,
+                zorder=1,
+            )
+        )
+
+    def _draw_arrow(self, axes: Axes, j: BrokerId, k: BrokerId) -> None:
+        """A small head on the pivot, on its far half so that two of them do not meet."""
+        link = Link.between(j, k)
+        tail, head = (0.5, 0.62) if link.a == j else (0.5, 0.38)
+        axes.annotate(
+            "",
+            self._curves.at(link, head),
+            self._curves.at(link, tail),
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": PIVOT,
+                "linewidth": 1.0,
+                "mutation_scale": 9,
+                "shrinkA": 0,
+                "shrinkB": 0,
+            },
+            zorder=1.5,
+        )
+
+    def _draw_brokers(self, axes: Axes, state: Topology, step: Step) -> None:
+        from matplotlib.patheffects import withStroke
+
+        shown: set[BrokerId] = {broker for action in step for broker in action.brokers}
+        halo = [withStroke(linewidth=2.0, foreground="white")]
+        for broker in sorted(state.brokers | shown):
+            x, y = self._positions[broker]
+            active = broker in shown
+            size = 165 if self._label_all else 26 if active else 9
+            face = "white" if self._label_all else BROKER if active else IDLE
+            edge = BROKER if active else IDLE
+            axes.scatter([x], [y], s=size, color=face, edgecolors=edge, zorder=2)
+            if self._label_all:
+                axes.text(x, y, broker, fontsize=6.5, ha="center", va="center", zorder=3)
+            elif active:
+                axes.annotate(
+                    broker,
+                    (x, y),
+                    (3, 3),
+                    textcoords="offset points",
+                    fontsize=6,
+                    zorder=3,
+                    path_effects=halo,
+                )
 
 
 def _counted(step: Step) -> str:

@@ -28,6 +28,16 @@ NAMES = {
     "bfs": "BFS",
     "bfs-parallel": "BFS, side by side",
 }
+MARKERS = {
+    "auto": "o",
+    "fast": "^",
+    "ip-each-path": "s",
+    "ip-all-paths": "D",
+    "ip-naive": "P",
+    "bfs": "X",
+    "bfs-parallel": "v",
+}
+_MARK, _ASIDE = 6, 0.022
 _METRICS = (("seconds", "planning time, s"), ("actions", "actions"), ("steps", "steps"))
 
 
@@ -36,6 +46,8 @@ def draw_figure_5(means: Sequence[Averages], ratio_size: int, output: Path) -> N
     pyplot = _pyplot()
     figure, grid = pyplot.subplots(2, 3, figsize=(13, 7.6))
     for row, by_size in ((0, True), (1, False)):
+        measured = _measured_at(means, by_size, ratio_size)
+        spread = max(measured, default=0) - min(measured, default=0)
         for column, (metric, label) in enumerate(_METRICS):
             axes = grid[row][column]
             for method in COLOURS if metric == "steps" else list(COLOURS)[:-1]:
@@ -46,14 +58,17 @@ def draw_figure_5(means: Sequence[Averages], ratio_size: int, output: Path) -> N
                     and getattr(mean, metric) is not None
                     and (mean.ratio == RATIO if by_size else mean.brokers == ratio_size)
                 ]
-                _draw_line(axes, method, metric, here, by_size)
+                _draw_line(axes, method, metric, here, by_size, spread)
             if metric == "seconds":
                 axes.set_yscale("log")
                 _mark_claims(axes, by_size, ratio_size)
+            else:
+                axes.yaxis.get_major_locator().set_params(integer=True)
             where = "20% of the links changed" if by_size else f"{ratio_size} brokers"
             axes.set_xlabel("brokers" if by_size else "links changed, %")
+            axes.set_xticks(measured)
             axes.set_title(f"{label} ({where})", fontsize=9)
-            axes.grid(alpha=0.25)
+            _tidy(axes)
     entries: dict[str, Any] = {}
     for axes in (grid[0][0], grid[0][2], grid[1][0]):
         entries |= {
@@ -72,24 +87,50 @@ def draw_figure_5(means: Sequence[Averages], ratio_size: int, output: Path) -> N
     pyplot.close(figure)
 
 
+def _measured_at(means: Sequence[Averages], by_size: bool, ratio_size: int) -> list[float]:
+    """The sizes, or the change ratios in percent, of one row of panels."""
+    if by_size:
+        return sorted({mean.brokers for mean in means if mean.ratio == RATIO})
+    return sorted({100 * mean.ratio for mean in means if mean.brokers == ratio_size})
+
+
 def _draw_line(
-    axes: Any, method: str, metric: str, means: Sequence[Averages], by_size: bool
+    axes: Any,
+    method: str,
+    metric: str,
+    means: Sequence[Averages],
+    by_size: bool,
+    spread: float,
 ) -> None:
-    """A line over the points; hollow where the method failed on some of the topologies."""
+    """A line over the points; hollow where the method failed on some of the topologies.
+
+    Methods often have equal plans, so their marks stand side by side."""
     if not means:
         return
+    place = list(COLOURS).index(method)
+    aside = 0.0 if metric == "seconds" else (place - 3) * _ASIDE * spread
     ordered = sorted(means, key=lambda mean: (mean.brokers, mean.ratio))
-    xs = [mean.brokers if by_size else 100 * mean.ratio for mean in ordered]
+    xs = [aside + (mean.brokers if by_size else 100 * mean.ratio) for mean in ordered]
     ys = [getattr(mean, metric) for mean in ordered]
     colour = COLOURS[method]
-    axes.plot(xs, ys, color=colour, marker="o", markersize=5, label=NAMES[method])
+    axes.plot(
+        xs,
+        ys,
+        color=colour,
+        linewidth=1.5,
+        marker=MARKERS[method],
+        markersize=_MARK,
+        markeredgecolor="white",
+        markeredgewidth=0.5,
+        label=NAMES[method],
+    )
     partial = [place for place, mean in enumerate(ordered) if mean.found < mean.tried]
     axes.plot(
         [xs[place] for place in partial],
         [ys[place] for place in partial],
         linestyle="none",
-        marker="o",
-        markersize=5,
+        marker=MARKERS[method],
+        markersize=_MARK,
         markeredgecolor=colour,
         markerfacecolor="white",
     )
@@ -124,13 +165,23 @@ def draw_table_1(sizes: Sequence[ModelSize], brokers: int, output: Path) -> None
     for axes, metric in zip(grid, ("actions", "variables", "constraints"), strict=True):
         for place, row in enumerate(rows):
             ours = [getattr(size, metric) for size in sizes if size.method == row.method]
-            axes.bar(place - 0.2, getattr(row, metric), 0.38, color="#b8bcc2", label="paper")
-            axes.bar(place + 0.2, median(ours), 0.38, color=COLOURS[row.method], label="ours")
+            theirs = axes.bar(place - 0.2, getattr(row, metric), 0.38, color="#b8bcc2")
+            axes.bar(place + 0.2, median(ours), 0.38, color=COLOURS[row.method])
             axes.vlines(place + 0.2, min(ours), max(ours), color="#1f2933", linewidth=1)
+            axes.bar_label(theirs, fmt="{:,.0f}", fontsize=6.5, padding=2)
+            above = (place + 0.2, max(ours)), (0, 3)
+            axes.annotate(
+                f"{median(ours):,.0f}",
+                *above,
+                textcoords="offset points",
+                ha="center",
+                fontsize=6.5,
+            )
         axes.set_yscale("log")
         axes.set_xticks(range(len(rows)), [row.method.removeprefix("ip-") for row in rows])
         axes.set_title(metric, fontsize=10)
-        axes.grid(axis="y", alpha=0.25)
+        axes.margins(y=0.12)
+        _tidy(axes)
     figure.suptitle(
         f"Model size: Table I (60 brokers, grey) and ours ({brokers} brokers; median, and range "
         "over the topologies)",
@@ -139,6 +190,12 @@ def draw_table_1(sizes: Sequence[ModelSize], brokers: int, output: Path) -> None
     figure.tight_layout()
     figure.savefig(output, dpi=110)
     pyplot.close(figure)
+
+
+def _tidy(axes: Any) -> None:
+    axes.grid(axis="y", alpha=0.25)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _pyplot() -> Any:

@@ -22,9 +22,11 @@ from pubweave.generate.trees import chain
 from pubweave.sim.results import RunResult
 from pubweave.sim.scenarios import SCENARIOS, run_seed, run_seeds
 from pubweave.sim.trace import Trace
+from pubweave.sim.transform_setting import FAULTS
 
 SHOWN = 5
-MAX_BROKERS = 30
+MAX_BROKERS = {"routing": 30, "transform": 60}
+"""The size of the largest tree of each scenario, unless another is asked for."""
 
 
 @click.command()
@@ -37,8 +39,10 @@ MAX_BROKERS = 30
 @click.option("--trace", is_flag=True, help="Print everything that happens (with --seed).")
 @click.option("--telemetry", type=click.Path(path_type=Path, file_okay=False),
               help="Also write the telemetry of the runs to this folder.")  # fmt: skip
-@click.option("--max-brokers", type=click.IntRange(min=1), default=MAX_BROKERS, show_default=True,
-              help="The size of the largest tree.")  # fmt: skip
+@click.option("--max-brokers", type=click.IntRange(min=1),
+              help="The size of the largest tree: 30 for routing, 60 for transform.")  # fmt: skip
+@click.option("--fault", type=click.Choice(FAULTS),
+              help="Of transform: what fails in all runs, instead of a random choice.")  # fmt: skip
 @click.option("--rtt", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Take link latencies from a matrix of round-trip times.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1,
@@ -51,7 +55,8 @@ def simulate(
     seed: int | None,
     trace: bool,
     telemetry: Path | None,
-    max_brokers: int,
+    max_brokers: int | None,
+    fault: str | None,
     rtt: Path | None,
     jobs: int,
     as_json: bool,
@@ -64,10 +69,16 @@ def simulate(
     Examples:
       pubweave simulate routing --seeds 1000
       pubweave simulate routing --seed 17 --trace
+      pubweave simulate transform --seeds 2000
     """
-    matrix = None if rtt is None else _read_rtt(rtt, max_brokers)
-    options: dict[str, Any] = {"max_brokers": max_brokers, "rtt": matrix}
-    again = _options_in_words(max_brokers, rtt)
+    largest = max_brokers or MAX_BROKERS[scenario]
+    matrix = None if rtt is None else _read_rtt(rtt, largest)
+    options: dict[str, Any] = {"max_brokers": largest, "rtt": matrix}
+    if fault is not None:
+        if scenario != "transform":
+            raise click.UsageError("--fault is for the scenario transform")
+        options["fault"] = fault
+    again = _options_in_words(max_brokers, fault, rtt)
     if trace:
         if seed is None:
             raise click.UsageError("--trace shows one run: name it with --seed N")
@@ -116,9 +127,10 @@ def _read_rtt(path: Path, max_brokers: int) -> Matrix:
     return matrix
 
 
-def _options_in_words(max_brokers: int, rtt: Path | None) -> str:
+def _options_in_words(max_brokers: int | None, fault: str | None, rtt: Path | None) -> str:
     """The options that change a run, as one writes them, each with a space before it."""
-    words = "" if max_brokers == MAX_BROKERS else f" --max-brokers {max_brokers}"
+    words = "" if max_brokers is None else f" --max-brokers {max_brokers}"
+    words += "" if fault is None else f" --fault {fault}"
     return words if rtt is None else f"{words} --rtt {shlex.quote(str(rtt))}"
 
 
@@ -138,6 +150,7 @@ def _report(
             "failed_runs": len(failed),
             "violations": sum(len(result.violations) for result in failed),
             "counts": dict(sorted(totals.items())),
+            "measures": _measures(results),
             "seconds": round(seconds, 2),
             "failed": [result.to_json() for result in failed],
             "trace_digest": results[0].trace_digest if len(results) == 1 else None,
@@ -147,6 +160,20 @@ def _report(
         _print(results, failed, totals, seconds, again)
     if failed or len(results) < wanted:
         sys.exit(1)
+
+
+def _measures(results: list[RunResult]) -> dict[str, dict[str, float]]:
+    """Of each measure, the median and the largest over the runs that nothing disturbed."""
+    values: dict[str, list[float]] = {}
+    for result in results:
+        if result.setting.get("fault") != "none":
+            continue
+        for name, value in result.measures.items():
+            values.setdefault(name, []).append(value)
+    return {
+        name: {"runs": len(found), "median": float(np.median(found)), "max": max(found)}
+        for name, found in sorted(values.items())
+    }
 
 
 def _print(
@@ -167,3 +194,8 @@ def _print(
     counted = ", ".join(f"{name} {count:,}" for name, count in totals.items())
     click.echo(f"{len(results)} runs, {len(failed)} failed, {seconds:.1f} s")
     click.echo(counted)
+    for name, measure in _measures(results).items():
+        click.echo(
+            f"{name}: median {measure['median']:,.4g}, max {measure['max']:,.4g} "
+            f"({measure['runs']} runs without faults)"
+        )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pubweave.cli.deployment_options import given_target, zookeeper_options
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.output import LiveView, json_option, print_json, progress_bar, remark, warn
 from pubweave.cli.target import run_dir_option
@@ -16,8 +19,10 @@ if TYPE_CHECKING:
     from pubweave.cli.overlay_report import PulseMeter
     from pubweave.cli.signals import StopRequest
     from pubweave.model.topology import Topology
-    from pubweave.runtime.overlay import Overlay, OverlayEvent
+    from pubweave.runtime.overlay import Overlay
+    from pubweave.runtime.overlay_events import OverlayEvent, StoreChoice
     from pubweave.runtime.overlay_spec import OverlaySpec
+    from pubweave.runtime.zookeeper_target import ZooKeeperTarget
 
 LIVE_INTERVAL_S = 1.0
 LINE_INTERVAL_S = 5.0
@@ -42,6 +47,9 @@ LINE_INTERVAL_S = 5.0
     help="How brokers route.",
 )
 @run_dir_option
+@click.option("--name", help="The overlay's name. [default: that of the file]")
+@zookeeper_options
+@click.option("--no-zookeeper", is_flag=True, help="Do without: no plan can be applied then.")
 @click.option(
     "--telemetry/--no-telemetry",
     default=True,
@@ -77,6 +85,10 @@ def up(
     port: int,
     strategy: str,
     run_dir: Path,
+    name: str | None,
+    zookeeper: str | None,
+    zookeeper_auth: str | None,
+    no_zookeeper: bool,
     telemetry: bool,
     sample: float,
     no_restart: bool,
@@ -91,6 +103,9 @@ def up(
     --host on ports from --port on, in the order of their ids. A broker process that dies is
     started again. Ctrl-C stops everything.
 
+    A ZooKeeper server is started with the overlay (that needs Java), so that plans can be applied
+    to it with 'pubweave apply'; or name an existing ensemble.
+
     \b
     Example:
       pubweave topology generate hierarchical -n 20 -o tree.json
@@ -104,7 +119,7 @@ def up(
     with blaming(str(topology)):
         spec = make_spec(
             _read(topology),
-            name=topology.stem,
+            name=name or usable_name(topology.stem),
             host=host,
             base_port=port,
             strategy=strategy,
@@ -113,11 +128,39 @@ def up(
         )
     if open_to_all := exposed(spec.addresses.values()):
         warn_exposed(str(open_to_all[0]))
+    store = choose_store(given_target(zookeeper, zookeeper_auth), is_wanted=not no_zookeeper)
+    start = OverlayStart(spec, run_dir, in_process, not no_restart, store, as_json)
     view = LiveView(as_json=as_json, quiet=quiet)
-    code = run_async(
-        _run(spec, run_dir, view, in_process, not no_restart, duration, interval, quiet, as_json)
-    )
-    ctx.exit(code)
+    ctx.exit(run_async(_run(start, view, duration, interval, quiet)))
+
+
+def usable_name(stem: str) -> str:
+    """A file's name as the name of an overlay, which the store has to take.
+
+    >>> usable_name("my tree (2)")
+    'my-tree-2'
+    """
+    return re.sub(r"[^A-Za-z0-9_.:-]+", "-", stem).strip("-_.:") or "overlay"
+
+
+def choose_store(target: ZooKeeperTarget | None, *, is_wanted: bool) -> StoreChoice | None:
+    """The store an overlay gets: the one named, or one of its own, or none where none can be."""
+    from pubweave.runtime.overlay_events import StoreChoice
+
+    if not is_wanted:
+        if target is not None:
+            raise click.UsageError("give either --zookeeper or --no-zookeeper, not both")
+        return None
+    if target is None:
+        from pubweave.runtime.embedded_zookeeper import ZooKeeperUnavailable, find_jars, find_java
+
+        try:
+            find_java()
+            find_jars()
+        except ZooKeeperUnavailable as error:
+            warn(f"no plan can be applied to this overlay: {error}")
+            return None
+    return StoreChoice(target)
 
 
 def _read(path: Path) -> Topology:
@@ -140,28 +183,42 @@ def warn_exposed(address: str) -> None:
     )
 
 
+@dataclass(frozen=True)
+class OverlayStart:
+    """An overlay to be started, and how."""
+
+    spec: OverlaySpec
+    run_dir: Path
+    in_process: bool
+    restart: bool
+    store: StoreChoice | None
+    as_json: bool
+
+
 async def _run(
-    spec: OverlaySpec,
-    run_dir: Path,
+    start: OverlayStart,
     view: LiveView,
-    in_process: bool,
-    restart: bool,
     duration: float | None,
     interval: float | None,
     quiet: bool,
-    as_json: bool,
 ) -> int:
     from pubweave.cli.overlay_report import PulseMeter
     from pubweave.cli.signals import StopRequest
 
     meter = PulseMeter()
+    as_json = start.as_json
     async with StopRequest() as stop:
         overlay = open_overlay(
-            spec, run_dir, in_process=in_process, restart=restart, as_json=as_json
+            start.spec,
+            start.run_dir,
+            in_process=start.in_process,
+            restart=start.restart,
+            store=start.store,
+            as_json=as_json,
         )
         try:
             if await start_with_progress(overlay, stop, shown=not (quiet or as_json)):
-                _tell_started(overlay, run_dir, as_json)
+                _tell_started(overlay, start.run_dir, as_json)
                 with view:
                     await _watch(overlay, stop, view, meter, duration, interval, as_json)
         finally:
@@ -171,7 +228,13 @@ async def _run(
 
 
 def open_overlay(
-    spec: OverlaySpec, run_dir: Path, *, in_process: bool, restart: bool, as_json: bool
+    spec: OverlaySpec,
+    run_dir: Path,
+    *,
+    in_process: bool,
+    restart: bool,
+    store: StoreChoice | None = None,
+    as_json: bool,
 ) -> Overlay:
     """An overlay that reports its troubles; its run directory is claimed and its ports are had."""
     from pubweave.runtime.overlay import Overlay
@@ -184,6 +247,7 @@ def open_overlay(
             directory,
             in_process=in_process,
             restart=restart,
+            store=store,
             on_event=lambda event: _tell_event(event, as_json),
         )
     except BaseException:
@@ -211,8 +275,8 @@ async def _watch(
     from pubweave.cli.overlay_report import live_drawing
 
     every_s = interval or (LIVE_INTERVAL_S if view.is_live or as_json else LINE_INTERVAL_S)
-    addresses = {broker: str(address) for broker, address in overlay.spec.addresses.items()}
     while True:
+        addresses = {b: str(address) for b, address in overlay.observer.addresses.items()}
         snapshot = await overlay.snapshot()
         pulse = meter.take(snapshot)
         is_over = duration is not None and pulse.elapsed_s >= duration
@@ -222,7 +286,7 @@ async def _watch(
         view.show(
             {"event": "pulse", **pulse.document()},
             pulse.line(),
-            lambda p=pulse, s=snapshot, i=pids: live_drawing(p, s, addresses, i),  # type: ignore[misc]
+            lambda p=pulse, s=snapshot, a=addresses, i=pids: live_drawing(p, s, a, i),  # type: ignore[misc]
         )
         rest_s = every_s if duration is None else min(every_s, duration - pulse.elapsed_s)
         # Asked for a stop, look once more: the summary is about the very end.
@@ -230,7 +294,7 @@ async def _watch(
 
 
 def _tell_event(event: OverlayEvent, as_json: bool) -> None:
-    from pubweave.runtime.overlay import BrokerDied
+    from pubweave.runtime.overlay_events import BrokerDied, StoreTrouble
 
     if not as_json:
         remark(str(event))
@@ -238,6 +302,8 @@ def _tell_event(event: OverlayEvent, as_json: bool) -> None:
     document: dict[str, Any] = {"event": "broker_restarted"}
     if isinstance(event, BrokerDied):
         document = {"event": "broker_died"}
+    elif isinstance(event, StoreTrouble):
+        document = {"event": "zookeeper_trouble"}
     print_json({**document, **{k: getattr(event, k) for k in event.__dataclass_fields__}})
 
 
@@ -253,6 +319,7 @@ def _tell_started(overlay: Overlay, run_dir: Path, as_json: bool) -> None:
                 "run_dir": str(run_dir),
                 "brokers": {b: str(address) for b, address in spec.addresses.items()},
                 "links": len(spec.topology.links),
+                "zookeeper": None if overlay.zookeeper is None else str(overlay.zookeeper),
             }
         )
         return
@@ -260,6 +327,7 @@ def _tell_started(overlay: Overlay, run_dir: Path, as_json: bool) -> None:
         f"overlay {spec.name} (strategy {spec.strategy}): {len(spec.brokers)} brokers and "
         f"{len(spec.topology.links)} links are up "
         f"({first[0]} at {first[1]}); state and logs in {run_dir}"
+        + ("" if overlay.zookeeper is None else f"; ZooKeeper at {overlay.zookeeper}")
     )
 
 

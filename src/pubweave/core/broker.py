@@ -13,12 +13,22 @@ from __future__ import annotations
 
 import msgspec
 
+from pubweave.core.action_part import BrokerInside
+from pubweave.core.actions import BrokerActions
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.broker_meter import BrokerMeter
 from pubweave.core.broker_status import broker_status
 from pubweave.core.counters import Counters, LoadWindow
-from pubweave.core.effects import CloseConnection, Effect, EmitTelemetry, Transmit
+from pubweave.core.effects import (
+    CloseConnection,
+    DecideAction,
+    Effect,
+    EmitTelemetry,
+    Transmit,
+)
 from pubweave.core.events import (
+    ActionDecided,
+    ActionRequested,
     ConnectionClosed,
     ConnectionId,
     ConnectionOpened,
@@ -35,9 +45,11 @@ from pubweave.core.routing import RefusedError
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.session_table import SessionTable
 from pubweave.core.strategies import make_strategy
-from pubweave.model.ids import publisher_of
+from pubweave.core.tree_routing import TreeRouting
+from pubweave.model.ids import ActionId, BrokerId, publisher_of
 from pubweave.model.messages import (
     Ack,
+    ActionMessage,
     Answer,
     Goodbye,
     Hello,
@@ -52,6 +64,7 @@ from pubweave.model.messages import (
     TableMessage,
     Unadvertise,
 )
+from pubweave.model.plans import Action
 from pubweave.model.publications import Publication
 from pubweave.model.status import STATUS_SUBJECT, BrokerStatus
 from pubweave.model.telemetry import LinkChange
@@ -87,6 +100,28 @@ class Broker:
         self._sweep_at = now + PUBLISHERS_SWEEP_S
         self._stale_until: dict[Session, float] = {}
         self._refusals = 0
+        self.actions = self._make_actions()
+
+    def _make_actions(self) -> BrokerActions | None:
+        """Actions change a tree; other strategies' overlays are changed otherwise."""
+        if not isinstance(self.routing, TreeRouting):
+            return None
+        inside = BrokerInside(
+            config=self.config,
+            sessions=self.sessions,
+            routing=self.routing,
+            flow=self._flow,
+            send=self._send,
+            emit=lambda effect: self._effects.append(effect),
+            flush=lambda session: session.flush(self._effects),
+            end=self._end,
+            refuse=self._refuse,
+            let_go=self._expire,
+            link_changed=self._link_changed,
+            relieve=lambda session: self._flow.relieve(session, self._effects),
+            take_table=self._on_table_message,
+        )
+        return BrokerActions(inside)
 
     # --- the one door ----------------------------------------------------------------------
 
@@ -107,7 +142,9 @@ class Broker:
     def next_deadline(self) -> float:
         """When `DeadlineReached` is due."""
         ack_at = self._flow.ack_at
-        return self._tick_at if ack_at is None else min(ack_at, self._tick_at)
+        deadline = self._tick_at if ack_at is None else min(ack_at, self._tick_at)
+        due = self.actions.deadline if self.actions is not None else None
+        return deadline if due is None else min(due, deadline)
 
     def status(self, now: float) -> BrokerStatus:
         return broker_status(self, now, now - self._started_at)
@@ -127,12 +164,22 @@ class Broker:
                 added = self.sessions.add_link(neighbor)
                 if added is not None:
                     self.routing.link_added(added)
-                    if self._meter is not None:
-                        self._meter.link_changed(neighbor, LinkChange.ADDED, now)
+                    self._link_changed(neighbor, True, now)
             case LinkRemoved(neighbor):
                 self._on_link_removed(neighbor, now)
+            case ActionRequested(action_id, action):
+                self._on_requested(action_id, action, now)
+            case ActionDecided(action_id, committed) if self.actions is not None:
+                self.actions.decided(action_id, committed, now)
             case DeadlineReached():
                 self._on_deadline(now)
+
+    def _on_requested(self, action_id: ActionId, action: Action, now: float) -> None:
+        if self.actions is not None:
+            self.actions.requested(action_id, action, now)
+        else:
+            reason = f"a broker that routes by {self.routing.protocol!r} takes part in no actions"
+            self._effects.append(DecideAction(action_id, False, reason))
 
     def _send(self, session: Session, message: SequencedMessage) -> None:
         session.pending.append(message)
@@ -177,7 +224,16 @@ class Broker:
             origin.took_in(1, message.size_bytes)
             self.counters.messages_in += 1
             self.counters.bytes_in += message.size_bytes
-            self._on_table_message(origin, message, now)
+            if isinstance(message, ActionMessage):
+                self._on_action_message(origin, message, now)
+            elif self.actions is None or not self.actions.keeps(origin, message, now):
+                self._on_table_message(origin, message, now)
+
+    def _on_action_message(self, origin: Session, message: ActionMessage, now: float) -> None:
+        if origin.is_client or self.actions is None:
+            raise RemoteProtocolError(f"{type(message).__name__} is not for {self.config.id!r}")
+        self.actions.take(origin, message, now)
+        self._publishing.forget_routes(origin)
 
     def _on_table_message(
         self, origin: Session, message: TableMessage | Synced, now: float
@@ -245,12 +301,24 @@ class Broker:
             if self._meter is not None:
                 self._meter.client_attached(session.remote, now)
         else:
-            # Tables are told afresh; publications that were under way go again after them.
-            self.routing.link_began(session)
-            session.pending.extend(m for m in held if isinstance(m, Publication))
-            self._touched[session] = None
+            self._on_link_began(session, [m for m in held if isinstance(m, Publication)], now)
         self._flow.relieve(session, self._effects)
         return session
+
+    def _on_link_began(self, link: Session, under_way: list[Publication], now: float) -> None:
+        """Tables are told afresh; publications that were under way go again after them."""
+        if self.actions is not None and self.actions.link_began(link, under_way, now):
+            return
+        self.routing.link_began(link)
+        way = self.routing.way_to(link)
+        way.pending[:0] = under_way
+        self._touched[way] = None
+        self._touched[link] = None
+
+    def _link_changed(self, neighbor: BrokerId, is_added: bool, now: float) -> None:
+        if self._meter is not None:
+            change = LinkChange.ADDED if is_added else LinkChange.REMOVED
+            self._meter.link_changed(neighbor, change, now)
 
     def _on_closed(self, connection: ConnectionId, now: float) -> None:
         session = self.sessions.closed(connection, now)
@@ -267,11 +335,10 @@ class Broker:
 
     def _on_link_removed(self, neighbor: str, now: float) -> None:
         session = self.sessions.links.get(neighbor)
-        if session is None:
+        if session is None or (self.actions is not None and self.actions.uses(neighbor, now)):
             return
         self.routing.link_removed(session)
-        if self._meter is not None:
-            self._meter.link_changed(neighbor, LinkChange.REMOVED, now)
+        self._link_changed(neighbor, False, now)
         self._end(session, "the link was removed", now)
 
     def _expire(self, session: Session, reason: str, now: float, *, counted: bool = True) -> None:
@@ -302,7 +369,11 @@ class Broker:
         effects = self._effects
         counters.deliveries -= self._refusals
         self._refusals = 0
+        stand_in = self.actions.stand_in if self.actions is not None else None
         for session in touched:
+            if session is stand_in:
+                self._gather(origin, now)
+                continue
             count = len(session.pending)
             counters.messages_out += count
             if session.is_client:
@@ -311,13 +382,29 @@ class Broker:
             session.flush(effects)
             counters.bytes_out += session.sent_total_bytes - before
             if session.is_congested:
-                self._flow.hold(origin, session, now)
-                counters.holds = self._flow.holds
+                self._on_congested(origin, session, now)
+
+    def _on_congested(self, origin: Session | None, session: Session, now: float) -> None:
+        if session.is_client or self.sessions.links.get(session.remote) is session:
+            self._flow.hold(origin, session, now)
+            self.counters.holds = self._flow.holds
+        else:  # it stands in for a link
+            self.routing.open_full_gates()
+            self._flush(None, now)
+
+    def _gather(self, origin: Session | None, now: float) -> None:
+        """What was queued for held links stays; if that is too much, the hold may have to end."""
+        assert self.actions is not None
+        self.actions.gather(origin, now)
+        if self._touched:
+            self._flush(None, now)
 
     # --- time ------------------------------------------------------------------------------
 
     def _on_deadline(self, now: float) -> None:
         self._flow.send_due_acks(now, self._effects)
+        if self.actions is not None:
+            self.actions.on_deadline(now)
         if now >= self._tick_at:
             self._tick_at = now + self.config.tick_s
             self._on_tick(now)
@@ -329,7 +416,7 @@ class Broker:
         for session, reason in self.sessions.lapsed_clients(now):
             self._expire(session, reason, now)
         for link, until in list(self._stale_until.items()):
-            if now >= until:
+            if now >= until and not (self.actions is not None and self.actions.is_held(link)):
                 del self._stale_until[link]
                 self.routing.forget_stale(link)
         if self.load.due(now, self.config.load_window_s):

@@ -32,6 +32,16 @@ class BrokerConfig:
     """A disconnected client that holds others up for this long is let go."""
     stale_grace_s: float = 10.0
     """What a restarted neighbor has not told again after this time is dropped."""
+    hold_limit_bytes: int = 4 << 20
+    """How much an action may hold back; beyond it the action is given up."""
+    hold_limit_s: float = 3.0
+    """How long an action may hold anything back before its end is asked for."""
+    action_limit_s: float = 10.0
+    """How long an action may take before its end is asked for."""
+    ask_again_s: float = 1.0
+    """A decision that was asked for and not heard is asked for again after this time."""
+    clients_leave_s: float = 10.0
+    """How long a broker that leaves the overlay waits for its clients to move."""
     load_window_s: float = 5.0
     max_clients: int = 10_000
     max_unknown_connections: int = 1_000

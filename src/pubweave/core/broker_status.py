@@ -44,4 +44,5 @@ def broker_status(broker: Broker, now: float, uptime_s: float) -> BrokerStatus:
         queue_bytes=sum(session.queue_bytes for session in broker.sessions),
         counters=broker.counters.status(),
         rates=broker.load.rates,
+        action=broker.actions.status(now) if broker.actions is not None else None,
     )

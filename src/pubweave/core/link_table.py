@@ -4,18 +4,21 @@ A subscription is *needed* on a link when an advertisement that came over that l
 it. Without covering, exactly the needed ones are passed on. With covering, a needed one may
 instead be *suppressed* by one that was passed on and covers it; when that one goes, the
 suppressed are passed on before it is withdrawn, so that no publication slips through in between.
+
+A link that an action holds is told nothing: changes are taken in, and what the far end was told
+stays as it was. When it is let go, the difference is told (`tree_routing.TreeRouting.catch_up`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from pubweave.core.routing import Send
 from pubweave.core.session import Session
 from pubweave.model.filter_relations import covers, intersects
 from pubweave.model.filters import Filter, Operator
 from pubweave.model.ids import AdvertisementId, SubscriptionId
-from pubweave.model.messages import Subscribe, Unsubscribe
+from pubweave.model.messages import Subscribe, SyncStage, Unsubscribe
 from pubweave.model.publications import TOPIC_ATTRIBUTE
 
 
@@ -84,7 +87,15 @@ class LinkTable:
         """With covering: which passed-on subscription stands in for a needed one."""
         self._suppressed_filters: dict[SubscriptionId, Filter] = {}
         self._stands_for: dict[SubscriptionId, dict[SubscriptionId, None]] = {}
+        self.told: dict[AdvertisementId, Filter] | None = None
+        """While the link is held: the advertisements that the far end was told."""
+        self.owes: dict[SyncStage, None] = {}
+        """While the link is held: stages to report as told when it is let go."""
         self._send = send
+
+    @property
+    def is_held(self) -> bool:
+        return self.told is not None
 
     def is_needed(self, filter_: Filter) -> bool:
         """O(advertisements from this link about the filter's topic)."""
@@ -98,6 +109,8 @@ class LinkTable:
     ) -> None:
         """An advertisement came: pass on the subscriptions it makes needed."""
         self.advertisements.add(id_, filter_)
+        if self.is_held:
+            return
         for subscription, wanted in candidates:
             if not self.has(subscription) and intersects(filter_, wanted):
                 self._admit(subscription, wanted)
@@ -105,6 +118,8 @@ class LinkTable:
     def unadvertised(self, id_: AdvertisementId) -> None:
         """An advertisement went: withdraw the subscriptions that only it made needed."""
         gone = self.advertisements.remove(id_)
+        if self.is_held:
+            return
         affected = [
             (subscription, wanted)
             for subscription, wanted in [
@@ -118,11 +133,13 @@ class LinkTable:
 
     def subscribed(self, id_: SubscriptionId, filter_: Filter) -> None:
         """A subscription came from elsewhere: pass it on if it is needed here."""
-        if not self.has(id_) and self.is_needed(filter_):
+        if not self.is_held and not self.has(id_) and self.is_needed(filter_):
             self._admit(id_, filter_)
 
     def unsubscribed(self, id_: SubscriptionId) -> None:
         """A subscription went, or is no longer needed here."""
+        if self.is_held:
+            return
         if id_ in self.suppressed:
             self._unsuppress(id_)
         elif id_ in self.forwarded:
@@ -135,6 +152,38 @@ class LinkTable:
                     self._admit(orphan, filter_)
             # Last, so that the far end never lacks a path that a replacement provides.
             self._send(self.link, Unsubscribe(id_))
+
+    def reconsider(self, id_: SubscriptionId, filter_: Filter) -> None:
+        """After a hold: pass on what is needed and was not, or was with another filter."""
+        if self.has(id_) and filter_ not in (
+            self.forwarded.get(id_),
+            self._suppressed_filters.get(id_),
+        ):
+            self.unsubscribed(id_)
+        self.subscribed(id_, filter_)
+
+    def passed_on(self) -> list[tuple[SubscriptionId, Filter]]:
+        """Everything the far end was told or has a stand-in for, the latter first."""
+        return [*self._suppressed_filters.items(), *self.forwarded.items()]
+
+    def inherit(self, other: LinkTable, without: Container[SubscriptionId]) -> None:
+        """Take over what another table passed on, except some; what they stood for is open."""
+        for id_, filter_ in other.forwarded.items():
+            if id_ not in without:
+                self.forwarded.add(id_, filter_)
+        for id_, by in other.suppressed.items():
+            if id_ not in without and by not in without:
+                self._suppress(id_, other._suppressed_filters[id_], by)
+
+    def admit_silently(self, id_: SubscriptionId, filter_: Filter) -> bool:
+        """Count a needed subscription as passed on; False if one that was covers it."""
+        if self.covering:
+            for other, wide in self.forwarded.related(filter_):
+                if covers(wide, filter_):
+                    self._suppress(id_, filter_, other)
+                    return False
+        self.forwarded.add(id_, filter_)
+        return True
 
     def clear_forwarded(self) -> None:
         """The far end forgot everything we passed on."""

@@ -63,7 +63,14 @@ class RoutingStrategy(Protocol):
         """The neighbor has had its time to tell everything again: drop what is still stale."""
 
     def has_stale(self, link: Session) -> bool:
-        """Whether `forget_stale` would drop something."""
+        """Whether the neighbor has yet to tell, again or at all, what it knows."""
+
+    def way_to(self, link: Session) -> Session:
+        """Where publications for a link are to be queued: the link itself, or what stands in
+        for it while its far end has yet to learn who wants what."""
+
+    def open_full_gates(self) -> None:
+        """Whatever stands in for a link and is congested has to let go what it has."""
 
     def client_left(self, client: Session) -> None:
         """A client's session is over: withdraw all that it advertised and subscribed to."""

@@ -15,6 +15,10 @@ from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.messages import PROTOCOL_VERSION, Goodbye, Hello, Ping, Role
 
+OBSERVER_MARK = "$"
+"""Ids of clients that only look at a broker begin with this; a broker that leaves the overlay
+does not wait for them and goes on to answer them."""
+
 
 class SessionTable:
     """Sessions with neighbors and clients, found by connection, neighbor or client."""
@@ -25,6 +29,8 @@ class SessionTable:
         self._next_epoch = epoch
         self.links: dict[BrokerId, Session] = {}
         self.clients: dict[ClientId, Session] = {}
+        self.closed_reason = ""
+        """Why no further clients are taken; empty: they are."""
         self._by_connection: dict[ConnectionId, Session] = {}
         self._unknown: dict[ConnectionId, float] = {}
 
@@ -126,6 +132,8 @@ class SessionTable:
             return self.links[hello.id]
         session = self.clients.get(hello.id)
         if session is None:
+            if self.closed_reason and not hello.id.startswith(OBSERVER_MARK):
+                raise RemoteProtocolError(self.closed_reason)
             if len(self.clients) >= self._config.max_clients:
                 raise RemoteProtocolError(f"this broker is full ({len(self.clients)} clients)")
             session = self._make(hello.id, is_client=True)

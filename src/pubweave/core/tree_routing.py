@@ -7,13 +7,19 @@ all a broker needs to know of where things are.
 
 Invariant when nothing is under way: on each link, exactly the subscriptions needed there are
 passed on (or covered by passed-on ones), and the neighbor holds exactly the passed-on ones.
+
+An action can hold links (`hold`): publications for them go to a stand-in, and nothing is told
+over them. `let_go`, `catch_up`, then the publications held, then `tidy` bring a link up to date:
+what is new is told before, what is gone after the publications that may rest on it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pubweave.core.client_tables import ClientAdvertisements, check_name
+from pubweave.core.link_sync import LinkSync
 from pubweave.core.link_table import LinkTable, TopicBuckets
 from pubweave.core.matching import MatchIndex
 from pubweave.core.routing import RefusedError, Send, TableSizes
@@ -46,7 +52,7 @@ class TreeRouting:
     protocol = "tree"
 
     def __init__(self, send: Send, *, covering: bool = False) -> None:
-        self._send = send
+        self._send = self.send = send
         self.covering = covering
         self.links: dict[Session, LinkTable] = {}
         self.advertisements: dict[AdvertisementId, Entry] = {}
@@ -58,6 +64,9 @@ class TreeRouting:
         self._stale: dict[Session, tuple[set[AdvertisementId], set[SubscriptionId]]] = {}
         self._link_index: MatchIndex[Session] = MatchIndex()
         self._client_index: MatchIndex[Session] = MatchIndex()
+        self.sync = LinkSync(self._ask, self._answer, self._send)
+        self._stand_in: Session | None = None
+        self._holds = 0
 
     # --- links and clients -----------------------------------------------------------------
 
@@ -68,19 +77,40 @@ class TreeRouting:
     def link_removed(self, link: Session) -> None:
         table = self.links[link]
         self._withdraw(link, list(table.advertisements))
-        del self.links[link], self._stale[link]
+        self.drop_link(link)
 
     def link_began(self, link: Session) -> None:
         table = self.links[link]
         self._stale[link] = (set(table.advertisements), set(self._by_hop.get(link, {})))
         table.clear_forwarded()
+        self.sync.began(link)
+        self._holds += 1
+        if table.is_held:
+            table.told = {}
+            table.owes = {SyncStage.ADVERTISEMENTS: None}
+            return
         for id_, entry in self.advertisements.items():
             if entry.hop is not link:
-                self._send(link, Advertise(id_, entry.filter))
-        self._send(link, Synced(SyncStage.ADVERTISEMENTS))
+                self._tell_advertisement(link, id_, entry.filter)
+        self._ask(link)
 
     def has_stale(self, link: Session) -> bool:
-        return any(self._stale.get(link, ()))
+        return any(self._stale.get(link, ())) or link in self.sync.gates
+
+    def _ask(self, link: Session) -> None:
+        """All advertisements are told: the far end is to answer."""
+        if self.links[link].is_held:
+            self.links[link].owes[SyncStage.ADVERTISEMENTS] = None
+        else:
+            self.sync.was_asked(link)
+            self._send(link, Synced(SyncStage.ADVERTISEMENTS))
+
+    def _answer(self, link: Session) -> None:
+        """All subscriptions that a neighbor's advertisements call for are queued."""
+        if self.links[link].is_held:
+            self.links[link].owes[SyncStage.SUBSCRIPTIONS] = None
+        else:
+            self._send(link, Synced(SyncStage.SUBSCRIPTIONS))
 
     def forget_stale(self, link: Session) -> None:
         advertisements, subscriptions = self._stale[link]
@@ -89,6 +119,7 @@ class TreeRouting:
         for advertisement in sorted(advertisements):
             self._unadvertise(link, advertisement)
         self._stale[link] = (set(), set())
+        self.sync.stop_waiting(link)
 
     def client_left(self, client: Session) -> None:
         self._withdraw(client, self._own.forget(client))
@@ -111,9 +142,11 @@ class TreeRouting:
                 self._advertise(hop, id_, filter_)
             case Unadvertise(id_):
                 self._unadvertise(hop, id_)
-            case Synced(SyncStage.ADVERTISEMENTS) if not hop.is_client:
-                # All subscriptions that the neighbor's advertisements call for are queued.
-                self._send(hop, Synced(SyncStage.SUBSCRIPTIONS))
+            case Synced(SyncStage.ADVERTISEMENTS) if hop in self.links:
+                self.sync.asked_by(hop, [link for link in self.links if link is not hop])
+            case Synced(SyncStage.SUBSCRIPTIONS) if hop in self.links:
+                self.sync.answered_by(hop)
+                self._holds += 1
             case Synced():
                 pass
 
@@ -126,10 +159,8 @@ class TreeRouting:
             self._check_owner(hop, known, id_)
             self._unsubscribe(known.hop, id_)
         check_name(hop, id_)
-        self.subscriptions[id_] = Entry(filter_, hop)
         self._wanted.add(id_, filter_)
-        self._by_hop.setdefault(hop, {})[id_] = None
-        self._index(hop).add(id_, filter_, hop)
+        self._enter(hop, id_, filter_)
         for link, table in self.links.items():
             if link is not hop:
                 table.subscribed(id_, filter_)
@@ -139,14 +170,22 @@ class TreeRouting:
         if known is None or known.hop is not hop:
             return
         self._fresh(hop, id_)
-        del self.subscriptions[id_]
         self._wanted.remove(id_)
+        self._take_out(hop, id_)
+        for table in self.links.values():
+            table.unsubscribed(id_)
+
+    def _enter(self, hop: Session, id_: SubscriptionId, filter_: Filter) -> None:
+        self.subscriptions[id_] = Entry(filter_, hop)
+        self._by_hop.setdefault(hop, {})[id_] = None
+        self._index(hop).add(id_, filter_, hop)
+
+    def _take_out(self, hop: Session, id_: SubscriptionId) -> None:
+        del self.subscriptions[id_]
         del self._by_hop[hop][id_]
         if not self._by_hop[hop]:
             del self._by_hop[hop]
         self._index(hop).remove(id_)
-        for table in self.links.values():
-            table.unsubscribed(id_)
 
     def _advertise(self, hop: Session, id_: AdvertisementId, filter_: Filter) -> None:
         known = self.advertisements.get(id_)
@@ -157,16 +196,22 @@ class TreeRouting:
                 return
             self._check_owner(hop, known, id_)
             self._unadvertise(known.hop, id_)
+        if not hop.is_client:
+            self.sync.news(hop)
         check_name(hop, id_)
         self.advertisements[id_] = Entry(filter_, hop)
         publisher = publisher_of(id_)
         self._publishers[publisher] = self._publishers.get(publisher, 0) + 1
         if hop.is_client:
             self._own.add(hop, id_, filter_)
-        for link in self.links:
-            if link is not hop:
-                self._send(link, Advertise(id_, filter_))
+        for link, table in self.links.items():
+            if link is not hop and not table.is_held:
+                self._tell_advertisement(link, id_, filter_)
         self._pass_on_wanted(hop, id_, filter_)
+
+    def _tell_advertisement(self, link: Session, id_: AdvertisementId, filter_: Filter) -> None:
+        self.sync.forget_withdrawal(link, id_)
+        self._send(link, Advertise(id_, filter_))
 
     def _pass_on_wanted(self, hop: Session, id_: AdvertisementId, filter_: Filter) -> None:
         table = self.links.get(hop)
@@ -192,12 +237,12 @@ class TreeRouting:
         if not self._publishers[publisher]:
             del self._publishers[publisher]
         self._own.remove(hop, id_)
-        for link in self.links:
-            if link is not hop:
-                self._send(link, Unadvertise(id_))
-        table = self.links.get(hop)
-        if table is not None:
-            table.unadvertised(id_)
+        for link, table in self.links.items():
+            if link is not hop and not table.is_held:
+                self.sync.withdraw(link, id_)
+        own = self.links.get(hop)
+        if own is not None:
+            own.unadvertised(id_)
 
     def _fresh(self, hop: Session, id_: str) -> None:
         """An entry was told again, or is gone for good: it is not stale."""
@@ -211,20 +256,131 @@ class TreeRouting:
     def _index(self, hop: Session) -> MatchIndex[Session]:
         return self._client_index if hop.is_client else self._link_index
 
+    # --- links that an action holds --------------------------------------------------------
+
+    def hold(self, links: Sequence[Session], stand_in: Session) -> None:
+        """From now on nothing goes to ``links``; publications for them go to ``stand_in``."""
+        self._stand_in = stand_in
+        self._holds += 1
+        for link in links:
+            self.links[link].told = {
+                id_: entry.filter
+                for id_, entry in self.advertisements.items()
+                if entry.hop is not link
+            }
+
+    def let_go(self) -> None:
+        """Publications go to their links again; each link needs `catch_up` at once."""
+        self._stand_in = None
+        self._holds += 1
+
+    def catch_up(self, link: Session) -> list[AdvertisementId]:
+        """Tell a link what is new since it was held; the advertisements to be withdrawn."""
+        table = self.links[link]
+        told, table.told = table.told or {}, None
+        for id_, entry in self.advertisements.items():
+            if entry.hop is not link and told.get(id_) != entry.filter:
+                self._tell_advertisement(link, id_, entry.filter)
+        if SyncStage.ADVERTISEMENTS in table.owes:
+            self._ask(link)
+        for id_, entry in self.subscriptions.items():
+            if entry.hop is not link:
+                table.reconsider(id_, entry.filter)
+        if SyncStage.SUBSCRIPTIONS in table.owes:
+            self._answer(link)
+        table.owes = {}
+        return [
+            id_
+            for id_ in told
+            if id_ not in self.advertisements or self.advertisements[id_].hop is link
+        ]
+
+    def tidy(self, link: Session, withdrawn: Sequence[AdvertisementId]) -> None:
+        """Withdraw from a link what is gone or no longer needed there since it was held."""
+        table = self.links[link]
+        for id_, filter_ in table.passed_on():
+            entry = self.subscriptions.get(id_)
+            if entry is None or entry.hop is link or not table.is_needed(filter_):
+                table.unsubscribed(id_)
+        for id_ in withdrawn:
+            self.sync.withdraw(link, id_)
+
+    def route_among(
+        self, publication: Publication, origin: Session | None, links: Sequence[Session]
+    ) -> list[Session]:
+        """Those of ``links`` to which a publication goes that was held."""
+        wanting = self._link_index.match(publication)
+        return [link for link in links if link in wanting and link is not origin]
+
+    def change_hop(self, id_: str, old: Session, new: Session) -> None:
+        """Whatever of this id came from one link comes from another now."""
+        known = self.advertisements.get(id_)
+        if known is not None and known.hop is old:
+            self._fresh(old, id_)
+            self.advertisements[id_] = Entry(known.filter, new)
+        known = self.subscriptions.get(id_)
+        if known is not None and known.hop is old:
+            self._fresh(old, id_)
+            self._take_out(old, id_)
+            self._enter(new, id_, known.filter)
+
+    def enter(self, hop: Session, id_: SubscriptionId, filter_: Filter) -> None:
+        """A subscription that came otherwise than by its own message; passed on as usual."""
+        self._subscribe(hop, id_, filter_)
+
+    def put_link(self, link: Session, table: LinkTable) -> None:
+        """A link that an action made; it is held until the action lets go."""
+        self.links[link] = table
+        self._stale[link] = (set(), set())
+
+    def drop_link(self, link: Session) -> None:
+        """A link that an action removed after its entries went elsewhere."""
+        self.sync.removed(link)
+        del self.links[link], self._stale[link]
+
+    def add_stale(
+        self,
+        link: Session,
+        advertisements: Iterable[AdvertisementId],
+        wanted: Iterable[SubscriptionId],
+    ) -> None:
+        """Entries that the far end of a link has to tell again."""
+        self._stale[link][0].update(advertisements)
+        self._stale[link][1].update(wanted)
+
+    def from_hop(self, hop: Session) -> tuple[dict[str, Filter], dict[str, Filter]]:
+        """Advertisements and subscriptions that came from a session."""
+        return (
+            {i: entry.filter for i, entry in self.advertisements.items() if entry.hop is hop},
+            {i: self.subscriptions[i].filter for i in self._by_hop.get(hop, {})},
+        )
+
     # --- publications ----------------------------------------------------------------------
 
     def route(self, publication: Publication, origin: Session) -> tuple[Session, ...]:
         links = self._link_index.match(publication)
         if origin in links:
             links = tuple([link for link in links if link is not origin])
+        if self._stand_in is not None or self.sync.gates:
+            links = tuple(dict.fromkeys([self.way_to(link) for link in links]))
         return links + self._client_index.match(publication)
+
+    def open_full_gates(self) -> None:
+        self.sync.open_full_gates()
+        self._holds += 1
+
+    def way_to(self, link: Session) -> Session:
+        """Where publications for a link go: to it, or to what stands in for it."""
+        if self._stand_in is not None and self.links[link].is_held:
+            return self._stand_in
+        return self.sync.gates.get(link, link)
 
     def is_topic_only(self, topic: str) -> bool:
         return self._link_index.is_topic_only(topic) and self._client_index.is_topic_only(topic)
 
     @property
     def version(self) -> int:
-        return self._link_index.version + self._client_index.version
+        return self._link_index.version + self._client_index.version + self._holds
 
     def may_publish(self, publication: Publication, client: Session) -> bool:
         return self._own.may_publish(publication, client)

@@ -5,14 +5,21 @@ and what it says by itself (`StoreNotice`). Executor and agent send requests as 
 answers and notices as events, so that the same code runs on the memory store in virtual time and
 on ZooKeeper over sockets. Contract of every implementation:
 
+- The first thing a user hears is `SessionChanged(CONNECTED)`; before it, it asks nothing.
 - Requests of one user are carried out in the order they were made; each gets one answer. After a
-  lost connection an answer may be `Outcome.UNSURE`: it may have happened or not; read again.
-- A node's ``version`` counts its writes, from 0 when it was created. `Write` and `Delete` with a
-  version other than ANY_VERSION fail with `BAD_VERSION` if somebody wrote in between: this is
-  compare-and-set, and all coordination rests on it.
-- An ephemeral node goes when the session of whoever created it is over.
-- A watch is armed by a `Read` or `List` with ``watch=True`` and fires once (`NodeChanged`): the
-  node was written, created or deleted, or its children came or went. Whoever hears it reads again.
+  lost connection an answer may be `Outcome.UNSURE`: it may have happened or not; read again. What
+  was under way when the connection went is answered before the next CONNECTED is told; what is
+  asked while not connected is answered UNSURE.
+- A node's ``version`` counts its writes, from 0 when it was created; the answer to an accepted
+  `Create` or `Write` names the version it made. `Write` and `Delete` with a version other than
+  ANY_VERSION fail with `BAD_VERSION` if somebody wrote in between: this is compare-and-set, and
+  all coordination rests on it.
+- An ephemeral node goes when the session of whoever created it is over. It has no children
+  (a `Create` below it is DENIED).
+- A watch is armed by a `Read` (of the node: written, created, deleted) or a `List` (of its
+  children: one came or went, or the node itself did) with ``watch=True``, also where the node is
+  MISSING, and fires once (`NodeChanged`). Whoever hears it reads again. It may fire needlessly.
+  A notice of a change is heard before any answer that was given after the change.
   After `SessionState.CONNECTED` all watches have to be armed anew.
 - SUSPENDED is not LOST: a suspended session may come back with its ephemeral nodes; a lost one
   never does, and its owner must behave as if somebody else had taken its place.
@@ -60,7 +67,8 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class List(msgspec.Struct, frozen=True):
-    """The names of a node's children, sorted. MISSING if the node is not there."""
+    """The names of a node's children, sorted. MISSING if the node is not there; the watch is armed
+    either way."""
 
     path: Path
     watch: bool = False
@@ -113,3 +121,11 @@ class SessionChanged(msgspec.Struct, frozen=True):
 
 
 StoreNotice = NodeChanged | SessionChanged
+
+
+class TimerFired(msgspec.Struct, frozen=True, gc=False):
+    """The instant that ``next_deadline()`` of an agent or executor named has come."""
+
+
+StoreEvent = StoreAnswer | StoreNotice | TimerFired
+"""What the driver of a store hands to its user."""

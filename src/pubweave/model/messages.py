@@ -1,7 +1,8 @@
 """What brokers and clients say to each other over a connection.
 
-Two kinds. *Sequenced* messages are the traffic: a session numbers them by counting, acknowledges
-them and sends them again after a dropped connection. *Session* messages (`Hello`, `Ack`, `Ping`,
+Two kinds. *Sequenced* messages are the traffic, and among it what brokers say to each other about
+an action they carry out: a session numbers them by counting, acknowledges them and sends them
+again after a dropped connection. *Session* messages (`Hello`, `Ack`, `Ping`,
 `Pong`, `Goodbye`, `Query`, `Answer`) keep that going, are not counted and may get lost with a
 connection.
 """
@@ -13,12 +14,14 @@ import enum
 import msgspec
 
 from pubweave.model.filters import Filter
-from pubweave.model.ids import AdvertisementId, SubscriptionId
+from pubweave.model.ids import ActionId, AdvertisementId, BrokerId, SubscriptionId
 from pubweave.model.publications import Publication
 
 PROTOCOL_VERSION = 1
 TABLE_MESSAGE_BYTES = 128
 """What a table message is taken to weigh in a session's window."""
+LEAVING_SUBJECT = "broker"
+"""The subject of a `Refused` by which a broker that leaves the overlay tells clients to move."""
 
 
 class _Weighed(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -73,6 +76,71 @@ class Refused(_Weighed, frozen=True, array_like=True, gc=False):
 
     subject: str
     reason: str
+
+
+class Signal(enum.Enum):
+    """What one broker of an action tells another; `core.shift_roles` says when."""
+
+    RESERVED = "reserved"
+    """The sender takes part and is in no other action."""
+    LINKED = "linked"
+    """The new link carries messages both ways."""
+    BUSY = "busy"
+    """The sender cannot take part now, but may later."""
+    REFUSED = "refused"
+    """The sender cannot take part at all."""
+    QUIET = "quiet"
+    """The receiver is to hold what would go over the affected links."""
+    MARKER = "marker"
+    """The last frame on this link before the decision."""
+    READY = "ready"
+    """The sender has all it needs to switch."""
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    """The decision; what follows on this link is said under it."""
+
+
+class ActionKind(enum.Enum):
+    """The kind of an action whose brokers a message names."""
+
+    SHIFT = "shift"
+    APPEND = "append"
+    DETACH = "detach"
+
+
+class ActionReserve(_Weighed, frozen=True, array_like=True, gc=False):
+    """Asks a broker to take part in an action; ``brokers`` in the order of its definition."""
+
+    action_id: ActionId
+    kind: ActionKind
+    brokers: tuple[BrokerId, ...]
+    attempt: int = 1
+
+
+class ActionSignal(_Weighed, frozen=True, array_like=True, gc=False):
+    """One of the closed set of things that brokers of an action tell each other."""
+
+    action_id: ActionId
+    signal: Signal
+    attempt: int = 0
+    reason: str = ""
+
+
+class ShiftTables(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Entries that the new peer of a shift needs, from the old peer; several parts, the last one
+    says so. `core.shift_tables` says what each field is for."""
+
+    action_id: ActionId
+    from_mover: tuple[tuple[SubscriptionId, Filter], ...]
+    from_old_peer: tuple[tuple[SubscriptionId, Filter], ...]
+    known_to_mover: tuple[tuple[SubscriptionId, Filter], ...]
+    advertised_by_mover: tuple[AdvertisementId, ...]
+    is_last: bool
+
+    @property
+    def size_bytes(self) -> int:
+        entries = len(self.from_mover) + len(self.from_old_peer) + len(self.known_to_mover)
+        return TABLE_MESSAGE_BYTES * (1 + entries + len(self.advertised_by_mover) // 8)
 
 
 class Role(enum.Enum):
@@ -148,6 +216,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 TableMessage = Advertise | Unadvertise | Subscribe | Unsubscribe
-SequencedMessage = TableMessage | Synced | Refused | Publication
+ActionMessage = ActionReserve | ActionSignal | ShiftTables
+SequencedMessage = TableMessage | Synced | Refused | ActionMessage | Publication
 SessionMessage = Hello | Ack | Ping | Pong | Goodbye | Query | Answer
 Message = SequencedMessage | SessionMessage

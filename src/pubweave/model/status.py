@@ -48,6 +48,17 @@ class RateStatus(msgspec.Struct, frozen=True):
     messages_out_per_s: float = 0.0
 
 
+class ActionStatus(msgspec.Struct, frozen=True):
+    """The action of a plan that a broker takes part in."""
+
+    id: str
+    action: str
+    phase: str
+    held_messages: int
+    held_bytes: int
+    seconds: float
+
+
 class BrokerStatus(msgspec.Struct, frozen=True):
     """A broker at one instant."""
 
@@ -64,3 +75,4 @@ class BrokerStatus(msgspec.Struct, frozen=True):
     queue_bytes: int
     counters: CounterStatus
     rates: RateStatus
+    action: ActionStatus | None = None

@@ -36,10 +36,10 @@ class ActionBound:
 
     def __init__(self, reachability: Reachability, reach: Reach) -> None:
         self._reachability = reachability
-        self._indexed = reachability.indexed
+        self.indexed = reachability.indexed
         self._reach = reach
-        count = self._indexed.broker_count
-        self._goal = dense(bit_matrix(self._indexed.goals, count), count)
+        count = self.indexed.broker_count
+        self._goal = dense(bit_matrix(self.indexed.goals, count), count)
 
     def least(self) -> int:
         """No plan of T steps has fewer actions."""
@@ -67,7 +67,7 @@ class ActionBound:
         return reach
 
     def _dense(self, reach: Reach) -> tuple[_Flags, _Flags]:
-        count = self._indexed.broker_count
+        count = self.indexed.broker_count
         alive = np.stack([[dense(bits, count) for bits in at] for at in reach.alive])
         pivots = np.stack([[dense(bits, count) for bits in at] for at in reach.pivots])
         return alive, pivots
@@ -82,14 +82,14 @@ class ActionBound:
         return out
 
     def _pairing(self, forward: Moves) -> tuple[int, Moves, Moves]:
-        goals = self._indexed.goals
+        goals = self.indexed.goals
         total, rows, columns = cheapest_pairing(forward[-1][:, goals[:, 0], goals[:, 1]])
         return int(total), rows, columns
 
     def _backward(self, alive: _Flags, pivots: _Flags, columns: Moves) -> Moves:
         """The least moves to a goal link, less its dual price."""
         steps, tokens = pivots.shape[:2]
-        goals = self._indexed.goals
+        goals = self.indexed.goals
         out = np.full(alive.shape, FAR, dtype=np.int32)
         for m in range(tokens):
             at = alive[-1, m][goals[:, 0], goals[:, 1]]

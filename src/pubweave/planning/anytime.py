@@ -14,6 +14,7 @@ from pubweave.planning.result import PlanResult
 from pubweave.planning.validate import validate_plan
 
 _CLOSE = 1e-6
+_UNREACHABLE = "some link of the target cannot be reached from the source under these rules"
 
 
 class Anytime:
@@ -28,8 +29,10 @@ class Anytime:
         self._started_at = clock()
         self._on_progress = on_progress
         self._steps_at_least = 0
+        self.steps_at_first = 0
+        """The first bound that was told: the one that is quickly found."""
         self._cost_at_least = 0.0
-        self._is_infeasible = False
+        self._why_infeasible = ""
         self._figures: dict[str, float] = {}
 
     def offer(self, plan: Plan, origin: str) -> None:
@@ -56,6 +59,7 @@ class Anytime:
         """No plan has fewer steps; none of the fewest steps is cheaper."""
         if steps is not None and steps > self._steps_at_least:
             self._steps_at_least = steps
+            self.steps_at_first = self.steps_at_first or steps
             self._tell(f"at least {steps} steps")
         if cost is not None:
             self._cost_at_least = max(self._cost_at_least, cost)
@@ -66,22 +70,30 @@ class Anytime:
         """Whether the plan is proven to have the fewest steps."""
         return self.plan is not None and self.plan.step_count == self._steps_at_least
 
-    def set_infeasible(self) -> None:
-        """It is proven that there is no plan."""
-        self._is_infeasible = True
+    @property
+    def is_infeasible(self) -> bool:
+        """Whether it is proven that there is no plan."""
+        return bool(self._why_infeasible)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to find or to prove."""
+        return self._status() in (PlanStatus.INFEASIBLE, PlanStatus.OPTIMAL)
+
+    def set_infeasible(self, why: str = _UNREACHABLE) -> None:
+        """It is proven that there is no plan, for the reason given."""
+        self._why_infeasible = self._why_infeasible or why
 
     def result(self, method: str) -> PlanResult:
         bounds = Bounds(self._steps_at_least, math.ceil(self._cost_at_least - _CLOSE))
-        notes: tuple[str, ...] = ()
-        if self._is_infeasible:
-            notes = ("no number of steps brings every link to its goal under these rules",)
+        notes = (self._why_infeasible,) if self.is_infeasible else ()
         seconds = self._clock() - self._started_at
         return PlanResult(
             self._status(), self.plan, bounds, method, seconds, notes, dict(self._figures)
         )
 
     def _status(self) -> PlanStatus:
-        if self._is_infeasible:
+        if self.is_infeasible:
             return PlanStatus.INFEASIBLE
         if self.plan is None:
             return PlanStatus.UNKNOWN

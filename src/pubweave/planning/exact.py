@@ -1,15 +1,18 @@
 """The exact planner: fewest steps by satisfiability, then least cost at that number of steps.
 
-T rises from the reachability bound; each T without a plan raises the proven bound by one. Then the
-network flow program, started from the plan found, brings actions (or their cost) down to the
-proven least. This module is meant for a child process (`exact_worker`): a solver call may last,
-and only ending the process ends it. It says what it finds as it goes.
+Two ways, made to run beside each other (`solve` does). UP: T rises from the reachability bound, and
+each T without a plan raises the proven bound by one; then the fewest actions by satisfiability.
+DOWN: from a known plan to one of a step less, as long as there is one; then the least cost by the
+network flow program. Where the one stalls, the other often does not.
 
-Not handled, and refused by `solve`: ``allow_move``.
+This module is meant for a child process (`exact_worker`): a solver call may last, and only ending
+the process ends it. It says what it finds as it goes. Not handled, and refused by `solve`:
+``allow_move``.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -40,10 +43,19 @@ Tell = Callable[[Finding], None]
 _QUICK_CONFLICTS = 20_000
 # Of the solvers that python-sat brings the quickest by far on these clauses, with and without plan.
 _SOLVER = "glucose4"
+# Follows given phases better, and finds plans that the other one misses for long.
+_NEAR_SOLVER = "cadical153"
 
 
-def search(indexed: IndexedProblem, known: NumberedSteps | None, tell: Tell) -> None:
-    """Tell of ever better bounds and plans until nothing is left to prove.
+class Way(enum.Enum):
+    """From which side the fewest steps are looked for."""
+
+    UP = "up"
+    DOWN = "down"
+
+
+def search(indexed: IndexedProblem, known: NumberedSteps | None, way: Way, tell: Tell) -> None:
+    """Tell of ever better bounds and plans until nothing is left to prove, or nothing to do.
 
     ``known`` is a valid plan or None; a plan told of is never worse than it."""
     reachability = Reachability(indexed, apart=True)
@@ -52,27 +64,60 @@ def search(indexed: IndexedProblem, known: NumberedSteps | None, tell: Tell) -> 
         tell(Finding(is_infeasible=True))
         return
     tell(Finding(steps_at_least=at_least))
-    best, steps = known, at_least
+    if way is Way.UP:
+        best = _upwards(reachability, known, at_least, tell)
+    elif known is not None:
+        best = _downwards(reachability, known, at_least, tell)
+    else:
+        return
+    for finding in cheapest(reachability, best, way):
+        tell(finding)
+
+
+def _upwards(
+    reachability: Reachability, known: NumberedSteps | None, steps: int, tell: Tell
+) -> NumberedSteps:
+    best = known
     while best is None or steps < len(best):
-        found = plan_within(indexed, reachability.within(steps))
+        found = plan_within(reachability.indexed, reachability.within(steps))
         if found is None:
             steps += 1
             tell(Finding(steps_at_least=steps))
         else:
             best = found
             tell(Finding(plan=best))
-    for finding in cheapest(reachability, best):
-        tell(finding)
+    return best
 
 
-def plan_within(indexed: IndexedProblem, reach: Reach | None) -> NumberedSteps | None:
-    """A plan of so many steps, or None if it is proven that there is none."""
+def _downwards(
+    reachability: Reachability, best: NumberedSteps, at_least: int, tell: Tell
+) -> NumberedSteps:
+    while len(best) > at_least:
+        reach = reachability.within(len(best) - 1)
+        found = plan_within(reachability.indexed, reach, near=best)
+        if found is None:
+            tell(Finding(steps_at_least=len(best)))
+            break
+        best = found
+        tell(Finding(plan=best))
+    return best
+
+
+def plan_within(
+    indexed: IndexedProblem, reach: Reach | None, near: NumberedSteps | None = None
+) -> NumberedSteps | None:
+    """A plan of so many steps, or None if it is proven that there is none.
+
+    ``near`` is a plan of more steps; a plan like it is tried first."""
     from pysat.solvers import Solver  # type: ignore[import-untyped]
 
     model = _model(indexed, reach)
     if model is None:
         return None
-    with Solver(name=_SOLVER, bootstrap_with=model.clauses.rows) as solver:
+    name = _SOLVER if near is None else _NEAR_SOLVER
+    with Solver(name=name, bootstrap_with=model.clauses.rows) as solver:
+        if near is not None:
+            solver.set_phases(model.positions.like(near))
         return model.decode(solver.get_model()) if solver.solve() else None
 
 
@@ -88,51 +133,86 @@ def _model(indexed: IndexedProblem, reach: Reach | None) -> TokenModel | None:
     return model
 
 
-def fewer_actions(
-    indexed: IndexedProblem, reach: Reach, best: NumberedSteps
-) -> Iterator[NumberedSteps]:
-    """Plans of the same steps with ever fewer actions, as long as they are found quickly.
+def cheapest(reachability: Reachability, best: NumberedSteps, way: Way) -> Iterator[Finding]:
+    """Ever cheaper plans of as many steps as ``best`` has, which must be the fewest.
 
-    A plan from a satisfiability solver, or from the greedy, carries needless actions; a cardinality
-    network over the moves gets rid of most of them long before the flow program could."""
+    Only the flow program knows costs that differ."""
+    if not best:
+        yield Finding(cost_at_least=0, is_cheapest=True)
+        return
+    reach = reachability.within(len(best))
+    assert reach is not None, "a plan of this many steps exists"
+    if reachability.indexed.problem.action_cost is not None:
+        yield from _flow(reachability, reach, best)
+        return
+    bound = ActionBound(reachability, reach)
+    yield Finding(cost_at_least=bound.least())
+    if way is Way.UP:
+        yield from _fewest_actions(bound, best)
+        return
+    model = _model(reachability.indexed, reach)
+    assert model is not None, "a plan of this many steps exists"
+    for better in _fewer_actions(model, _actions(best), _QUICK_CONFLICTS):
+        best = better
+        yield Finding(plan=best)
+    narrowed = bound.within(_actions(best))
+    assert narrowed is not None, "a plan of this many actions exists"
+    yield from _flow(reachability, narrowed, best)
+
+
+def _flow(reachability: Reachability, reach: Reach, best: NumberedSteps) -> Iterator[Finding]:
+    from pubweave.planning.flow_solver import FlowSolver
+
+    positions = prune(TokenPositions.of(reachability.indexed, reach))
+    assert positions is not None, "a plan exists"
+    yield from FlowSolver(positions).run(best)
+
+
+def _actions(plan: NumberedSteps) -> int:
+    return sum(len(step) for step in plan)
+
+
+def _fewest_actions(bound: ActionBound, best: NumberedSteps) -> Iterator[Finding]:
+    """Down from the actions of ``best`` until it is proven that one fewer is impossible.
+
+    A plan from a satisfiability solver, or from the greedy, carries needless actions. The first
+    rounds on one set of clauses get rid of most of them; the fewer actions are allowed, the fewer
+    positions are left, so that the last rounds, the hard ones, are asked of a much smaller set."""
+    for conflicts in (_QUICK_CONFLICTS, None):
+        while True:
+            actions = _actions(best)
+            narrowed = bound.within(actions - 1)
+            model = None if narrowed is None else _model(bound.indexed, narrowed)
+            found = best
+            if model is not None:
+                for found in _fewer_actions(model, actions, conflicts):
+                    yield Finding(plan=found)
+            if found is not best:
+                best = found
+            elif model is None or conflicts is None:
+                yield Finding(cost_at_least=actions, is_cheapest=True)
+                return
+            else:
+                break
+
+
+def _fewer_actions(
+    model: TokenModel, actions: int, conflicts: int | None
+) -> Iterator[NumberedSteps]:
+    """Plans with ever fewer actions than so many; each takes at most so many conflicts."""
     from pysat.card import ITotalizer  # type: ignore[import-untyped]
     from pysat.solvers import Solver
 
-    model = _model(indexed, reach)
-    assert model is not None, "a plan of this many steps exists"
-    actions = sum(len(step) for step in best)
     with (
         Solver(name=_SOLVER, bootstrap_with=model.clauses.rows) as solver,
         ITotalizer(model.move_literals, ubound=actions, top_id=model.clauses.count) as counter,
     ):
         solver.append_formula(counter.cnf.clauses)
         while actions > 1:
-            solver.conf_budget(_QUICK_CONFLICTS)
+            if conflicts is not None:
+                solver.conf_budget(conflicts)
             if not solver.solve_limited(assumptions=[-counter.rhs[actions - 1]]):
                 return
             better = model.decode(solver.get_model())
-            actions = sum(len(step) for step in better)
+            actions = _actions(better)
             yield better
-
-
-def cheapest(reachability: Reachability, best: NumberedSteps) -> Iterator[Finding]:
-    """Ever cheaper plans of as many steps as ``best`` has, which must be the fewest."""
-    from pubweave.planning.flow_solver import FlowSolver
-
-    if not best:
-        yield Finding(cost_at_least=0, is_cheapest=True)
-        return
-    reach = reachability.within(len(best))
-    assert reach is not None, "a plan of this many steps exists"
-    if reachability.indexed.problem.action_cost is None:
-        bound = ActionBound(reachability, reach)
-        yield Finding(cost_at_least=bound.least())
-        for better in fewer_actions(reachability.indexed, reach, best):
-            best = better
-            yield Finding(plan=best)
-        narrowed = bound.within(sum(len(step) for step in best))
-        assert narrowed is not None, "a plan of this many actions exists"
-        reach = narrowed
-    positions = prune(TokenPositions.of(reachability.indexed, reach))
-    assert positions is not None, "a plan exists"
-    yield from FlowSolver(positions).run(best)

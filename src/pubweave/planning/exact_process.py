@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from types import TracebackType
 
-from pubweave.planning.exact import Finding
+from pubweave.planning.exact import Finding, Way
 from pubweave.planning.exact_worker import finding_from, request_json
 from pubweave.planning.indexed import NumberedSteps
 from pubweave.planning.problem import PlanningProblem
@@ -25,8 +25,10 @@ _END_S = 5.0
 class ExactProcess:
     """A child at work on one problem; use it in a with."""
 
-    def __init__(self, problem: PlanningProblem, known: NumberedSteps | None) -> None:
-        self._request = json.dumps(request_json(problem, known))
+    def __init__(
+        self, problem: PlanningProblem, known: NumberedSteps | None, way: Way = Way.UP
+    ) -> None:
+        self._request = json.dumps(request_json(problem, known, way))
         self._lines: deque[str] = deque()
         self._news = threading.Event()
         self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - closed in __exit__
@@ -72,13 +74,16 @@ class ExactProcess:
         """Whether more can come."""
         return self._reader.is_alive() or bool(self._lines)
 
-    def check_ended_well(self) -> None:
-        """Raise RuntimeError, with what the child said, if it failed."""
+    def has_ended(self) -> bool:
+        """Whether it has nothing more to say; RuntimeError, with what it said, if it failed."""
+        if self.is_running:
+            return False
         assert self._process is not None
         code = self._process.wait(_END_S)
         if code != 0:
             self._errors.seek(0)
             raise RuntimeError(f"the exact planner failed ({code}): {self._errors.read()[-2000:]}")
+        return True
 
     def _read(self) -> None:
         process = self._process
@@ -89,7 +94,7 @@ class ExactProcess:
             with process.stdin:
                 process.stdin.write(self._request)
         except BrokenPipeError:
-            pass  # the child died early: check_ended_well tells why
+            pass  # the child died early: has_ended tells why
         with process.stdout:
             for line in process.stdout:
                 self._lines.append(line)

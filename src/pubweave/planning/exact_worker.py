@@ -14,12 +14,12 @@ from typing import Any
 from pubweave.model.ids import Link
 from pubweave.model.plans import Action, Shift
 from pubweave.model.topology import Topology
-from pubweave.planning.exact import Finding, search
+from pubweave.planning.exact import Finding, Way, search
 from pubweave.planning.indexed import NumberedSteps, indexed
 from pubweave.planning.problem import PlanningProblem
 
 
-def request_json(problem: PlanningProblem, known: NumberedSteps | None) -> dict[str, Any]:
+def request_json(problem: PlanningProblem, known: NumberedSteps | None, way: Way) -> dict[str, Any]:
     """The question in JSON."""
     costs = problem.action_cost
     return {
@@ -31,6 +31,7 @@ def request_json(problem: PlanningProblem, known: NumberedSteps | None) -> dict[
         "max_degree": problem.max_degree,
         "action_cost": None if costs is None else _costs_json(costs),
         "known": known,
+        "way": way.value,
     }
 
 
@@ -65,7 +66,8 @@ def main() -> None:
         sys.stdout.write(json.dumps(finding_json(finding)) + "\n")
         sys.stdout.flush()
 
-    search(indexed(_problem(request)), None if known is None else _steps(known), tell)
+    plan = None if known is None else _steps(known)
+    search(indexed(_problem(request)), plan, Way(request["way"]), tell)
 
 
 def _problem(request: Mapping[str, Any]) -> PlanningProblem:

@@ -24,7 +24,7 @@ def plan_moves(problem: PlanningProblem) -> Plan | None:
     while topology.links != problem.target.links:
         step = _Step(problem, topology)
         step.fill()
-        if not step.actions:
+        if not step.actions or not step.holds_limit:
             return None
         steps.append(tuple(sorted(step.actions, key=str)))
         removed = {action.removed_link for action in step.actions}
@@ -56,6 +56,12 @@ class _Step:
         self._busy: set[BrokerId] = set()
         self._degree = {broker: topology.degree(broker) for broker in topology.brokers}
         self.actions: list[Move] = []
+
+    @property
+    def holds_limit(self) -> bool:
+        """Whether no broker is above the degree limit after the step; a source may have been."""
+        limit = self._problem.max_degree
+        return limit is None or max(self._degree.values()) <= limit
 
     def fill(self) -> None:
         missing = self._problem.target.links - self._topology.links

@@ -7,14 +7,17 @@ one that does not pass is a crash, not a result. A stop at any moment gives the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
 
 from pubweave.planning.anytime import Anytime
 from pubweave.planning.background_bound import BackgroundBound
+from pubweave.planning.exact import Way
 from pubweave.planning.exact_process import ExactProcess
 from pubweave.planning.greedy import Greedy
+from pubweave.planning.impossible import Exhaustion
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps, indexed
 from pubweave.planning.membership import split_membership
 from pubweave.planning.moves import fewest_move_steps, plan_moves
@@ -33,6 +36,8 @@ _POLL_S = 0.02
 _GREEDY_SHARE_S = 0.02
 # Before it starts: per link to change, so that small problems are not kept waiting.
 _FIRST_IMPROVEMENT_S = 0.005
+# Where no plan is known, before a child is worth its start.
+_FIRST_EXPLORATION_S = 0.5
 
 
 def solve(
@@ -97,6 +102,10 @@ class _Solver:
         self._started_at = clock()
         self._rng = np.random.default_rng(seed)
         self._best = Anytime(problem, clock, on_progress)
+        # The greedy never goes above the limit, but it does not know of having to come down to it.
+        self._is_greedy_safe = problem.max_degree is None or all(
+            problem.source.degree(broker) <= problem.max_degree for broker in problem.source.brokers
+        )
 
     def result(self) -> PlanResult:
         numbered = indexed(self._problem)
@@ -136,12 +145,12 @@ class _Solver:
         plan = plan_moves(self._problem)
         if plan is not None:
             self._best.offer(plan, "moves")
-        shifts = Greedy(numbered, self._rng).first()
+        shifts = Greedy(numbered, self._rng).first() if self._is_greedy_safe else None
         if shifts is not None:
             self._best.offer(numbered.plan(shifts), "greedy")
 
     def _first(self, numbered: IndexedProblem, greedy: Greedy) -> None:
-        steps = greedy.first()
+        steps = greedy.first() if self._is_greedy_safe else None
         if steps is not None:
             self._best.offer(numbered.plan(steps), "greedy")
         self._best.raise_bounds(cost=float(numbered.token_count) if self._unit_costs else 0.0)
@@ -156,21 +165,30 @@ class _Solver:
         self._first(numbered, greedy)
         if self._stop() or not numbered.token_count:
             return
+        exhaustion = Exhaustion(numbered) if self._best.plan is None else None
+        if exhaustion and self._explore(numbered, exhaustion, self._for(_FIRST_EXPLORATION_S)):
+            exhaustion = None
+        if self._best.is_infeasible:
+            return
         with BackgroundBound(numbered, self._stop) as bound:
+            if exhaustion:
+                self._explore(numbered, exhaustion, lambda: self._stop() or bound.is_infeasible)
             if self._best.plan is None:
                 bound.wait()
             else:
                 steps = numbered.steps(self._best.plan)
-                for better in greedy.improve(steps, lambda: self._stop() or self._meets(bound)):
+                for better in greedy.improve(steps, lambda: self._ends(bound)):
                     self._best.offer(numbered.plan(better), "greedy")
                     self._best.raise_bounds(steps=bound.steps)
             self._best.raise_bounds(steps=bound.steps)
             if bound.is_infeasible:
                 self._best.set_infeasible()
 
-    def _meets(self, bound: BackgroundBound) -> bool:
+    def _ends(self, bound: BackgroundBound) -> bool:
+        """Whether the greedy should stop: asked to, nothing left to find, or not its problem."""
         plan = self._best.plan
-        return bound.is_infeasible or (plan is not None and plan.step_count <= bound.steps)
+        is_met = bound.is_infeasible or (plan is not None and plan.step_count <= bound.steps)
+        return is_met or self._stop() or not self._is_greedy_safe
 
     def _search(self, numbered: IndexedProblem) -> None:
         """Method exact: a child proves, the greedy here keeps looking for fewer steps."""
@@ -178,40 +196,69 @@ class _Solver:
         self._first(numbered, greedy)
         if self._best.plan is not None and numbered.token_count:
             self._improve_for(numbered, greedy, _FIRST_IMPROVEMENT_S * numbered.token_count)
-        if self._stop():
-            return
-        while not self._stop() and not self._prove(numbered, greedy):
-            pass
+        exhaustion = Exhaustion(numbered)
+        if self._best.plan is None:
+            self._explore(numbered, exhaustion, self._for(_FIRST_EXPLORATION_S))
+        while not self._stop() and not self._best.is_infeasible:
+            if self._prove(numbered, greedy, exhaustion):
+                break
 
-    def _prove(self, numbered: IndexedProblem, greedy: Greedy) -> bool:
-        """Run a child; True when it has nothing more to say.
+    def _explore(self, numbered: IndexedProblem, exhaustion: Exhaustion, stop: Stop) -> bool:
+        """Where no plan is known: True if one came now, or the proof that there is none."""
+        exhaustion.explore(stop)
+        if exhaustion.plan is not None:
+            self._best.offer(numbered.plan(exhaustion.plan), "exhaustion")
+        if exhaustion.is_impossible:
+            self._best.set_infeasible(exhaustion.reason)
+        return exhaustion.plan is not None or exhaustion.is_impossible
 
-        False as soon as the greedy has a plan of the fewest steps that the child is still looking
-        for: a new child then starts from that plan and turns to its actions."""
+    def _prove(self, numbered: IndexedProblem, greedy: Greedy, exhaustion: Exhaustion) -> bool:
+        """Run two children, from below and from above; True when nothing is left to say.
+
+        False when the fewest steps became known to us but not to a child, which still looks for
+        them: both then start afresh from that plan and turn to its actions."""
         known = self._known(numbered)
-        with ExactProcess(self._problem, known) as child:
-            while child.is_running and not self._stop():
-                for finding in child.findings(_POLL_S):
-                    self._best.take(finding, numbered)
-                if known is not None and not self._best.has_fewest_steps:
-                    self._improve_for(numbered, greedy, _GREEDY_SHARE_S)
-                    plan = self._best.plan
-                    assert plan is not None
-                    if self._best.has_fewest_steps and plan.step_count < len(known):
+        proven = self._best.has_fewest_steps
+        with ExitStack() as stack:
+            children = [
+                stack.enter_context(ExactProcess(self._problem, known, way))
+                for way in Way
+                if way is Way.UP or known is not None
+            ]
+            while not self._stop() and not self._best.is_settled:
+                if all(child.has_ended() for child in children):
+                    break
+                for child in children:
+                    for finding in child.findings(_POLL_S / len(children)):
+                        self._best.take(finding, numbered)
+                if known is None and self._look(numbered, exhaustion):
+                    return self._best.is_infeasible
+                if known is None or proven:
+                    continue
+                self._improve_for(numbered, greedy, _GREEDY_SHARE_S)
+                if self._best.has_fewest_steps:
+                    # By the bound that both begin with: then both know that theirs has the fewest.
+                    proven = self._best.steps_at_first == len(known)
+                    if not proven:
                         return False
-            if not child.is_running:
-                child.check_ended_well()
         return True
+
+    def _look(self, numbered: IndexedProblem, exhaustion: Exhaustion) -> bool:
+        """A share of exhaustion: True if it ended the search."""
+        looks = self._best.plan is None and exhaustion.is_open
+        return looks and self._explore(numbered, exhaustion, self._for(_GREEDY_SHARE_S))
 
     def _known(self, numbered: IndexedProblem) -> NumberedSteps | None:
         return None if self._best.plan is None else numbered.steps(self._best.plan)
 
     def _improve_for(self, numbered: IndexedProblem, greedy: Greedy, seconds: float) -> None:
         assert self._best.plan is not None
-        until = self._clock() + seconds
-
-        def ended() -> bool:
-            return self._stop() or self._clock() >= until
-
-        for better in greedy.improve(numbered.steps(self._best.plan), ended):
+        if not self._is_greedy_safe:
+            return
+        for better in greedy.improve(numbered.steps(self._best.plan), self._for(seconds)):
             self._best.offer(numbered.plan(better), "greedy")
+
+    def _for(self, seconds: float) -> Stop:
+        """A stop after so long, or when the stop comes."""
+        until = self._clock() + seconds
+        return lambda: self._stop() or self._clock() >= until

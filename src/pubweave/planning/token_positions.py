@@ -90,6 +90,20 @@ class TokenPositions:
         rows: Ints = np.stack(columns, axis=1).astype(np.int32).reshape(-1, 4)
         return rows
 
+    def like(self, plan: NumberedSteps) -> list[int]:
+        """Each position's number, negative where the tokens of a plan, which may have more steps
+        than there are here, are elsewhere at that instant."""
+        holds = -np.arange(self.count + 1)
+        tokens = {frozenset(link): m for m, link in enumerate(self.indexed.tokens.tolist())}
+        for t in range(self.steps + 1):
+            for (u, v), m in tokens.items():
+                number = self.at[t, m, u, v]
+                holds[number] = number
+            for i, j, k in plan[t] if t < len(plan) else ():
+                tokens[frozenset((i, k))] = tokens.pop(frozenset((i, j)))
+        phases: list[int] = holds[1:].tolist()
+        return phases
+
     def decode(self, holds: npt.NDArray[np.bool_]) -> NumberedSteps:
         """The shifts between the positions that hold; ``holds[p]`` for each number p."""
         steps: NumberedSteps = [[] for _ in range(self.steps)]

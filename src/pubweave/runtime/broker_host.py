@@ -1,6 +1,8 @@
 """A broker on this machine: its core between a listening socket, dialed neighbors and a timer.
 
 All of the protocol is in `core.broker`; this module only carries events to it and effects away.
+Links are added here when the broker starts, or by whoever knows them (`agent_host`), and by the
+core itself while an action is carried out. Where a neighbor listens is asked before each dialing.
 """
 
 from __future__ import annotations
@@ -8,13 +10,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.effects import CloseConnection, Effect, EmitTelemetry, Transmit
+from pubweave.core.effects import (
+    CloseConnection,
+    CloseLink,
+    DecideAction,
+    Effect,
+    EmitTelemetry,
+    OpenLink,
+    ReportAction,
+    Transmit,
+)
 from pubweave.core.events import (
     ConnectionClosed,
     ConnectionId,
@@ -22,6 +33,7 @@ from pubweave.core.events import (
     DeadlineReached,
     Event,
     LinkAdded,
+    LinkRemoved,
     MessagesReceived,
 )
 from pubweave.core.metering import Metering
@@ -46,6 +58,10 @@ class HostConfig:
     broker: BrokerConfig
     listen: Address
     neighbors: Mapping[BrokerId, Address] = field(default_factory=dict)
+    links_at_start: bool = True
+    """Whether the neighbors named here are linked from the beginning, or somebody else says."""
+    advertised: Address | None = None
+    """Where others reach this broker, if that is not where it listens."""
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
     telemetry_directory: Path | None = None
     sample_ratio: float = 1.0
@@ -58,10 +74,13 @@ class BrokerHost:
 
     def __init__(self, config: HostConfig) -> None:
         self.config = config
+        self.resolve: Callable[[BrokerId], Awaitable[Address | None]] = self.configured_address
+        """Where a broker listens, as far as it is known at the moment."""
+        self.on_action: Callable[[DecideAction | ReportAction], None] = _nobody_listens
         self._clock = UnixClock()
         self._timer = DeadlineTimer(self._clock, self._on_deadline)
         self._connections: dict[ConnectionId, Connection] = {}
-        self._dialers: list[Dialer] = []
+        self._dialers: dict[BrokerId, Dialer] = {}
         self._server: asyncio.Server | None = None
         self._handling_s = 0.0
         self._all_closed = asyncio.Event()
@@ -91,6 +110,10 @@ class BrokerHost:
         host, port = self._server.sockets[0].getsockname()[:2]
         return Address(host, port)
 
+    async def configured_address(self, broker: BrokerId) -> Address | None:
+        """Where a neighbor listens as we were told at the start."""
+        return self.config.neighbors.get(broker)
+
     async def start(self) -> None:
         """Listen and dial. OSError if the address cannot be had."""
         loop = asyncio.get_running_loop()
@@ -101,21 +124,32 @@ class BrokerHost:
             listen.port,
             backlog=1024,
         )
-        for neighbor, address in sorted(self.config.neighbors.items()):
-            self.handle(LinkAdded(neighbor))
-            if self.config.broker.id < neighbor:
-                self._dial(neighbor, address)
+        if self.config.links_at_start:
+            for neighbor in sorted(self.config.neighbors):
+                self.handle(LinkAdded(neighbor))
         self._arm()
 
-    def _dial(self, neighbor: BrokerId, address: Address) -> None:
-        dialer = Dialer(neighbor, (address,), self, max_frame_bytes=self.config.max_frame_bytes)
-        self._dialers.append(dialer)
+    def _dial(self, neighbor: BrokerId) -> None:
+        if neighbor in self._dialers or self.config.broker.id > neighbor:
+            return
+
+        async def addresses() -> tuple[Address, ...]:
+            address = await self.resolve(neighbor)
+            return () if address is None else (address,)
+
+        dialer = Dialer(neighbor, addresses, self, max_frame_bytes=self.config.max_frame_bytes)
+        self._dialers[neighbor] = dialer
         dialer.start()
+
+    def _dial_no_more(self, neighbor: BrokerId) -> None:
+        dialer = self._dialers.pop(neighbor, None)
+        if dialer is not None:
+            dialer.cease()
 
     async def stop(self) -> None:
         """Close every connection and write out all telemetry."""
         self._timer.cancel()
-        for dialer in self._dialers:
+        for dialer in self._dialers.values():
             await dialer.stop()
         if self._server is not None:
             self._server.close()
@@ -135,7 +169,8 @@ class BrokerHost:
 
     def connection_opened(self, connection: Connection) -> None:
         self._connections[connection.number] = connection
-        neighbor = next((d.remote for d in self._dialers if d.connection is connection), None)
+        dialers = self._dialers.values()
+        neighbor = next((d.remote for d in dialers if d.connection is connection), None)
         self.handle(ConnectionOpened(connection.number, neighbor))
 
     def messages_received(self, connection: Connection, messages: list[Message]) -> None:
@@ -167,6 +202,10 @@ class BrokerHost:
     def handle(self, event: Event) -> None:
         """Give the core an event and carry out what it wants."""
         self._carry_out(self.broker.handle(event, self._clock.now()))
+        if isinstance(event, LinkAdded):
+            self._dial(event.neighbor)
+        elif isinstance(event, LinkRemoved):
+            self._dial_no_more(event.neighbor)
         self._arm()
 
     def _on_deadline(self) -> None:
@@ -186,5 +225,16 @@ class BrokerHost:
                 if connection is not None:
                     log.info("closing a connection: %s", effect.reason)
                     connection.close(effect.reason)
-            elif isinstance(effect, EmitTelemetry) and self._feed is not None:
-                self._feed.submit(effect.records, self._handling_s)
+            elif isinstance(effect, EmitTelemetry):
+                if self._feed is not None:
+                    self._feed.submit(effect.records, self._handling_s)
+            elif isinstance(effect, OpenLink):
+                self._dial(effect.neighbor)
+            elif isinstance(effect, CloseLink):
+                self._dial_no_more(effect.neighbor)
+            elif isinstance(effect, DecideAction | ReportAction):
+                self.on_action(effect)
+
+
+def _nobody_listens(effect: DecideAction | ReportAction) -> None:
+    log.error("%s, and there is no agent to take it", effect)

@@ -14,7 +14,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 import uvloop
@@ -24,6 +24,10 @@ from pubweave.model.ids import BrokerId
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_host import BrokerHost, HostConfig
 from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.zookeeper_target import Coordination
+
+if TYPE_CHECKING:
+    from pubweave.runtime.agent_host import AgentHost
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +46,8 @@ class BrokerOrder(msgspec.Struct, frozen=True):
     log_file: str
     telemetry_directory: str | None = None
     sample_ratio: float = 1.0
+    coordination: Coordination | None = None
+    advertised: Address | None = None
 
     def host_config(self) -> HostConfig:
         directory = self.telemetry_directory
@@ -49,6 +55,8 @@ class BrokerOrder(msgspec.Struct, frozen=True):
             broker=BrokerConfig(id=self.broker, strategy=self.strategy),
             listen=self.listen,
             neighbors=self.neighbors,
+            links_at_start=self.coordination is None,
+            advertised=self.advertised,
             telemetry_directory=None if directory is None else Path(directory),
             sample_ratio=self.sample_ratio,
         )
@@ -59,7 +67,7 @@ def run_forked(order: BrokerOrder, parent: int, listening: Callable[[Address], N
     code = 1
     try:
         _become(order, parent)
-        uvloop.run(serve(order.host_config(), listening))
+        uvloop.run(serve(order.host_config(), order.coordination, listening))
         code = 0
     except OverlayError as error:
         log.error("%s", error)
@@ -70,20 +78,51 @@ def run_forked(order: BrokerOrder, parent: int, listening: Callable[[Address], N
         os._exit(code)
 
 
-async def serve(config: HostConfig, listening: Callable[[Address], None]) -> None:
+class BrokerService:
+    """A broker, and its agent where there is a store."""
+
+    def __init__(self, config: HostConfig, coordination: Coordination | None = None) -> None:
+        self.host = BrokerHost(config)
+        self.agent = None if coordination is None else _make_agent(self.host, coordination)
+
+    async def start(self) -> None:
+        """OverlayError if it cannot listen where it should. An agent connects later by itself."""
+        await start_host(self.host)
+        if self.agent is not None:
+            await self.agent.start()
+
+    async def stop(self) -> None:
+        if self.agent is not None:
+            await self.agent.stop()
+        await self.host.stop()
+
+
+def _make_agent(host: BrokerHost, coordination: Coordination) -> AgentHost:
+    # Imported late: brokers without a store do without kazoo.
+    from pubweave.runtime.agent_host import AgentHost
+
+    return AgentHost(host, coordination.target, coordination.overlay)
+
+
+async def serve(
+    config: HostConfig,
+    coordination: Coordination | None,
+    listening: Callable[[Address], None],
+) -> None:
     """Run one broker until SIGTERM; tell where it listens once it does.
 
     OverlayError if it cannot listen there."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    host = BrokerHost(config)
+    service = BrokerService(config, coordination)
+    host = service.host
     try:
-        await start_host(host)
+        await service.start()
         log.info("broker %s listens at %s", config.broker.id, host.address)
         listening(host.address)
         await stop.wait()
     finally:
-        await host.stop()
+        await service.stop()
         log.info("broker %s stopped: %s", config.broker.id, host.broker.counters.status())
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from pubweave.model.messages import Message
 from pubweave.runtime.addresses import Address
@@ -17,6 +17,9 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 
+FindAddresses = Callable[[], Awaitable[Sequence[Address]]]
+"""Asked before each attempt, where addresses may change or are not known yet."""
+
 
 class Dialer:
     """Dials ``addresses`` in turn until one answers, and again whenever it is lost."""
@@ -24,7 +27,7 @@ class Dialer:
     def __init__(
         self,
         remote: str,
-        addresses: Sequence[Address],
+        addresses: Sequence[Address] | FindAddresses,
         owner: ConnectionOwner,
         *,
         max_frame_bytes: int,
@@ -32,7 +35,7 @@ class Dialer:
         self.remote = remote
         self.connection: Connection | None = None
         self.last_error: str | None = None
-        self._addresses = tuple(addresses)
+        self._addresses = addresses if callable(addresses) else tuple(addresses)
         self._owner = owner
         self._max_frame_bytes = max_frame_bytes
         self._task: asyncio.Task[None] | None = None
@@ -51,6 +54,11 @@ class Dialer:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
             self._task = None
+
+    def cease(self) -> None:
+        """The same without waiting for it, for good."""
+        if self._task is not None:
+            self._task.cancel()
 
     # --- between the connection and its owner ----------------------------------------------
 
@@ -72,10 +80,12 @@ class Dialer:
         pause_s = FIRST_PAUSE_S
         turn = 0
         while True:
-            address = self._addresses[turn % len(self._addresses)]
+            addresses = await self._addresses() if callable(self._addresses) else self._addresses
             turn += 1
             self._lost.clear()
-            if await self._connect(address):
+            if not addresses:
+                self.last_error = "its address is not known"
+            elif await self._connect(addresses[(turn - 1) % len(addresses)]):
                 opened_at = loop.time()
                 await self._lost.wait()
                 if loop.time() - opened_at > LONGEST_PAUSE_S:

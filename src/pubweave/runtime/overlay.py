@@ -3,6 +3,9 @@
 `Overlay.start` returns when every broker listens and every link stands. From then on a broker
 process that dies is reported at once and started again, waiting longer each time; it gets its
 tables back from its neighbors and clients. `stop` leaves no process behind.
+
+With a `StoreChoice` the overlay can be transformed while it runs: links are then what the store
+says (`overlay_coordination`), from the start on.
 """
 
 from __future__ import annotations
@@ -10,15 +13,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
+from typing import TYPE_CHECKING
 
+from pubweave.deploy.layout import Layout, validate_name
 from pubweave.model.ids import BrokerId
+from pubweave.model.topology import Topology
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_process import BrokerOrder
+from pubweave.runtime.overlay_events import (
+    BrokerDied,
+    BrokerRestarted,
+    OverlayEvent,
+    StartProgress,
+    StoreChoice,
+    StoreTrouble,
+)
 from pubweave.runtime.overlay_fork_server import Exited, Listening, Started
 from pubweave.runtime.overlay_observer import OverlayObserver, Snapshot
 from pubweave.runtime.overlay_ports import ReservedPorts
@@ -36,7 +49,11 @@ from pubweave.runtime.overlay_run_directory import (
     RunDirectory,
 )
 from pubweave.runtime.overlay_spec import OverlayError, OverlaySpec
+from pubweave.runtime.zookeeper_target import Coordination, ZooKeeperTarget
 from pubweave.telemetry.run_description import RunClock, RunDescription, write_run_description
+
+if TYPE_CHECKING:
+    from pubweave.runtime.overlay_coordination import OverlayCoordination
 
 log = logging.getLogger(__name__)
 
@@ -47,54 +64,10 @@ STEADY_S = 30.0
 """A broker that ran this long before it died is started again without waiting long."""
 
 
-@dataclass(frozen=True)
-class BrokerDied:
-    """A broker's process ended by itself; it is started again unless ``restart_in_s`` is None."""
-
-    broker: BrokerId
-    pid: int
-    exit_code: int
-    log_lines: tuple[str, ...]
-    restart_in_s: float | None
-
-    def __str__(self) -> str:
-        how = f"with code {self.exit_code}"
-        if self.exit_code < 0:
-            how = f"by {signal.Signals(-self.exit_code).name}"
-        after = "" if self.restart_in_s is None else f", restarting in {self.restart_in_s:.1f} s"
-        lines = "".join(f"\n  {line}" for line in self.log_lines)
-        return f"broker {self.broker} (process {self.pid}) ended {how}{after}{lines}"
-
-
-@dataclass(frozen=True)
-class BrokerRestarted:
-    """A broker that had died listens again."""
-
-    broker: BrokerId
-    pid: int
-
-    def __str__(self) -> str:
-        return f"broker {self.broker} listens again (process {self.pid})"
-
-
-OverlayEvent = BrokerDied | BrokerRestarted
-
-
-@dataclass(frozen=True)
-class StartProgress:
-    """How far a start has come."""
-
-    listening: int
-    brokers: int
-    links_up: int
-    links: int
-
-
 @dataclass
 class _Watched:
     """What the overlay knows of one broker."""
 
-    address: Address
     pid: int | None = None
     is_listening: bool = False
     started_at: float = 0.0
@@ -112,12 +85,20 @@ class Overlay:
         *,
         in_process: bool = False,
         restart: bool = True,
+        store: StoreChoice | None = None,
         on_event: Callable[[OverlayEvent], None] = lambda event: None,
     ) -> None:
-        """OverlayError if a port cannot be had. The directory is released by `stop`."""
+        """OverlayError if a port cannot be had, UnusableNameError if there is to be a store that
+        cannot take a name. The directory is released by `stop`."""
+        if store is not None:
+            Layout(spec.name)
+            for broker in spec.brokers:
+                validate_name(broker, "the broker's id")
         self._directory = directory
         self._ports = ReservedPorts(spec.addresses)
         self.spec = spec.at(self._ports.addresses)
+        self.topology = spec.topology
+        """As it is now."""
         self.observer = OverlayObserver(self.spec.addresses, spec.topology.links)
         self.failure: str | None = None
         self._restart = restart
@@ -127,10 +108,13 @@ class Overlay:
             InProcessRunner(self._on_runner_event)
             if in_process
             else ProcessRunner(
-                self._on_runner_event, with_telemetry=spec.telemetry_directory is not None
+                self._on_runner_event,
+                with_telemetry=spec.telemetry_directory is not None,
+                with_agents=store is not None,
             )
         )
-        self._brokers = {b: _Watched(address) for b, address in self.spec.addresses.items()}
+        self._brokers = {broker: _Watched() for broker in self.spec.brokers}
+        self._coordination = None if store is None else self._coordinate(store)
         self._condition = OverlayCondition.STARTING
         self._started_at = time.time()
         self._changed = asyncio.Event()
@@ -144,6 +128,8 @@ class Overlay:
         OverlayError with the end of its log if a broker dies meanwhile; `stop` is still due."""
         self._describe_telemetry()
         self._write_state()
+        if self._coordination is not None:
+            await self._coordination.open()
         await self._runner.open()
         # Of each link the broker with the smaller id dials: let those that are dialed come first.
         for broker in sorted(self._brokers, reverse=True):
@@ -169,6 +155,8 @@ class Overlay:
         try:
             await self.observer.close()
             await self._runner.close()
+            if self._coordination is not None:
+                await self._coordination.close()
         finally:
             self._ports.close()
             self._renew_state()
@@ -182,7 +170,13 @@ class Overlay:
 
     def pid(self, broker: BrokerId) -> int | None:
         """The process of a broker; None while it has none."""
-        return self._brokers[broker].pid
+        watched = self._brokers.get(broker)
+        return None if watched is None else watched.pid
+
+    @property
+    def zookeeper(self) -> ZooKeeperTarget | None:
+        """Where the store of a started overlay is; None if it has none."""
+        return None if self._coordination is None else self._coordination.target
 
     @property
     def deaths(self) -> int:
@@ -205,6 +199,27 @@ class Overlay:
     ) -> None:
         await self.stop()
 
+    # --- the store ---------------------------------------------------------------------------
+
+    def _coordinate(self, choice: StoreChoice) -> OverlayCoordination:
+        # Imported late: an overlay without a store does without kazoo.
+        from pubweave.runtime.overlay_coordination import OverlayCoordination
+
+        return OverlayCoordination(
+            self.spec,
+            self._directory,
+            choice.target,
+            self._on_topology,
+            lambda text: self._on_event(StoreTrouble(text)),
+        )
+
+    def _on_topology(self, topology: Topology, addresses: dict[BrokerId, Address]) -> None:
+        """The store says that the overlay looks like this now."""
+        self.topology = topology
+        self.observer.look_at(addresses, topology.links)
+        if self._condition is OverlayCondition.RUNNING:
+            self._renew_state()
+
     # --- starting ----------------------------------------------------------------------------
 
     def _order(self, broker: BrokerId) -> BrokerOrder:
@@ -218,6 +233,10 @@ class Overlay:
             log_file=str(self._directory.log_file(broker).absolute()),
             telemetry_directory=None if directory is None else str(directory.absolute()),
             sample_ratio=spec.sample_ratio,
+            coordination=None
+            if self._coordination is None
+            else Coordination(spec.name, self._coordination.target),
+            advertised=spec.advertised.get(broker),
         )
 
     def _describe_telemetry(self) -> None:
@@ -333,10 +352,11 @@ class Overlay:
                 started_at=self._started_at,
                 strategy=self.spec.strategy,
                 brokers={
-                    broker: BrokerState(str(watched.address), None if is_stopped else watched.pid)
-                    for broker, watched in self._brokers.items()
+                    broker: BrokerState(str(address), None if is_stopped else self.pid(broker))
+                    for broker, address in self.observer.addresses.items()
                 },
-                links=[(link.a, link.b) for link in sorted(self.spec.topology.links)],
+                links=[(link.a, link.b) for link in sorted(self.topology.links)],
+                zookeeper=None if self._coordination is None else self._coordination.name,
                 stopped_at=time.time() if is_stopped else None,
             )
         )

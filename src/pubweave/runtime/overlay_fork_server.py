@@ -136,9 +136,13 @@ def _write_event(fd: int, event: ServerEvent) -> None:
 
 
 def main() -> None:
-    """Import what brokers need, then serve. ``--telemetry``: they will write telemetry."""
+    """Import what brokers need, then serve.
+
+    ``--telemetry``: they will write telemetry; ``--agents``: they will have agents."""
     if "--telemetry" in sys.argv[1:]:
         importlib.import_module("pubweave.telemetry.parquet").preload()
+    if "--agents" in sys.argv[1:]:
+        importlib.import_module("pubweave.runtime.agent_host")
     gc.collect()
     gc.freeze()  # or the collector would touch, and so copy, every shared page
     ForkServer(0, 1).run()

@@ -75,16 +75,22 @@ class OverlayObserver:
     """Asks all brokers of an overlay for their status, over connections that it keeps."""
 
     def __init__(self, addresses: Mapping[BrokerId, Address], links: Iterable[Link]) -> None:
-        self._addresses = dict(addresses)
+        self.addresses: Mapping[BrokerId, Address] = dict(addresses)
         self._links = tuple(sorted(links))
         self._clients: dict[BrokerId, Client] = {}
         self._clock = UnixClock()
 
+    def look_at(self, addresses: Mapping[BrokerId, Address], links: Iterable[Link]) -> None:
+        """From now on ask these brokers and expect these links."""
+        self.addresses = dict(addresses)
+        self._links = tuple(sorted(links))
+
     async def snapshot(self, limit_s: float = ANSWER_LIMIT_S) -> Snapshot:
         """Ask every broker at once; takes at most about twice ``limit_s``."""
-        statuses = await asyncio.gather(*(self._ask(b, limit_s) for b in self._addresses))
-        answered = dict(zip(self._addresses, statuses, strict=True))
-        return Snapshot(self._clock.now(), answered, self._links)
+        brokers, links = tuple(self.addresses), self._links
+        statuses = await asyncio.gather(*(self._ask(broker, limit_s) for broker in brokers))
+        answered = dict(zip(brokers, statuses, strict=True))
+        return Snapshot(self._clock.now(), answered, links)
 
     async def _ask(self, broker: BrokerId, limit_s: float) -> BrokerStatus | None:
         try:
@@ -96,7 +102,7 @@ class OverlayObserver:
 
     async def _connect(self, broker: BrokerId, limit_s: float) -> Client:
         client_id = OBSERVER_PREFIX + secrets.token_hex(6)
-        opening = connect(self._addresses[broker], client_id=client_id, timeout_s=limit_s)
+        opening = connect(self.addresses[broker], client_id=client_id, timeout_s=limit_s)
         client = await opening.__aenter__()
         self._clients[broker] = client
         return client

@@ -19,7 +19,7 @@ from typing import Protocol
 import msgspec
 
 from pubweave.runtime.broker_host import BrokerHost
-from pubweave.runtime.broker_process import BrokerOrder, start_host
+from pubweave.runtime.broker_process import BrokerOrder, BrokerService
 from pubweave.runtime.overlay_fork_server import (
     STOP_LIMIT_S,
     Exited,
@@ -60,9 +60,12 @@ class BrokerRunner(Protocol):
 class ProcessRunner:
     """Each broker is a process, forked from a server that has imported everything."""
 
-    def __init__(self, tell: Tell, *, with_telemetry: bool) -> None:
+    def __init__(
+        self, tell: Tell, *, with_telemetry: bool = False, with_agents: bool = False
+    ) -> None:
         self._tell = tell
-        self._with_telemetry = with_telemetry
+        wanted = (("--telemetry", with_telemetry), ("--agents", with_agents))
+        self._options = [option for option, is_wanted in wanted if is_wanted]
         self._server: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._is_closing = False
@@ -72,7 +75,7 @@ class ProcessRunner:
         self._server = await asyncio.create_subprocess_exec(
             sys.executable,
             *arguments,
-            *(["--telemetry"] if self._with_telemetry else []),
+            *self._options,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env={
@@ -118,18 +121,23 @@ class InProcessRunner:
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
-        self.hosts: dict[str, BrokerHost] = {}
+        self._services: dict[str, BrokerService] = {}
+
+    @property
+    def hosts(self) -> dict[str, BrokerHost]:
+        """The brokers by their ids."""
+        return {broker: service.host for broker, service in self._services.items()}
 
     async def open(self) -> None:
         """Nothing to get ready."""
 
     async def start(self, order: BrokerOrder) -> None:
-        host = BrokerHost(order.host_config())
-        self.hosts[order.broker] = host
-        await start_host(host)
+        service = BrokerService(order.host_config(), order.coordination)
+        self._services[order.broker] = service
+        await service.start()
         self._tell(Started(order.broker, os.getpid()))
-        self._tell(Listening(order.broker, os.getpid(), host.address))
+        self._tell(Listening(order.broker, os.getpid(), service.host.address))
 
     async def close(self) -> None:
-        await asyncio.gather(*(host.stop() for host in self.hosts.values()))
-        self.hosts.clear()
+        await asyncio.gather(*(service.stop() for service in self._services.values()))
+        self._services.clear()

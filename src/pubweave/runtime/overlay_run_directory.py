@@ -30,6 +30,7 @@ STATE_FILE = "overlay.json"
 LOCK_FILE = "overlay.lock"
 TELEMETRY_DIRECTORY = "telemetry"
 LOG_DIRECTORY = "logs"
+ZOOKEEPER_DIRECTORY = "zookeeper"
 EARLIER_DIRECTORY = "earlier"
 FORMAT_VERSION = 1
 
@@ -60,6 +61,8 @@ class OverlayState(msgspec.Struct, frozen=True):
     brokers: dict[BrokerId, BrokerState]
     links: list[tuple[BrokerId, BrokerId]]
     stopped_at: float | None = None
+    zookeeper: str | None = None
+    """Where plans for it are kept, as ``--zookeeper`` takes it; never with a login."""
     format_version: int = FORMAT_VERSION
 
 
@@ -85,6 +88,15 @@ class RunDirectory:
     @property
     def _logs(self) -> Path:
         return self.path / LOG_DIRECTORY
+
+    @property
+    def zookeeper(self) -> Path:
+        """The data of an embedded ZooKeeper."""
+        return self.path / ZOOKEEPER_DIRECTORY
+
+    @property
+    def zookeeper_log(self) -> Path:
+        return self._logs / "zookeeper.log"
 
     def log_file(self, broker: BrokerId) -> Path:
         # Ids are free text; the number keeps apart what the replacement makes equal.
@@ -131,7 +143,7 @@ class RunDirectory:
     def _set_earlier_aside(self) -> None:
         left = [
             entry
-            for name in (STATE_FILE, LOG_DIRECTORY, TELEMETRY_DIRECTORY)
+            for name in (STATE_FILE, LOG_DIRECTORY, TELEMETRY_DIRECTORY, ZOOKEEPER_DIRECTORY)
             if (entry := self.path / name).exists()
         ]
         if not left:

@@ -7,7 +7,7 @@ Brokers are always in natural order (b2 before b10), and no two listen at one ad
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pubweave.model.ids import BrokerId, natural_order
@@ -33,14 +33,18 @@ class OverlaySpec:
     strategy: str = "tree"
     telemetry_directory: Path | None = None
     sample_ratio: float = 1.0
+    advertised: Mapping[BrokerId, Address] = field(default_factory=dict)
+    """Where other brokers reach a broker, if that is not where it listens."""
 
     @property
     def brokers(self) -> tuple[BrokerId, ...]:
         return tuple(self.addresses)
 
     def neighbors(self, broker: BrokerId) -> dict[BrokerId, Address]:
-        """Where the neighbors of a broker listen."""
-        return {n: self.addresses[n] for n in self.topology.neighbors[broker]}
+        """Where the neighbors of a broker are reached."""
+        return {
+            n: self.advertised.get(n, self.addresses[n]) for n in self.topology.neighbors[broker]
+        }
 
     def at(self, addresses: Mapping[BrokerId, Address]) -> OverlaySpec:
         """The same overlay at other addresses."""

@@ -142,22 +142,36 @@ class PublisherGroup:
 
     async def publish(self, seconds: float) -> None:
         """Publish for this long; returns when the brokers have taken everything in."""
+        await self._publish_all(lambda number, rate: number < int(seconds * rate))
+
+    async def publish_until(self, is_over: Callable[[], bool]) -> None:
+        """Publish until it is over; returns when the brokers have taken everything in."""
+        await self._publish_all(lambda number, rate: not is_over())
+
+    async def _publish_all(self, goes_on: Callable[[int, float], bool]) -> None:
         async with asyncio.TaskGroup() as group:
             for place, publisher in enumerate(self._publishers):
                 # Spread over the first interval: publishers in step would come in bursts.
                 offset_s = place / len(self._publishers) / publisher.rate_per_s
-                group.create_task(self._run(publisher, offset_s, seconds))
+                group.create_task(self._run(publisher, offset_s, goes_on))
 
-    async def _run(self, publisher: WorkloadPublisher, offset_s: float, seconds: float) -> None:
+    async def _run(
+        self,
+        publisher: WorkloadPublisher,
+        offset_s: float,
+        goes_on: Callable[[int, float], bool],
+    ) -> None:
         loop = asyncio.get_running_loop()
         client = self._clients[publisher.client]
         contents = self._contents[publisher.client]
         began = loop.time()
-        for number in range(int(seconds * publisher.rate_per_s)):
+        number = 0
+        while goes_on(number, publisher.rate_per_s):
             due = began + offset_s + number / publisher.rate_per_s
             await asyncio.sleep(max(0.0, due - loop.time()))
             topic, attributes = next(contents)
             self.published.append(await client.publish(topic, attributes, self._payload))
+            number += 1
         await client.flush()
 
 

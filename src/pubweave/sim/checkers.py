@@ -8,7 +8,7 @@ itself says who is due, without asking the tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pubweave.model.filters import Filter
@@ -122,6 +122,26 @@ class DeliveryChecker:
             lost = missing if client is None else missing & {client}
             self.excused += len(lost)
             record.due -= lost
+
+    def excuse_where(self, may_be_lost: Callable[[Publication, str], bool]) -> None:
+        """Of the deliveries under way, those for which this is True may be lost."""
+        for record in self._published.values():
+            lost = {c for c in record.due - record.delivered if may_be_lost(record.publication, c)}
+            self.excused += len(lost)
+            record.due -= lost
+
+    def undelivered(self) -> list[tuple[Publication, str]]:
+        """What is due and has not come yet: publication and client, the oldest first."""
+        return [
+            (record.publication, client)
+            for record in self._published.values()
+            for client in sorted(record.due - record.delivered)
+        ]
+
+    def excuse_one(self, publication: Publication, client: str) -> None:
+        """One delivery may be lost: nobody who lives has the publication any more."""
+        self.excused += 1
+        self._published[publication.key].due.discard(client)
 
     def check_all_delivered(self, now: float) -> None:
         """The network is quiet: whatever was due must have come. Forgets what is settled."""

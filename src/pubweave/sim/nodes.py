@@ -15,10 +15,13 @@ from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.client import Client
 from pubweave.core.effects import (
+    ActionEffect,
     CloseConnection,
+    CloseLink,
     Effect,
     EmitTelemetry,
     Notify,
+    OpenLink,
     ReportRefusal,
     ReportSession,
     Transmit,
@@ -187,6 +190,13 @@ class SimBroker(_Node):
         super().__init__(config.id, network)
         self.config = config
         self.links: dict[str, tuple[SimLink, SimBroker]] = {}
+        """Whom to keep a connection with, and over which path."""
+        self.find_path: Callable[[str, str], tuple[SimLink, SimBroker]] | None = None
+        """The path from one broker to another, for links that actions make."""
+        self.on_action: Callable[[SimBroker, ActionEffect], None] = lambda broker, effect: None
+        """Hears of every effect of an action, after this node has done its part of it."""
+        self.before_start: Callable[[SimBroker], None] = lambda broker: None
+        """May set `links`, which a crash can leave behind the topology."""
         self.core: Broker | None = None
         self._handling = handling
         self._on_telemetry = on_telemetry
@@ -200,6 +210,7 @@ class SimBroker(_Node):
         return self.core is not None
 
     def start(self) -> None:
+        self.before_start(self)
         self.incarnation += 1
         self.busy_until = self.world.now
         self._timer_at = None
@@ -214,6 +225,19 @@ class SimBroker(_Node):
             if self.name < neighbor:
                 self._redial(neighbor, self.incarnation)
         self.arm()
+
+    def link(self, neighbor: str) -> None:
+        """Keep a connection with a neighbor from now on; the smaller name dials."""
+        if neighbor in self.links:
+            return
+        assert self.find_path is not None, "this overlay's links never change"
+        self.links[neighbor] = self.find_path(self.name, neighbor)
+        if self.is_up() and self.name < neighbor:
+            self._redial(neighbor, self.incarnation)
+
+    def unlink(self, neighbor: str) -> None:
+        """Keep no connection with a broker any more."""
+        self.links.pop(neighbor, None)
 
     def crash(self) -> None:
         """Everything this broker held is gone."""
@@ -237,6 +261,12 @@ class SimBroker(_Node):
     def carry_out_other(self, effect: Effect) -> None:
         if isinstance(effect, EmitTelemetry) and self._on_telemetry is not None:
             self._on_telemetry(self.name, effect.records, self._handling.per_match_s)
+        elif isinstance(effect, ActionEffect):
+            if isinstance(effect, OpenLink):
+                self.link(effect.neighbor)
+            elif isinstance(effect, CloseLink):
+                self.unlink(effect.neighbor)
+            self.on_action(self, effect)
 
     def connection_ended(self, connection: SimConnection) -> None:
         neighbor = self.dialed_neighbor(connection)
@@ -245,7 +275,9 @@ class SimBroker(_Node):
             self.world.after(delay_s, self._redial, neighbor, self.incarnation)
 
     def _redial(self, neighbor: str, incarnation: int) -> None:
-        if incarnation != self.incarnation or neighbor not in self.links:
+        if incarnation != self.incarnation or neighbor not in self.links or not self.is_up():
+            return
+        if any(c.ends[1].name == neighbor for c in self.connections.values()):
             return
         link, far = self.links[neighbor]
         if not self.network.dial(link, self, far):

@@ -5,12 +5,13 @@ What a routing strategy promises is known to a subclass: `tree_overlay.TreeOverl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.session import SessionLimits
 from pubweave.model.ids import BrokerId, Link
+from pubweave.model.messages import LEAVING_SUBJECT
 from pubweave.model.publications import Publication
 from pubweave.model.topology import Topology
 from pubweave.sim.checkers import DeliveryChecker, Truth
@@ -32,29 +33,59 @@ class SimOverlay:
         make_config: Callable[[BrokerId], BrokerConfig],
         handling: HandlingTime,
         on_telemetry: Callable[[str, Any, float], None] | None = None,
+        latency_s: Callable[[Link], float] | None = None,
+        spare: Collection[BrokerId] = (),
     ) -> None:
+        """``latency_s``: of links that actions make; those of the topology have their own.
+        ``spare``: brokers that run without a link until an action appends them."""
         self.world = world
         self.topology = topology
+        self._latency_s = latency_s or (lambda link: DEFAULT_LATENCY_MS / 1000.0)
         self.network = Network(world)
         self.checker = DeliveryChecker()
         self.clients: dict[str, SimClient] = {}
+        self.homes: dict[str, BrokerId] = {}
+        """Where each client was that ever attached."""
         self.refusals: list[str] = []
+        self.on_told_to_move: Callable[[SimClient], None] = lambda client: None
+        """Hears of a client whose broker leaves the overlay."""
         self.sessions_lost = 0
         self._established: set[str] = set()
         self._paths: dict[tuple[BrokerId, BrokerId], tuple[BrokerId, ...]] = {}
         self._client_epochs = 0
         self.brokers = {
             name: SimBroker(make_config(name), self.network, handling, on_telemetry=on_telemetry)
-            for name in topology.neighbors
+            for name in [*topology.neighbors, *spare]
         }
         self.links: dict[Link, SimLink] = {}
+        """Every path that was ever a link's."""
+        self.paths: list[SimLink] = []
+        """The same in the order in which they came to be."""
         for link in sorted(topology.links):
-            path = SimLink(topology.latency_ms.get(link, DEFAULT_LATENCY_MS) / 1000.0)
-            self.links[link] = path
-            self.brokers[link.a].links[link.b] = (path, self.brokers[link.b])
-            self.brokers[link.b].links[link.a] = (path, self.brokers[link.a])
+            self._add_path(link, topology.latency_ms.get(link, DEFAULT_LATENCY_MS) / 1000.0)
+        for name, neighbors in topology.neighbors.items():
+            for neighbor in neighbors:
+                self.brokers[name].links[neighbor] = self._find_path(name, neighbor)
         for broker in self.brokers.values():
+            broker.find_path = self._find_path
             broker.start()
+
+    # --- topology --------------------------------------------------------------------------
+
+    def _add_path(self, link: Link, latency_s: float) -> None:
+        self.links[link] = path = SimLink(latency_s)
+        self.paths.append(path)
+
+    def _find_path(self, near: BrokerId, far: BrokerId) -> tuple[SimLink, SimBroker]:
+        link = Link.between(near, far)
+        if link not in self.links:
+            self._add_path(link, self._latency_s(link))
+        return self.links[link], self.brokers[far]
+
+    def set_topology(self, topology: Topology) -> None:
+        """An action was committed: from here on this is the topology that should be."""
+        self.topology = topology
+        self._paths.clear()
 
     # --- clients ---------------------------------------------------------------------------
 
@@ -73,6 +104,7 @@ class SimOverlay:
             on_refusal=self._on_refusal,
         )
         self.clients[name] = client
+        self.homes[name] = home
         client.start()
 
     def leave(self, name: str) -> None:
@@ -88,17 +120,18 @@ class SimOverlay:
         *,
         is_quiet: bool,
         may_be_lost: bool,
+        always_due: Collection[str] = (),
     ) -> None:
-        """Publish and work out to whom it is due."""
+        """Publish and work out to whom it is due: to those named as ``always_due``, if they want
+        it, whatever the tables say."""
         publication = client.core.publish(topic, attributes, b"", self.world.now)
         client.flush()
         wanting = self.checker.wanting(publication, self.clients)
-        if may_be_lost:
-            due: set[str] = set()
-        elif is_quiet:
+        if is_quiet:
             due = wanting
         else:
-            due = wanting & self._reached(publication, client)
+            reached = set() if may_be_lost else self._reached(publication, client)
+            due = wanting & (reached | set(always_due))
         self.checker.published(publication, due)
 
     def _reached(self, publication: Publication, client: SimClient) -> set[str]:
@@ -148,6 +181,9 @@ class SimOverlay:
         self._established.add(client.name)
 
     def _on_refusal(self, client: SimClient, subject: str, reason: str) -> None:
+        if subject == LEAVING_SUBJECT or "leaves the overlay" in reason:
+            self.on_told_to_move(client)
+            return
         self.refusals.append(f"{self.world.now:.3f} {client.name}: {subject}: {reason}")
 
     # --- rest ------------------------------------------------------------------------------
@@ -157,6 +193,8 @@ class SimOverlay:
         for node in self.brokers.values():
             core = node.core
             if core is None or node.busy_until > self.world.now:
+                return False
+            if core.actions is not None and core.actions.status(self.world.now) is not None:
                 return False
             for session in core.sessions:
                 if not session.is_established or session.queue_messages or session.pending:

@@ -15,6 +15,8 @@ class RunResult:
     violations: tuple[str, ...]
     setting: dict[str, Any] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    measures: dict[str, float] = field(default_factory=dict)
+    """What was measured rather than counted; units last in the names."""
     virtual_s: float = 0.0
     trace_digest: str | None = None
 

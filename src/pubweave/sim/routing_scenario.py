@@ -8,7 +8,7 @@ have come, and a burst of publications, whose receivers the truth alone names, m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,11 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.session import SessionLimits
 from pubweave.generate.latencies import Matrix, assign_latencies
 from pubweave.generate.trees import hierarchical_tree, random_tree
-from pubweave.model.ids import BrokerId
+from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
 from pubweave.sim.faults import FaultRates, Faults
-from pubweave.sim.nodes import HandlingTime, SimClient
-from pubweave.sim.overlay import SimOverlay
+from pubweave.sim.nodes import HandlingTime, SimBroker, SimClient
+from pubweave.sim.overlay import DEFAULT_LATENCY_MS, SimOverlay
 from pubweave.sim.random_content import random_content, random_filter
 from pubweave.sim.results import RunResult
 from pubweave.sim.trace import Trace
@@ -102,7 +102,7 @@ class RoutingScenario:
         on_telemetry: TelemetrySink | None = None,
     ) -> None:
         self.world = world = World(seed, trace)
-        self.setting = setting = RoutingSetting.draw(world, max_brokers, rtt)
+        self.setting = setting = self.draw_setting(max_brokers, rtt)
         self.violations: list[str] = []
         self.overlay = self.overlay_type(
             world,
@@ -110,17 +110,34 @@ class RoutingScenario:
             make_config=self._config,
             handling=setting.handling,
             on_telemetry=on_telemetry,
+            latency_s=self.latency_s,
+            spare=self.spare_brokers(),
         )
         self.faults = Faults(
             world,
             setting.faults,
             list(self.overlay.brokers.values()),
-            list(self.overlay.links.values()),
-            on_crash=lambda _: self._on_crash(),
+            self.overlay.paths,
+            on_crash=lambda broker: self._on_crash(broker),
         )
         self._is_shaken = False
         """A broker crashed since the last rest: what is under way may be lost."""
         self._client_numbers = 0
+
+    def draw_setting(self, max_brokers: int, rtt: Matrix | None) -> RoutingSetting:
+        return RoutingSetting.draw(self.world, max_brokers, rtt)
+
+    def spare_brokers(self) -> Collection[BrokerId]:
+        """Brokers beside those of the topology."""
+        return ()
+
+    def homes(self) -> list[BrokerId]:
+        """Where clients may attach."""
+        return list(self.overlay.brokers)
+
+    def latency_s(self, link: Link) -> float:
+        """Of links that the topology did not have when the run began."""
+        return DEFAULT_LATENCY_MS / 1000.0
 
     def _config(self, broker: BrokerId) -> BrokerConfig:
         return BrokerConfig(
@@ -176,7 +193,7 @@ class RoutingScenario:
             self.violations.append(f"{self.world.now:.3f} the overlay does not come to rest")
         self.overlay.checker.check_all_delivered(self.world.now)
 
-    def _on_crash(self) -> None:
+    def _on_crash(self, broker: SimBroker) -> None:
         self._is_shaken = True
         self.overlay.checker.excuse()
 
@@ -210,7 +227,7 @@ class RoutingScenario:
         world = self.world
         self._client_numbers += 1
         name = f"k{self._client_numbers}"
-        home = world.choice(list(self.overlay.brokers))
+        home = world.choice(self.homes())
         self.overlay.join(
             name, home, latency_s=world.uniform(0.0005, 0.005), limits=self.setting.limits
         )
@@ -300,7 +317,17 @@ class RoutingScenario:
         content = random_content(self.world, offered)
         if content is None or client.core.session.is_congested:
             return
-        self.overlay.publish(client, *content, is_quiet=is_quiet, may_be_lost=self._is_shaken)
+        self.overlay.publish(
+            client,
+            *content,
+            is_quiet=is_quiet,
+            may_be_lost=self._is_shaken,
+            always_due=self.always_due(client),
+        )
+
+    def always_due(self, publisher: SimClient) -> Collection[str]:
+        """Who gets what a client publishes and they want, whatever the tables say."""
+        return ()
 
     def _publish_many(self) -> None:
         """A publisher with a lot to say at once: queues fill, and back-pressure has to work."""

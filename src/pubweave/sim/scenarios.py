@@ -13,8 +13,12 @@ from pubweave.sim.results import RunResult
 from pubweave.sim.routing_scenario import RoutingScenario
 from pubweave.sim.telemetry import SimTelemetry
 from pubweave.sim.trace import Trace
+from pubweave.sim.transform_scenario import TransformScenario
 
-SCENARIOS: dict[str, Callable[..., Any]] = {"routing": RoutingScenario}
+SCENARIOS: dict[str, Callable[..., Any]] = {
+    "routing": RoutingScenario,
+    "transform": TransformScenario,
+}
 """A scenario takes a seed and the keywords ``trace`` and ``on_telemetry`` and has ``run()``."""
 
 

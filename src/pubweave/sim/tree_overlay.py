@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 from pubweave.core.broker import Broker
+from pubweave.core.session import Session
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.model.ids import BrokerId
+from pubweave.model.messages import Unsubscribe
 from pubweave.sim.overlay import SimOverlay
 from pubweave.sim.table_checker import check_tables
 
@@ -27,19 +29,33 @@ class TreeOverlay(SimOverlay):
             near, far = self.brokers[near_name].core, self.brokers[far_name].core
             if near is None or far is None:
                 return False
-            table = _routing(near).links[near.sessions.links[far_name]]
+            link = near.sessions.links.get(far_name)
+            table = _routing(near).links.get(link) if link is not None else None
+            if link is None or table is None or near_name not in far.sessions.links:
+                return False  # an action is about to make or remove this link
             if not any(id_ in table.advertisements for id_ in advertisements):
                 return False
             standing = table.suppressed.get(standing, standing)
             if standing not in table.forwarded:
                 return False
-            if standing not in _routing(far).subscriptions:
+            if standing not in _routing(far).subscriptions or _is_withdrawing(link, standing):
                 return False
         return True
 
     def check_tables(self) -> list[str]:
-        cores = {name: node.broker for name, node in self.brokers.items()}
+        cores = {name: self.brokers[name].broker for name in self.topology.neighbors}
         return check_tables(self.topology, cores, self.truth())
+
+
+def _is_withdrawing(link: Session, id_: str) -> bool:
+    """Whether the far end has yet to hear that a subscription is withdrawn: it may have been
+    passed on again since, when an advertisement went and another came, and still be the old one
+    there."""
+    return any(
+        isinstance(message, Unsubscribe) and message.id == id_
+        for queue in (link.unacked, link.waiting, link.pending)
+        for message in queue
+    )
 
 
 def _routing(broker: Broker) -> TreeRouting:

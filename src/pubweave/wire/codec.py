@@ -19,6 +19,8 @@ from msgspec.structs import force_setattr
 
 from pubweave.model.messages import (
     Ack,
+    ActionReserve,
+    ActionSignal,
     Advertise,
     Answer,
     Goodbye,
@@ -28,6 +30,7 @@ from pubweave.model.messages import (
     Pong,
     Query,
     Refused,
+    ShiftTables,
     Subscribe,
     Synced,
     Unadvertise,
@@ -46,6 +49,9 @@ KINDS: dict[int, type] = {
     4: Unsubscribe,
     5: Synced,
     6: Refused,
+    7: ActionReserve,
+    8: ActionSignal,
+    9: ShiftTables,
     16: Hello,
     17: Ack,
     18: Ping,

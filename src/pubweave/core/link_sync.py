@@ -1,0 +1,144 @@
+"""When the two ends of a link know enough of each other after its session began anew.
+
+Each end tells its advertisements and then *asks* (`Synced(ADVERTISEMENTS)`); the other *answers*
+(`Synced(SUBSCRIPTIONS)`) when it has passed on every subscription that these advertisements call
+for. A broker that has just restarted knows none of those yet: the advertisements were news to it,
+so before it answers it asks its other neighbors, to whom it has flooded them. A broker to which
+they are no news answers at once. On a tree these questions cannot run in a circle.
+
+Until a link's far end has answered, publications for it wait at a *gate*: a session that is down
+takes the link's place in routes. Else a restarted broker would drop what it gets before it knows
+who wants it. Withdrawals of advertisements wait with them, for publications rest on these. A gate
+holds nobody up, because an answer it waits for may be under way behind the publications of whom
+it would hold up; a gate that is full opens before its time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from pubweave.core.session import Session, SessionLimits
+from pubweave.model.ids import AdvertisementId
+from pubweave.model.messages import SequencedMessage, Unadvertise
+
+GATE_BYTES = 4 << 20
+"""How much may wait at a gate."""
+
+Wait = dict[Session, int]
+"""Neighbors whose answer is missing, and the number that answer will have."""
+
+
+class LinkSync:
+    """Questions, answers and gates of all links of a broker.
+
+    ``ask`` and ``answer`` send the two messages, or see to it that they are sent when an action
+    lets the link go; `was_asked` tells of every question that was really sent."""
+
+    def __init__(
+        self,
+        ask: Callable[[Session], None],
+        answer: Callable[[Session], None],
+        send: Callable[[Session, SequencedMessage], None],
+    ) -> None:
+        self._ask = ask
+        self._answer = answer
+        self._send = send
+        self.gates: dict[Session, Session] = {}
+        self._asked: dict[Session, int] = {}
+        self._answers: dict[Session, int] = {}
+        self._has_news: dict[Session, None] = {}
+        self._waits: dict[Session, deque[Wait]] = {}
+        self._withdrawn: dict[Session, dict[AdvertisementId, None]] = {}
+
+    def began(self, link: Session) -> None:
+        """A link's session began anew: whatever was asked or answered on it is void."""
+        self._asked[link] = self._answers[link] = 0
+        self._has_news.pop(link, None)
+        self._waits.pop(link, None)
+        if link not in self.gates:
+            limits = SessionLimits(congested_bytes=GATE_BYTES)
+            self.gates[link] = Session(link.remote, own_epoch=0, is_client=False, limits=limits)
+        for waits in self._waits.values():
+            for wait in waits:
+                if link in wait:
+                    wait[link] = 1
+
+    def removed(self, link: Session) -> None:
+        self.gates.pop(link, None)
+        for known in (self._asked, self._answers, self._has_news, self._waits, self._withdrawn):
+            known.pop(link, None)
+        for hop in list(self._waits):
+            for wait in self._waits[hop]:
+                wait.pop(link, None)
+            self._answer_what_is_ready(hop)
+
+    def news(self, link: Session) -> None:
+        """An advertisement came over a link that was not known."""
+        self._has_news[link] = None
+
+    def was_asked(self, link: Session) -> None:
+        self._asked[link] = self._asked.get(link, 0) + 1
+
+    def asked_by(self, hop: Session, others: Iterable[Session]) -> None:
+        """A neighbor asks: answer when the other neighbors have told what its news call for."""
+        wait: Wait = {}
+        if hop in self._has_news:
+            del self._has_news[hop]
+            for link in others:
+                wait[link] = self._asked.get(link, 0) + 1
+                self._ask(link)
+        self._waits.setdefault(hop, deque()).append(wait)
+        self._answer_what_is_ready(hop)
+
+    def answered_by(self, hop: Session) -> None:
+        """A neighbor answered: its gate opens, and others may be answered."""
+        self._answers[hop] = self._answers.get(hop, 0) + 1
+        self.open_gate(hop)
+        for asker in list(self._waits):
+            self._answer_what_is_ready(asker)
+
+    def open_gate(self, link: Session) -> None:
+        gate = self.gates.pop(link, None)
+        self._withdrawn.pop(link, None)
+        if gate is not None:
+            for message in gate.restart():
+                self._send(link, message)
+
+    def withdraw(self, link: Session, id_: AdvertisementId) -> None:
+        """Tell that an advertisement is gone, behind the publications that may rest on it."""
+        gate = self.gates.get(link)
+        if gate is not None:
+            self._withdrawn.setdefault(link, {})[id_] = None
+        self._send(gate or link, Unadvertise(id_))
+
+    def forget_withdrawal(self, link: Session, id_: AdvertisementId) -> None:
+        """An advertisement is told anew: a withdrawal of it that still waits is void."""
+        if id_ not in self._withdrawn.get(link, ()):
+            return
+        del self._withdrawn[link][id_]
+        gate = self.gates[link]
+        kept = [m for m in gate.restart() if not (isinstance(m, Unadvertise) and m.id == id_)]
+        gate.pending.extend(kept)
+        gate.flush([])
+
+    def open_full_gates(self) -> None:
+        for link in [link for link, gate in self.gates.items() if gate.is_congested]:
+            self.open_gate(link)
+
+    def stop_waiting(self, hop: Session) -> None:
+        """A neighbor has waited long enough, perhaps for one that is down: answer as we are."""
+        for wait in self._waits.get(hop, ()):
+            wait.clear()
+        self._answer_what_is_ready(hop)
+
+    def _answer_what_is_ready(self, hop: Session) -> None:
+        waits = self._waits.get(hop)
+        while waits and all(self._answers.get(link, 0) >= n for link, n in waits[0].items()):
+            waits.popleft()
+            self._answer(hop)
+        if not waits:
+            self._waits.pop(hop, None)
+
+    def is_waiting(self, hop: Session) -> bool:
+        return hop in self._waits

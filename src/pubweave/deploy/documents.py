@@ -1,0 +1,223 @@
+"""What the nodes of the store hold: small JSON documents, and the one place where states change.
+
+A state changes only by ``moved_to``, which asserts the tables of `model.deployment`. A document
+that cannot be read was written by somebody else or by another version: `DocumentError` names its
+path and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from pubweave.deploy.store import Path
+from pubweave.model.deployment import (
+    ACTION_CHANGES,
+    DEPLOYMENT_CHANGES,
+    ActionState,
+    DeploymentState,
+)
+from pubweave.model.ids import BrokerId, Link
+from pubweave.model.plans import Action, Append, Detach, Move, Plan, Shift
+from pubweave.model.status import BrokerStatus, RateStatus
+from pubweave.model.topology import Topology
+
+FORMAT_VERSION = 1
+_OPERATIONS: dict[str, type[Shift] | type[Move] | type[Append] | type[Detach]] = {
+    "shift": Shift,
+    "move": Move,
+    "append": Append,
+    "detach": Detach,
+}
+
+
+class DocumentError(ValueError):
+    """A node of the store that holds something else than it should."""
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """What all documents share."""
+
+    format_version: int = FORMAT_VERSION
+
+
+class TopologyDocument(Document, frozen=True, kw_only=True):
+    """Brokers and links as the last finished step left them.
+
+    ``steps_applied`` steps of ``deployment`` are in it, so that whoever adds what was committed
+    since then adds nothing twice."""
+
+    brokers: tuple[BrokerId, ...]
+    links: tuple[tuple[BrokerId, BrokerId], ...]
+    deployment: str = ""
+    steps_applied: int = 0
+
+    @classmethod
+    def of(
+        cls, topology: Topology, deployment: str = "", steps_applied: int = 0
+    ) -> TopologyDocument:
+        return cls(
+            brokers=tuple(sorted(topology.brokers)),
+            links=tuple((link.a, link.b) for link in sorted(topology.links)),
+            deployment=deployment,
+            steps_applied=steps_applied,
+        )
+
+    def topology(self) -> Topology:
+        return Topology(
+            frozenset(self.brokers), frozenset(Link.between(a, b) for a, b in self.links)
+        )
+
+
+class ActionEntry(msgspec.Struct, frozen=True):
+    """An action as a plan names it."""
+
+    op: str
+    brokers: tuple[BrokerId, ...]
+
+    @classmethod
+    def of(cls, action: Action) -> ActionEntry:
+        return cls(type(action).__name__.lower(), action.brokers)
+
+    def action(self) -> Action:
+        return _OPERATIONS[self.op](*self.brokers)
+
+
+class PlanDocument(Document, frozen=True, kw_only=True):
+    """The steps of a deployment, as they are carried out."""
+
+    steps: tuple[tuple[ActionEntry, ...], ...]
+    source_hash: str = ""
+    target_hash: str = ""
+
+    @classmethod
+    def of(cls, plan: Plan, source_hash: str = "", target_hash: str = "") -> PlanDocument:
+        return cls(
+            steps=tuple(tuple(ActionEntry.of(action) for action in step) for step in plan.steps),
+            source_hash=source_hash,
+            target_hash=target_hash,
+        )
+
+    def plan(self) -> Plan:
+        return Plan(tuple(tuple(entry.action() for entry in step) for step in self.steps))
+
+
+class DeploymentDocument(Document, frozen=True, kw_only=True):
+    """The current deployment: which, how far, and what is asked of it."""
+
+    deployment: str
+    number: int
+    state: DeploymentState
+    step_count: int
+    steps_done: int = 0
+    pause_after: int | None = None
+    """Pause when this many steps are done; None: do not."""
+    reason: str = ""
+    """Why it is aborting or was aborted."""
+
+    def moved_to(self, state: DeploymentState, reason: str = "") -> DeploymentDocument:
+        """This deployment in its next state."""
+        assert state in DEPLOYMENT_CHANGES[self.state], f"{self.state} to {state}"
+        return msgspec.structs.replace(self, state=state, reason=reason or self.reason)
+
+
+class ActionDocument(Document, frozen=True, kw_only=True):
+    """One action of a deployment. Its state is the decision that all its brokers obey."""
+
+    op: str
+    brokers: tuple[BrokerId, ...]
+    state: ActionState = ActionState.PENDING
+    reason: str = ""
+    by: str = ""
+    """Who brought it into this state."""
+
+    @classmethod
+    def of(cls, action: Action) -> ActionDocument:
+        return cls(op=type(action).__name__.lower(), brokers=action.brokers)
+
+    def action(self) -> Action:
+        return ActionEntry(self.op, self.brokers).action()
+
+    def moved_to(self, state: ActionState, by: str, reason: str = "") -> ActionDocument:
+        """This action in its next state."""
+        assert state in ACTION_CHANGES[self.state], f"{self.state} to {state}"
+        return msgspec.structs.replace(self, state=state, by=by, reason=reason or self.reason)
+
+
+class PartDocument(Document, frozen=True, kw_only=True):
+    """One broker's part of an action is over."""
+
+    done: bool
+    reason: str = ""
+    held_messages: int = 0
+    held_s: float = 0.0
+
+
+class BrokerDocument(Document, frozen=True, kw_only=True):
+    """A living broker. ``session`` counts its sessions with the store: an older one's node is
+    about to go and must not be taken for the current one's."""
+
+    address: str
+    epoch: int
+    session: int = 0
+
+
+class ExecutorDocument(Document, frozen=True, kw_only=True):
+    """A living executor."""
+
+    name: str
+    session: int = 0
+
+
+class BrokerReport(Document, frozen=True, kw_only=True):
+    """What a broker tells of itself now and then: the paper's feedback (IPITT section IV-A)."""
+
+    uptime_s: float
+    client_count: int
+    subscriptions: int
+    advertisements: int
+    link_count: int
+    queue_messages: int
+    queue_bytes: int
+    notifications_lost: int
+    rates: RateStatus
+
+    @classmethod
+    def of(cls, status: BrokerStatus) -> BrokerReport:
+        sessions = (*status.links, *status.clients)
+        return cls(
+            uptime_s=status.uptime_s,
+            client_count=status.client_count,
+            subscriptions=status.subscriptions,
+            advertisements=status.advertisements,
+            link_count=len(status.links),
+            queue_messages=sum(session.queue_messages for session in sessions),
+            queue_bytes=status.queue_bytes,
+            notifications_lost=status.counters.notifications_lost,
+            rates=status.rates,
+        )
+
+
+DocumentT = TypeVar("DocumentT", bound=Document)
+
+
+def encode(document: Document) -> bytes:
+    """The bytes of a node; the same document gives the same bytes."""
+    return msgspec.json.encode(document)
+
+
+def decode(data: bytes, kind: type[DocumentT], path: Path) -> DocumentT:
+    """The document in a node; DocumentError names the path and what is wrong."""
+    try:
+        document = msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise DocumentError(
+            f"{path}: not a {kind.__name__} ({error}); was it written by another program?"
+        ) from error
+    if document.format_version != FORMAT_VERSION:
+        raise DocumentError(
+            f"{path}: format_version {document.format_version}, this program reads "
+            f"{FORMAT_VERSION}; use the version of pubweave that wrote it"
+        )
+    return document

@@ -1,0 +1,189 @@
+"""From telemetry frames to a published profile: screen, clean, compute, write, publish.
+
+The same for a batch and for every micro-batch of a stream: both hand over frames and get a profile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, LongType, StringType
+
+from pubweave.model.profile import ProfileDescription
+from pubweave.model.telemetry import TABLES
+from pubweave.pipeline.profile_output import ProfileOutput
+from pubweave.pipeline.profile_plan import ProfileInputs, profile_tasks
+from pubweave.pipeline.record_rules import NEVER_ADDED, Bounds
+from pubweave.pipeline.schemas import as_declared, columns, local_frame
+from pubweave.pipeline.screening import (
+    Screening,
+    clean,
+    gaps,
+    kept_out,
+    quarantine,
+    screen,
+)
+from pubweave.pipeline.settings import ProfileSettings
+from pubweave.pipeline.sources import RefusedFile
+from pubweave.pipeline.table_tasks import run_tasks
+from pubweave.pipeline.time_slots import ProfileWindow
+from pubweave.pipeline.transforms.publications import broker_numbers
+from pubweave.pipeline.transforms.subscriptions import never_added
+from pubweave.telemetry.run_description import RunClock, TelemetryError
+
+if TYPE_CHECKING:
+    from pubweave.telemetry.run_description import RunDescription
+
+OnDone = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class TelemetryFrames:
+    """What a profile is computed from."""
+
+    location: str
+    description: RunDescription
+    frames: Mapping[str, DataFrame]
+    file_counts: Mapping[str, int]
+    refused: tuple[RefusedFile, ...] = ()
+    batch: int | None = None
+
+
+def bounds_of(description: RunDescription, settings: ProfileSettings, now: float) -> Bounds:
+    """Which instants can be; only a unix clock can be compared with ``now``."""
+    earliest = description.started_at - settings.late_tolerance_s
+    if description.clock is RunClock.UNIX:
+        return Bounds(earliest, now + settings.late_tolerance_s)
+    return Bounds(earliest)
+
+
+def build_profile(
+    spark: SparkSession,
+    telemetry: TelemetryFrames,
+    output: ProfileOutput,
+    settings: ProfileSettings,
+    now: float,
+    *,
+    threads: int = 3,
+    on_done: OnDone | None = None,
+) -> ProfileDescription:
+    """Compute all tables into ``output`` and publish them; an earlier profile stays till then."""
+    bounds = bounds_of(telemetry.description, settings, now)
+    started = time.monotonic()
+    screening = screen(telemetry.frames, bounds)
+    screen_s = time.monotonic() - started
+    inputs = profile_inputs(spark, telemetry, screening, bounds, settings)
+    _, seconds = run_tasks(
+        spark, profile_tasks(inputs), output.write, threads=threads, on_done=on_done
+    )
+    description = _described(spark, telemetry, output, screening, inputs, seconds, screen_s)
+    output.publish(description)
+    return description
+
+
+def profile_inputs(
+    spark: SparkSession,
+    telemetry: TelemetryFrames,
+    screening: Screening,
+    bounds: Bounds,
+    settings: ProfileSettings,
+) -> ProfileInputs:
+    """Clean frames and what the screening tells about brokers, incarnations and gaps."""
+    span = screening.window()
+    if span is None:
+        raise TelemetryError(
+            f"{telemetry.location} has no usable record: all were refused; look at the reasons by "
+            "'pubweave profile' on a copy, or name another run"
+        )
+    cleaned = clean(telemetry.frames, screening, bounds)
+    changes = cleaned["subscription_changes"]
+    contradictions = kept_out(
+        never_added(changes).withColumn("reason", F.lit(NEVER_ADDED)), "subscription_changes"
+    )
+    refused = quarantine(spark, telemetry.frames, screening, bounds, telemetry.refused)
+    brokers = screening.brokers()
+    return ProfileInputs(
+        spark=spark,
+        telemetry=cleaned,
+        window=ProfileWindow(*span, settings.slot_s),
+        settings=settings,
+        broker_ids=brokers,
+        brokers=broker_numbers(spark, brokers),
+        incarnations=_incarnations(spark, screening),
+        coverage=_coverage(spark, screening),
+        first_published_at=screening.first_at("publications"),
+        gaps=gaps(spark, screening),
+        quarantine=refused.unionByName(as_declared(contradictions, "quarantine")),
+    )
+
+
+def _incarnations(spark: SparkSession, screening: Screening) -> DataFrame:
+    """When each broker's next incarnation began; null for its last."""
+    rows = []
+    for broker, spans in screening.spans().items():
+        following: list[float | None] = [first_at for _, first_at, _ in spans[1:]]
+        for (epoch, _, _), next_began_at in zip(spans, [*following, None], strict=True):
+            rows.append((broker, epoch, next_began_at))
+    schema = columns(broker=StringType(), epoch=LongType(), next_began_at=DoubleType())
+    return local_frame(spark, rows, schema)
+
+
+def _coverage(spark: SparkSession, screening: Screening) -> DataFrame:
+    """When each broker recorded deliveries without a gap."""
+    gappy = {c.broker for c in screening.coverage if c.table == "deliveries" and c.missing}
+    rows = [
+        (broker, first_at, last_at)
+        for broker, spans in screening.spans().items()
+        if broker not in gappy
+        for _, first_at, last_at in spans
+    ]
+    schema = columns(broker=StringType(), covered_from=DoubleType(), covered_to=DoubleType())
+    return local_frame(spark, rows, schema)
+
+
+def _described(
+    spark: SparkSession,
+    telemetry: TelemetryFrames,
+    output: ProfileOutput,
+    screening: Screening,
+    inputs: ProfileInputs,
+    seconds: Mapping[str, float],
+    screen_s: float,
+) -> ProfileDescription:
+    reasons = _reasons(spark, output)
+    by_table: dict[str, int] = dict.fromkeys(TABLES, 0)
+    quarantined: dict[str, int] = {}
+    for table, reason, count in reasons:
+        by_table[table] = by_table.get(table, 0) + count
+        quarantined[reason] = quarantined.get(reason, 0) + count
+    return ProfileDescription(
+        source=telemetry.location,
+        run=telemetry.description.name,
+        clock=telemetry.description.clock.value,
+        window_started_at=inputs.window.started_at,
+        window_ended_at=inputs.window.ended_at,
+        settings=inputs.settings.as_dict(),
+        sources={
+            table: screening.summary(table, telemetry.file_counts.get(table, 0), by_table[table])
+            for table in TABLES
+        },
+        quarantine=dict(sorted(quarantined.items())),
+        tables=output.summaries(),
+        spark_version=spark.version,
+        master=spark.sparkContext.master or "",
+        stage_seconds={"screening": round(screen_s, 3)}
+        | {name: round(spent, 3) for name, spent in seconds.items()},
+        unreadable_files=len(telemetry.refused),
+        batch=telemetry.batch,
+    )
+
+
+def _reasons(spark: SparkSession, output: ProfileOutput) -> Iterable[tuple[str, str, int]]:
+    table = spark.read.parquet(output.path("quarantine"))
+    rows = table.groupBy("table", "reason").count().collect()
+    return sorted((row["table"], row["reason"], row["count"]) for row in rows)

@@ -1,0 +1,154 @@
+"""The Spark session: every setting in one place, with its reason.
+
+Only this module starts Spark. It checks for Java first, because Spark's own message for a machine
+without it is none, and it sends what the JVM prints to a file: a command's standard error is for
+its user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+DEFAULT_MASTER = "local[*]"
+DEFAULT_MEMORY = "2g"
+JAVA_MIN = 17
+
+SETTINGS: Mapping[str, str] = {
+    # Telemetry is aggregated early, so shuffles are small: 32 parts keep each below 100 MB at 50
+    # million records, and adaptive execution joins them to one or two where there is little.
+    "spark.sql.shuffle.partitions": "32",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    # Every hash table and sort begins with a page; by default a page is 1/32 of the memory, which
+    # hundreds of small queries would mostly spend on clearing it.
+    "spark.buffer.pageSize": "2m",
+    # A profile is some 800 generated classes, and a stream needs them again for every batch.
+    "spark.sql.codegen.cache.maxEntries": "10000",
+    # Tables of brokers, links and delivery trees go to every task; those of publications do not.
+    "spark.sql.autoBroadcastJoinThreshold": "32m",
+    # Brokers write many small files: opening one costs about as much as reading 256 kB.
+    "spark.sql.files.openCostInBytes": "256k",
+    "spark.sql.files.maxPartitionBytes": "64m",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+    # Sketches are kept in a hash table by slot and broker instead of sorting all rows first.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
+    # Rows cross to Python by Arrow; without pandas.
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.session.timeZone": "UTC",
+    # The tables of a profile are computed side by side: a long one must not hold up short ones.
+    "spark.scheduler.mode": "FAIR",
+    # A profile is complete when its profile.json is there, not when a folder has a marker.
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+
+QUICK_SETTINGS: Mapping[str, str] = {
+    # For up to some hundred thousand records the time goes into planning, generating code and
+    # compiling it. Interpreting queries and compiling simply takes a third of the time and memory.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.buffer.pageSize": "1m",
+    "spark.driver.extraJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+    ),
+}
+
+
+class SessionError(ValueError):
+    """Spark cannot be started; the message says what is missing."""
+
+
+def spark_session(
+    master: str = DEFAULT_MASTER,
+    *,
+    memory: str = DEFAULT_MEMORY,
+    quick: bool = False,
+    conf: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    name: str = "pubweave",
+) -> SparkSession:
+    """Start Spark, or raise `SessionError`; ``conf`` overrides the settings above.
+
+    ``memory`` is that of the driver, which on one machine is all there is. ``quick`` is for little
+    data: see `QUICK_SETTINGS`.
+    """
+    check_java()
+    settings = {**SETTINGS, **(QUICK_SETTINGS if quick else {}), "spark.driver.memory": memory}
+    if master.startswith("local"):
+        # The machine's own name may lead nowhere; one machine needs no other than loopback.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in {**settings, **(conf or {})}.items():
+        builder = builder.config(key, value)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        with _standard_error_to(log):
+            session = builder.getOrCreate()
+    except Exception as error:  # what a bad master or setting raises depends on where it is noticed
+        where = "" if log is None else f"; {log} has the details"
+        raise SessionError(f"Spark does not start with master {master}: {error}{where}") from error
+    session.sparkContext.setLogLevel((conf or {}).get("spark.log.level", "ERROR"))
+    return session
+
+
+def check_java() -> None:
+    """Raise `SessionError` unless a Java that Spark can use is there."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
+    if java is None:
+        raise SessionError(
+            f"Spark needs Java {JAVA_MIN} or newer and none was found: install a JDK or JRE of "
+            "your system, or set JAVA_HOME"
+        )
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = _major_version(told)
+    if version is not None and version < JAVA_MIN:
+        raise SessionError(
+            f"Spark needs Java {JAVA_MIN} or newer, {java} is Java {version}: set JAVA_HOME"
+        )
+
+
+def _major_version(told: str) -> int | None:
+    """The major version in what ``java -version`` prints; None if it says nothing we know."""
+    quoted = told.split('"')
+    if len(quoted) < 2:
+        return None
+    parts = quoted[1].split(".")
+    major = parts[1] if parts[0] == "1" and len(parts) > 1 else parts[0]
+    digits = major.split("-")[0].split("+")[0]
+    return int(digits) if digits.isdigit() else None
+
+
+@contextlib.contextmanager
+def _standard_error_to(path: Path | None) -> Iterator[None]:
+    """What child processes started inside print on standard error goes to a file."""
+    if path is None:
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.dup2(target, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(target)

@@ -1,0 +1,47 @@
+"""The profile's window of time, cut into slots of one length; the last may be incomplete."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+
+@dataclass(frozen=True)
+class ProfileWindow:
+    """From the first to the last instant of the telemetry."""
+
+    started_at: float
+    ended_at: float
+    slot_s: float
+
+    @property
+    def duration_s(self) -> float:
+        """How long the window is; of a window without length, one slot."""
+        return (self.ended_at - self.started_at) or self.slot_s
+
+    @property
+    def last_slot(self) -> int:
+        return math.floor((self.ended_at - self.started_at) / self.slot_s)
+
+    @property
+    def complete_slots(self) -> int:
+        """How many slots ended within the window. The one that holds its end never did."""
+        return self.last_slot
+
+    def length_s(self, slot: int) -> float:
+        """How much of a slot lies in the window; of a slot without length, all."""
+        rest = self.ended_at - self.started_at - slot * self.slot_s
+        return min(self.slot_s, rest) if rest > 0 else self.slot_s
+
+    def slot(self, instant: Column) -> Column:
+        return F.floor((instant - self.started_at) / self.slot_s)
+
+    def slot_started_at(self, slot: str = "slot") -> Column:
+        return F.lit(self.started_at) + F.col(slot) * self.slot_s
+
+    def slot_length_s(self, slot: str = "slot") -> Column:
+        incomplete = F.col(slot) >= self.last_slot
+        return F.when(incomplete, self.length_s(self.last_slot)).otherwise(self.slot_s)

@@ -1,0 +1,96 @@
+"""Delivery latency over time, apart for publications that a transformation may have held up.
+
+A transformation is a period in which links came or went while publications were on their way; the
+links that the overlay was started with are none. A publication is affected if it was in flight
+during the period and its delivery tree touches a broker whose links changed.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from pubweave.pipeline.schemas import as_declared
+from pubweave.pipeline.time_slots import ProfileWindow
+from pubweave.pipeline.transforms.publications import KEY
+from pubweave.pipeline.transforms.quantiles import quantile_columns, sketched
+
+
+def link_change_periods(
+    changes: DataFrame, first_published_at: float, margin_s: float
+) -> DataFrame:
+    """Changes of the topology after traffic began, each with the transformation it is part of."""
+    moved = (
+        changes.where("change in ('added', 'removed')")
+        .where(F.col("changed_at") > first_published_at)
+        .withColumn("from_at", F.col("changed_at") - margin_s)
+        .withColumn("to_at", F.col("changed_at") + margin_s)
+    )
+    by_time = Window.partitionBy().orderBy("from_at", "broker", "neighbor", "change")
+    before = by_time.rowsBetween(Window.unboundedPreceding, -1)
+    begins = F.coalesce(F.col("from_at") > F.max("to_at").over(before), F.lit(True))
+    return moved.withColumn("begins", begins.cast("int")).withColumn(
+        "transformation", F.sum("begins").over(by_time)
+    )
+
+
+def affected_publications(
+    facts: DataFrame, periods: DataFrame, tree_brokers: DataFrame
+) -> DataFrame:
+    """Publications and the transformation they were affected by."""
+    spans = periods.groupBy("transformation").agg(
+        F.min("from_at").alias("from_at"), F.max("to_at").alias("to_at")
+    )
+    moved = periods.select("transformation", "broker").unionByName(
+        periods.select("transformation", F.col("neighbor").alias("broker"))
+    )
+    touched = tree_brokers.join(F.broadcast(moved.distinct()), "broker")
+    touched = touched.select("transformation", "tree").distinct()
+    in_flight = facts.where("recorded > 0").join(
+        F.broadcast(spans),
+        F.expr("published_at <= to_at and coalesce(last_delivered_at, published_at) >= from_at"),
+    )
+    return in_flight.join(touched, ["transformation", "tree"]).select("transformation", *KEY)
+
+
+def transformations(periods: DataFrame, affected: DataFrame) -> DataFrame:
+    """Each period with what changed in it; both brokers of a link record it, it counts once."""
+    link = F.struct(F.least("broker", "neighbor"), F.greatest("broker", "neighbor"))
+    table = periods.groupBy("transformation").agg(
+        F.min("from_at").alias("started_at"),
+        F.max("to_at").alias("ended_at"),
+        F.countDistinct(F.when(F.col("change") == "added", link)).alias("links_added"),
+        F.countDistinct(F.when(F.col("change") == "removed", link)).alias("links_removed"),
+    )
+    counted = affected.groupBy("transformation").agg(
+        F.count(F.lit(1)).alias("affected_publications")
+    )
+    together = table.join(counted, "transformation", "left").fillna(0, ["affected_publications"])
+    return as_declared(together, "transformations")
+
+
+def latency(
+    deliveries: DataFrame, affected: DataFrame | None, window: ProfileWindow, kll_k: int
+) -> DataFrame:
+    """Percentiles by slot of publishing; ``affected`` is None if nothing was transformed."""
+    if affected is None:
+        marked = deliveries.withColumn("affected", F.lit(False))
+    else:
+        keys = affected.select(*KEY).distinct().withColumn("affected", F.lit(True))
+        marked = deliveries.join(keys, KEY, "left").fillna(False, ["affected"])
+    published_at = F.col("delivered_at") - F.col("latency_ms") / 1e3
+    # A publisher's clock may be behind the first record: its publications are in the first slot.
+    slot = F.greatest(window.slot(published_at), F.lit(0))
+    table = marked.groupBy(slot.alias("slot"), "affected").agg(
+        F.count(F.lit(1)).alias("deliveries"),
+        F.avg("latency_ms").alias("latency_ms_mean"),
+        F.max("latency_ms").alias("latency_ms_max"),
+        sketched("latency_ms", kll_k),
+    )
+    return as_declared(
+        table.select(
+            "*", window.slot_started_at().alias("slot_started_at"),
+            *quantile_columns("sketch", "latency"),
+        ),
+        "latency",
+    )  # fmt: skip

@@ -1,0 +1,119 @@
+"""Delivery trees: the distinct ways publications took, and their links, receivers and paths.
+
+Publications of one topic that left the same broker over the same links to the same receivers share
+a tree (see `publications`); the papers' costs are computed once per tree and weighted. The links of
+a tree are those of one of its publications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pubweave.pipeline.schemas import as_declared
+from pubweave.pipeline.transforms.publications import KEY, decoded
+
+
+def tree_sets(facts: DataFrame, masks: Sequence[str]) -> DataFrame:
+    """One row per tree: hashes of topic and root, receivers as bits, how many took it."""
+    return (
+        facts.where("recorded > 0")
+        .groupBy("tree")
+        .agg(
+            F.max("topic_hash").alias("topic_hash"),
+            F.max("root_hash").alias("root_hash"),
+            *(F.max(mask).alias(mask) for mask in masks),
+            F.count(F.lit(1)).alias("publications"),
+            F.sum("weight").alias("weight"),
+            F.min(F.xxhash64(*KEY)).alias("example_hash"),
+        )
+    )
+
+
+def tree_receivers(sets: DataFrame, masks: Sequence[str], brokers: DataFrame) -> DataFrame:
+    """The brokers with local deliveries, by tree."""
+    return as_declared(decoded(sets, masks, brokers, ["tree"]), "tree_receivers")
+
+
+def tree_links(sets: DataFrame, facts: DataFrame, hops: DataFrame, roots: DataFrame) -> DataFrame:
+    """The links of each tree, from one publication of each: every broker has one parent."""
+    wanted = sets.select("tree", "example_hash")
+    examples = (
+        facts.where("recorded > 0 and hops > 0")
+        .withColumn("example_hash", F.xxhash64(*KEY))
+        .join(wanted, ["tree", "example_hash"])
+        .select("tree", *KEY)
+    )
+    first_hop = F.struct("received_at", "from_broker")
+    links = (
+        hops.join(examples, KEY)
+        .groupBy("tree", "to_broker")
+        .agg(F.min_by("from_broker", first_hop).alias("from_broker"))
+    )
+    # A root that gets its own publication back is still the root.
+    away = links.join(roots, F.expr("tree = root_tree and to_broker = root_broker"), "left_anti")
+    return as_declared(away, "tree_links")
+
+
+def tree_roots(sets: DataFrame, brokers: DataFrame) -> DataFrame:
+    """The broker that each tree's publications left from."""
+    named = brokers.select(F.col("broker").alias("root_broker"),
+                           F.xxhash64("broker").alias("root_hash"))  # fmt: skip
+    return sets.join(F.broadcast(named), "root_hash").select(
+        F.col("tree").alias("root_tree"), "root_broker"
+    )
+
+
+def tree_paths(
+    deepest: int, links: DataFrame, roots: DataFrame, link_costs: DataFrame
+) -> DataFrame:
+    """For every broker that a tree reaches: ``delay_ms`` from the root, and the ``path``.
+
+    The path lists the brokers from this one up to the root, without the root. Found by pointer
+    jumping: each round doubles how far up everybody sees, so a tree of ``deepest`` links takes
+    log2 of that many rounds, whatever its shape.
+    """
+    top = roots.select(
+        F.col("root_tree").alias("tree"),
+        F.col("root_broker").alias("broker"),
+        F.col("root_broker").alias("upper"),
+        F.lit(0.0).alias("delay_ms"),
+        F.array().cast("array<string>").alias("path"),
+    )
+    state = top.unionByName(
+        _priced(links, link_costs).select(
+            "tree",
+            F.col("to_broker").alias("broker"),
+            F.col("from_broker").alias("upper"),
+            F.col("cost_ms").alias("delay_ms"),
+            F.array("to_broker").alias("path"),
+        )
+    )
+    for _ in range(max(0, deepest - 1).bit_length()):
+        above = state.toDF("tree", "upper", "next_upper", "upper_delay_ms", "upper_path")
+        state = state.join(above, ["tree", "upper"]).select(
+            "tree",
+            "broker",
+            F.col("next_upper").alias("upper"),
+            (F.col("delay_ms") + F.col("upper_delay_ms")).alias("delay_ms"),
+            F.concat("path", "upper_path").alias("path"),
+        )
+    is_root = roots.select(F.col("root_tree").alias("tree"), F.col("root_broker").alias("upper"))
+    # What a gap in the telemetry cut off never arrives at the root.
+    return state.join(is_root, ["tree", "upper"], "left_semi").select(
+        "tree", "broker", "delay_ms", "path"
+    )
+
+
+def _priced(links: DataFrame, link_costs: DataFrame) -> DataFrame:
+    """Directed links with the cost of the undirected link; a link without a price costs nothing."""
+    costs = link_costs.select("broker_a", "broker_b", "cost_ms")
+    return (
+        links.withColumn("broker_a", F.least("from_broker", "to_broker"))
+        .withColumn("broker_b", F.greatest("from_broker", "to_broker"))
+        .join(F.broadcast(costs), ["broker_a", "broker_b"], "left")
+        .select("tree", "from_broker", "to_broker",
+                F.coalesce("cost_ms", F.lit(0.0)).alias("cost_ms"))
+    )  # fmt: skip

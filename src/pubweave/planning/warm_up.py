@@ -1,0 +1,51 @@
+"""Compiles every kernel that a plan needs into numba's cache on disk.
+
+``python -m pubweave.planning.warm_up``, a step of ``make setup``: the first plan of a new
+installation would otherwise compile for tens of seconds. It plans a small problem by each of our
+methods with the code that plans every problem, so that each kernel is compiled for the very
+types it is called with. The cache lies beside the sources, or in the user's cache directory where
+that place is read-only; a kernel that changes is compiled again when it is next called.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+
+import numpy as np
+
+from pubweave.model.topology import Topology
+from pubweave.planning.exact import Way, search
+from pubweave.planning.greedy import Greedy
+from pubweave.planning.indexed import indexed
+from pubweave.planning.problem import PlanningProblem
+from pubweave.planning.reachability import Reachability
+
+_BROKERS = 9
+_ATTEMPTS = 20
+
+
+def warm_up() -> None:
+    """Plan a chain into a star: greedily, the bounds of both kinds, and exactly."""
+    names = [f"b{number}" for number in range(1, _BROKERS + 1)]
+    source = Topology.from_links(list(pairwise(names)))
+    target = Topology.from_links([(names[4], name) for name in names if name != names[4]])
+    numbered = indexed(PlanningProblem(source, target))
+    greedy = Greedy(numbered, np.random.default_rng(0))
+    best = greedy.first()
+    assert best is not None, "without options there is always a plan"
+    left = iter(range(_ATTEMPTS))
+    for better in greedy.improve(best, lambda: next(left, None) is None):
+        best = better
+    Reachability(numbered, apart=False).fewest_steps()
+    for way in Way:
+        search(numbered, best, way, lambda _: None)
+
+
+def main() -> None:
+    warm_up()
+    sys.stdout.write("the planner's kernels are compiled\n")
+
+
+if __name__ == "__main__":
+    main()

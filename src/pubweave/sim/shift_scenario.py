@@ -1,0 +1,396 @@
+"""The scenario `shift`: random shifts on a random tree while clients do everything they can do.
+
+As `routing_scenario`, with shifts begun at random all the time, alone and several at once, also
+such as share brokers. Some clients are steady: what they asked for stands from the beginning to
+the end, so everything that a steady publisher publishes is due to every steady subscriber that
+wants it, whatever any table says. After each round the overlay must be a tree again, that of the
+decisions taken, with tables that equal the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.session import SessionLimits
+from pubweave.generate.latencies import Matrix
+from pubweave.generate.trees import random_tree
+from pubweave.model.ids import BrokerId, Link
+from pubweave.model.plans import Action, Append, Detach, Shift
+from pubweave.sim.action_arbiter import ActionArbiter, ActionRecord
+from pubweave.sim.faults import FaultRates
+from pubweave.sim.nodes import HandlingTime, SimBroker, SimClient
+from pubweave.sim.random_content import random_filter
+from pubweave.sim.results import RunResult
+from pubweave.sim.routing_scenario import (
+    REST_LIMIT_S,
+    RoutingScenario,
+    RoutingSetting,
+    TelemetrySink,
+)
+from pubweave.sim.trace import Trace
+from pubweave.sim.world import World
+
+LATENCY_S = (0.01, 0.05)
+LINGER_S = 2.0
+"""How long after a shift a broker may still hold what it would not get any more."""
+NO_FAULTS = FaultRates(0.0, 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0))
+FAULTS = ("none", "drops", "delays", "crashes", "overflow", "haste", "any")
+"""What a run may be about; `any` draws one of the others from the seed."""
+
+
+@dataclass(frozen=True)
+class ShiftSetting:
+    """What makes a run one of shifts, beside what `RoutingSetting` says."""
+
+    fault: str
+    shifts_at_once: int
+    shares_brokers: bool
+    spare_brokers: int
+    """How many brokers can join; with some, brokers leave, too."""
+    hold_limit_bytes: int
+    hold_limit_s: float
+    action_limit_s: float
+    store_s: tuple[float, float]
+
+    @classmethod
+    def draw(cls, world: World, fault: str) -> ShiftSetting:
+        return cls(
+            fault=fault,
+            shifts_at_once=world.integer(1, 3),
+            shares_brokers=world.chance(0.3),
+            spare_brokers=world.choice([0, 1, 3]),
+            hold_limit_bytes=world.integer(50, 1500) if fault == "overflow" else 4 << 20,
+            hold_limit_s=world.uniform(0.02, 0.4) if fault == "haste" else 3.0,
+            action_limit_s=world.uniform(0.1, 1.0) if fault == "haste" else 10.0,
+            store_s=(0.001, world.uniform(0.002, 0.05)),
+        )
+
+
+def fault_rates(world: World, fault: str) -> FaultRates:
+    match fault:
+        case "drops":
+            return replace(NO_FAULTS, connection_drop_per_s=world.uniform(1.0, 8.0))
+        case "delays":
+            return replace(
+                FaultRates(connection_drop_per_s=world.uniform(0.0, 2.0)),
+                delay_spike_per_s=1.0,
+                partition_per_s=0.3,
+                broker_pause_per_s=0.5,
+            )
+        case "crashes":
+            return replace(
+                FaultRates(connection_drop_per_s=world.uniform(0.0, 2.0)),
+                broker_crash_per_s=world.uniform(0.2, 0.8),
+                broker_down_s=(0.05, 2.0),
+            )
+    return NO_FAULTS
+
+
+class ShiftScenario(RoutingScenario):
+    """One run. ``fault`` is one of FAULTS."""
+
+    name = "shift"
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        fault: str = "any",
+        max_brokers: int = 12,
+        rtt: Matrix | None = None,
+        trace: Trace | None = None,
+        on_telemetry: TelemetrySink | None = None,
+    ) -> None:
+        if fault not in FAULTS:
+            raise ValueError(f"unknown fault {fault!r}: choose {', '.join(FAULTS)}")
+        self._fault = fault
+        self._steady: list[str] = []
+        self._crashed: set[BrokerId] = set()
+        super().__init__(
+            seed, max_brokers=max_brokers, rtt=rtt, trace=trace, on_telemetry=on_telemetry
+        )
+        self.overlay.on_told_to_move = self._move_client
+        low_s, high_s = self.shifting.store_s
+        self.arbiter = ActionArbiter(self.overlay, lambda: self.world.uniform(low_s, high_s))
+        self.arbiter.on_decided = self._on_decided
+
+    def draw_setting(self, max_brokers: int, rtt: Matrix | None) -> RoutingSetting:
+        world = self.world
+        fault = self._fault
+        if fault == "any":
+            fault = world.choice([name for name in FAULTS if name != "any"])
+        self.shifting = ShiftSetting.draw(world, fault)
+        topology = random_tree(world.integer(3, max_brokers), world.rng)
+        topology = replace(
+            topology,
+            latency_ms={link: 1000 * world.uniform(*LATENCY_S) for link in sorted(topology.links)},
+        )
+        window_bytes = int(world.choice([1 << 20, 1 << 20, 1 << 13, 2000]))
+        return RoutingSetting(
+            topology=topology,
+            covering=world.chance(0.5),
+            limits=SessionLimits(window_bytes, 5 * window_bytes, window_bytes),
+            handling=HandlingTime(world.uniform(0, 0.0003), world.uniform(0, 0.0005)),
+            faults=fault_rates(world, fault),
+            clients=world.integer(4, 20),
+            rounds=2,
+            round_s=world.uniform(4.0, 8.0),
+            actions_per_round=world.integer(200, 600),
+        )
+
+    def spare_brokers(self) -> Collection[BrokerId]:
+        return [f"x{number}" for number in range(self.shifting.spare_brokers)]
+
+    def homes(self) -> list[BrokerId]:
+        leaving = {
+            record.action.broker
+            for record in self.arbiter.running()
+            if isinstance(record.action, Detach)
+        }
+        return [name for name in self.overlay.topology.neighbors if name not in leaving]
+
+    def latency_s(self, link: Link) -> float:
+        return self.world.uniform(*LATENCY_S)
+
+    def _config(self, broker: BrokerId) -> BrokerConfig:
+        shifting = self.shifting
+        return replace(
+            super()._config(broker),
+            hold_limit_bytes=shifting.hold_limit_bytes,
+            hold_limit_s=shifting.hold_limit_s,
+            action_limit_s=shifting.action_limit_s,
+            stale_grace_s=1.0,
+        )
+
+    # --- steady clients --------------------------------------------------------------------
+
+    def run(self) -> RunResult:
+        for number in range(self.world.integer(3, 8)):
+            self._join_steady(f"steady{number}")
+        if not self.overlay.run_until_quiet(REST_LIMIT_S):
+            self.violations.append("the overlay does not come to rest before it began")
+        return super().run()
+
+    def _join_steady(self, name: str) -> None:
+        world = self.world
+        home = world.choice(self.homes())
+        self.overlay.join(
+            name, home, latency_s=world.uniform(0.0005, 0.005), limits=self.setting.limits
+        )
+        self._steady.append(name)
+        client = self.overlay.clients[name]
+        client.core.advertise(random_filter(world))
+        for _ in range(world.integer(1, 3)):
+            self._subscribe_as(client)
+        client.flush()
+
+    def always_due(self, publisher: SimClient) -> Collection[str]:
+        """Between steady clients, unless a broker between them crashed since the last rest."""
+        if publisher.name not in self._steady:
+            return ()
+        return [c for c in self._steady if not self._crashed & self._between(publisher.name, c)]
+
+    def _between(self, one: str, other: str) -> set[BrokerId]:
+        homes = (self.overlay.clients[one].home.name, self.overlay.clients[other].home.name)
+        return set(self.overlay.topology.path(*homes))
+
+    def _on_crash(self, broker: SimBroker) -> None:
+        """What only this broker held may be lost, and what passes it until the next rest."""
+        self._is_shaken = True
+        self._crashed.add(broker.name)
+        # A shift that was just committed may have taken this broker off the path of what it
+        # still holds; one that is about to be may put it there.
+        nearby = {
+            b
+            for record in self.arbiter.records.values()
+            if broker.name in record.action.brokers
+            and (not record.is_over or self.world.now - record.decided_at < LINGER_S)
+            for b in record.action.brokers
+        }
+        self.overlay.checker.excuse_where(
+            lambda publication, client: (
+                publication.publisher not in self._steady
+                or client not in self._steady
+                or bool(({broker.name} | nearby) & self._between(publication.publisher, client))
+            )
+        )
+
+    def _strike_at(self, action: Action) -> None:
+        """Faults at the very brokers and links of an action, in every phase of it."""
+        world, fault = self.world, self.shifting.fault
+        if fault == "crashes" and world.chance(0.1):
+            name = world.choice(list(action.brokers))
+            world.after(world.uniform(0.0, 0.8), self._crash, self.overlay.brokers[name])
+        elif fault == "drops":
+            for one, other in combinations(action.brokers, 2):
+                link = Link.between(one, other)
+                if world.chance(0.3):
+                    world.after(world.uniform(0.0, 0.8), self._drop, link)
+
+    def _on_decided(self, record: ActionRecord) -> None:
+        """Right after a commit, when some know of it and others do not."""
+        if self.shifting.fault == "crashes" and record.committed and self.world.chance(0.3):
+            name = self.world.choice(list(record.action.brokers))
+            delay_s = self.world.uniform(0.0, 0.15)
+            self.world.after(delay_s, self._crash, self.overlay.brokers[name])
+
+    def _crash(self, broker: SimBroker) -> None:
+        if self.world.now < self._shift_until and broker.is_up():
+            is_decided = any(
+                broker.name in record.action.brokers and record.committed
+                for record in self.arbiter.running()
+            )
+            self._count("crash_after_decision" if is_decided else "crash_before_decision")
+            self._count("broker_crash")
+            self._on_crash(broker)
+            broker.crash()
+            self.world.after(self.world.uniform(0.02, 1.5), self._restart, broker)
+
+    def _restart(self, broker: SimBroker) -> None:
+        if not broker.is_up():
+            broker.start()
+
+    def _drop(self, link: Link) -> None:
+        path = self.overlay.links.get(link)
+        if path is not None and path.connection is not None and not path.connection.is_dropped:
+            self._count("drop_in_shift")
+            self.overlay.network.drop(path.connection)
+
+    def _count(self, name: str) -> None:
+        self.faults.counts[name] = self.faults.counts.get(name, 0) + 1
+
+    def _client(self) -> SimClient | None:
+        names = [name for name in self.overlay.clients if name not in self._steady]
+        return self.overlay.clients[self.world.choice(names)] if names else None
+
+    # --- shifts ----------------------------------------------------------------------------
+
+    def _be_active(self) -> None:
+        self._shift_until = self.world.now + self.setting.round_s
+        for _ in range(self.shifting.shifts_at_once):
+            self.world.after(self.world.uniform(0.0, 0.3), self._begin_shift)
+        super()._be_active()
+
+    def _begin_shift(self) -> None:
+        """Begin one, and another one when it is over."""
+        if self.world.now >= self._shift_until:
+            return
+        busy = {b for record in self.arbiter.running() for b in record.action.brokers}
+        if self.shifting.shares_brokers:
+            busy = set()
+        action: Action | None = None
+        if self.shifting.spare_brokers and self.world.chance(0.3):
+            action = self._draw_membership(busy)
+        if action is None:
+            action = self._draw_shift(busy)
+        if action is None:
+            self.world.after(0.1, self._begin_shift)
+        else:
+            self._strike_at(action)
+            self._await_end(self.arbiter.begin(action))
+
+    def _await_end(self, record: ActionRecord) -> None:
+        if not record.is_over:
+            self.world.after(0.02, self._await_end, record)
+        else:
+            self.world.after(self.world.uniform(0.0, 0.3), self._begin_shift)
+
+    def _draw_shift(self, busy: set[BrokerId]) -> Shift | None:
+        topology = self.overlay.topology
+        for _ in range(10):
+            mover = self.world.choice(list(topology.neighbors))
+            old_peer = self.world.choice(list(topology.neighbors[mover]))
+            others = [broker for broker in topology.neighbors[old_peer] if broker != mover]
+            if others:
+                shift = Shift(mover, old_peer, self.world.choice(others))
+                if not busy & set(shift.brokers) and self._may_begin(shift):
+                    return shift
+        return None
+
+    def _draw_membership(self, busy: set[BrokerId]) -> Append | Detach | None:
+        """A spare broker joins, or a leaf without steady clients leaves."""
+        topology = self.overlay.topology
+        homes = {self.overlay.clients[name].home.name for name in self._steady}
+        taken = {b for record in self.arbiter.running() for b in record.action.brokers}
+        spare = [b for b in self.overlay.brokers if b not in topology.neighbors and b not in taken]
+        leaves = [b for b in topology.leaves if b not in homes | taken]
+        if spare and self.world.chance(0.5):
+            neighbor = self.world.choice(list(topology.neighbors))
+            return None if neighbor in busy else Append(self.world.choice(spare), neighbor)
+        if not leaves or len(topology.brokers) < 4:
+            return None
+        leaf = self.world.choice(leaves)
+        neighbor = topology.neighbors[leaf][0]
+        return None if neighbor in busy else Detach(leaf, neighbor)
+
+    def _move_client(self, client: SimClient) -> None:
+        """Its broker leaves: it says goodbye there when all is said, and somebody joins anew."""
+        if self.overlay.clients.get(client.name) is not client:
+            return
+        session = client.core.session
+        if session.is_established and session.queue_messages:
+            self.world.after(0.03, self._move_client, client)
+        else:
+            self.overlay.leave(client.name)
+            self._join()
+
+    def _may_begin(self, shift: Shift) -> bool:
+        """Its leader is there to be asked."""
+        return self.overlay.brokers[shift.mover].is_up()
+
+    # --- outcome ---------------------------------------------------------------------------
+
+    def _come_to_rest(self) -> bool:
+        until = self.world.now + REST_LIMIT_S
+        while self.arbiter.running() and self.world.now < until:
+            self.faults.heal()
+            self.world.run_until(self.world.now + 0.25)
+        if not super()._come_to_rest():
+            return False
+        self._crashed.clear()
+        now = self.world.now
+        for record in self.arbiter.running():
+            self.violations.append(f"{now:.3f} {record.id} {record.action} never ends: {record}")
+        if not self.overlay.topology.is_tree:
+            self.violations.append(f"{now:.3f} the topology is no tree any more")
+        for name, node in self.overlay.brokers.items():
+            neighbors = self.overlay.topology.neighbors.get(name, ())
+            linked = tuple(sorted(node.broker.sessions.links))
+            if linked != tuple(sorted(neighbors)):
+                self.violations.append(f"{now:.3f} {name} has links to {linked}, not {neighbors}")
+        return True
+
+    def _result(self) -> RunResult:
+        result = super()._result()
+        records = list(self.arbiter.records.values())
+        committed = [record for record in records if record.committed]
+        return replace(
+            result,
+            violations=(*result.violations, *self.arbiter.violations),
+            setting={**result.setting, "fault": self.shifting.fault},
+            counts={
+                **result.counts,
+                "shifts": sum(isinstance(record.action, Shift) for record in committed),
+                "appends": sum(isinstance(record.action, Append) for record in committed),
+                "detaches": sum(isinstance(record.action, Detach) for record in committed),
+                "aborted": len(records) - len(committed),
+                "publications_held": sum(sum(r.held_messages.values()) for r in records),
+            },
+        )
+
+    def hold_latencies(self) -> list[float]:
+        """How long each committed shift held anything back, in mean one-way latencies of its
+        three links, without the way to the store and back."""
+        found = []
+        for record in self.arbiter.records.values():
+            if record.committed and isinstance(record.action, Shift) and record.held_s:
+                shift = record.action
+                ways = [
+                    self.overlay.links[link].latency_s
+                    for link in (shift.removed_link, shift.pivot_link, shift.added_link)
+                ]
+                found.append(max(record.held_s.values()) / (sum(ways) / 3))
+        return found

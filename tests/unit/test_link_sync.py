@@ -1,0 +1,120 @@
+"""Questions and answers after a link began anew, and the gates before it."""
+
+from __future__ import annotations
+
+from pubweave.core.link_sync import GATE_BYTES, LinkSync
+from pubweave.core.session import Session, SessionLimits
+from pubweave.model.messages import SequencedMessage
+from pubweave.model.publications import Publication, make_publication
+
+
+class Setup:
+    """A broker with three links; what it asks, answers and sends are lists."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answered: list[str] = []
+        self.sent: list[tuple[str, int | str]] = []
+        self.sync = LinkSync(self._ask, lambda link: self.answered.append(link.remote), self._send)
+        self.a, self.b, self.c = (
+            Session(name, own_epoch=1, is_client=False, limits=SessionLimits()) for name in "abc"
+        )
+        for link in (self.a, self.b, self.c):
+            self.sync.began(link)
+            self._ask(link)
+        self.asked.clear()
+
+    def _ask(self, link: Session) -> None:
+        self.asked.append(link.remote)
+        self.sync.was_asked(link)
+
+    def _send(self, link: Session, message: SequencedMessage) -> None:
+        if link in self.sync.gates.values():
+            link.pending.append(message)
+            return
+        said = message.sequence if isinstance(message, Publication) else getattr(message, "id", "")
+        self.sent.append((link.remote, said))
+
+
+def publication(sequence: int, size: int = 10) -> Publication:
+    return make_publication("p", sequence, "t", {}, b"x" * size, 0.0)
+
+
+def test_who_brings_no_news_is_answered_at_once() -> None:
+    setup = Setup()
+    setup.sync.asked_by(setup.a, [setup.b, setup.c])
+    assert setup.answered == ["a"]
+    assert setup.asked == []
+
+
+def test_who_brings_news_is_answered_when_the_others_have_answered_a_later_question() -> None:
+    setup = Setup()
+    setup.sync.news(setup.a)
+    setup.sync.asked_by(setup.a, [setup.b, setup.c])
+    assert setup.asked == ["b", "c"]
+    setup.sync.answered_by(setup.b)
+    setup.sync.answered_by(setup.c)
+    assert setup.answered == [], "those were the answers to the first questions"
+    setup.sync.answered_by(setup.b)
+    assert setup.answered == []
+    setup.sync.answered_by(setup.c)
+    assert setup.answered == ["a"]
+
+
+def test_a_neighbor_that_begins_anew_or_goes_keeps_nobody_waiting_for_ever() -> None:
+    setup = Setup()
+    setup.sync.news(setup.a)
+    setup.sync.asked_by(setup.a, [setup.b, setup.c])
+    setup.sync.began(setup.b)
+    setup.sync.answered_by(setup.b)
+    assert setup.answered == []
+    setup.sync.removed(setup.c)
+    assert setup.answered == ["a"]
+
+
+def test_whoever_waited_long_enough_is_answered_as_things_are() -> None:
+    setup = Setup()
+    setup.sync.news(setup.a)
+    setup.sync.asked_by(setup.a, [setup.b])
+    assert setup.sync.is_waiting(setup.a)
+    setup.sync.stop_waiting(setup.a)
+    assert setup.answered == ["a"]
+    assert not setup.sync.is_waiting(setup.a)
+
+
+def test_an_answer_opens_the_gate_and_lets_what_waited_go_in_order() -> None:
+    setup = Setup()
+    gate = setup.sync.gates[setup.a]
+    gate.pending += [publication(1)]
+    gate.flush([])
+    gate.pending += [publication(2)]
+    setup.sync.answered_by(setup.a)
+    assert setup.sent == [("a", 1), ("a", 2)]
+    assert setup.a not in setup.sync.gates
+
+
+def test_a_withdrawal_waits_behind_the_publications_unless_it_is_void_by_then() -> None:
+    setup = Setup()
+    gate = setup.sync.gates[setup.a]
+    gate.pending.append(publication(1))
+    setup.sync.withdraw(setup.a, "p:1")
+    gate.pending.append(publication(2))
+    setup.sync.withdraw(setup.a, "p:2")
+    setup.sync.forget_withdrawal(setup.a, "p:2")
+    setup.sync.forget_withdrawal(setup.b, "p:1")
+    setup.sync.answered_by(setup.a)
+    assert setup.sent == [("a", 1), ("a", "p:1"), ("a", 2)]
+
+
+def test_a_full_gate_opens_before_its_time() -> None:
+    setup = Setup()
+    gate = setup.sync.gates[setup.b]
+    gate.pending += [publication(1)]
+    gate.flush([])
+    setup.sync.open_full_gates()
+    assert setup.b in setup.sync.gates
+    gate.pending += [publication(2, size=GATE_BYTES)]
+    gate.flush([])
+    setup.sync.open_full_gates()
+    assert setup.sent == [("b", 1), ("b", 2)]
+    assert setup.b not in setup.sync.gates
