@@ -1,0 +1,73 @@
+"""What pairs of tokens rule out is on no plan: against all states, and bit by bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pubweave.generate.mutation import change_links
+from pubweave.generate.trees import ipitt_topologies
+from pubweave.planning._kernels_pairs import transpose
+from pubweave.planning.indexed import indexed
+from pubweave.planning.pair_reach import prune
+from pubweave.planning.problem import PlanningProblem
+from pubweave.planning.reachability import Reachability
+from pubweave.planning.token_positions import TokenPositions
+from tests.naive.planning_instances import small_problem
+from tests.naive.token_states import TokenStates
+
+
+@pytest.mark.parametrize("number", range(80))
+def test_no_position_and_no_slide_of_a_plan_is_dropped(number: int) -> None:
+    problem = replace(small_problem(number, 6), disjoint_brokers=False, max_degree=None)
+    numbered = indexed(problem)
+    if not 2 <= numbered.token_count <= 3:
+        pytest.skip("no pairs of tokens, or too many states to list them all")
+    reachability = Reachability(numbered, apart=True)
+    fewest = reachability.fewest_steps()
+    if fewest is None:
+        pytest.skip("there is no plan at all")
+    for steps in range(fewest, fewest + 3):
+        reach = reachability.within(steps)
+        truth = TokenStates(numbered, steps)
+        left = None if reach is None else prune(TokenPositions.of(numbered, reach))
+        if left is None:
+            assert not truth.layers[0], f"a plan of {steps} steps exists"
+            continue
+        for t, layer in enumerate(truth.layers):
+            for state in layer:
+                assert all(left.at[t, m, a, b] > 0 for m, (a, b) in enumerate(state))
+        for t in range(steps):
+            kept = [{(row[0], row[1]) for row in rows.tolist()} for rows in left.slides[t]]
+            for before, after in truth.changes(t):
+                for m, (old, new) in enumerate(zip(before, after, strict=True)):
+                    if old != new:
+                        assert (left.at[t, m][old], left.at[t + 1, m][new]) in kept[m]
+
+
+def test_pairs_rule_out_much_that_single_tokens_do_not() -> None:
+    source = ipitt_topologies(30, 1)["degree5-unbalanced-1"]
+    problem = PlanningProblem(source, change_links(source, 0.2, np.random.default_rng(2)))
+    numbered = indexed(problem)
+    reachability = Reachability(numbered, apart=True)
+    fewest = reachability.fewest_steps()
+    assert fewest is not None
+    reach = reachability.within(fewest + 1)
+    assert reach is not None
+    alone = TokenPositions.of(numbered, reach)
+    left = prune(alone)
+    assert left is None or left.count < 0.8 * alone.count
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 130), (64, 64), (70, 3), (200, 190)])
+def test_bits_are_transposed(shape: tuple[int, int]) -> None:
+    rows, columns = shape
+    flags = np.random.default_rng(0).random(shape) < 0.3
+    wide = np.pad(flags, [(0, 0), (0, -columns % 64)])
+    bits = np.packbits(wide, axis=1, bitorder="little").view(np.uint64)
+    out = np.zeros((columns, (rows + 63) // 64), dtype=np.uint64)
+    transpose(bits, rows, columns, out)
+    back = np.unpackbits(out.view(np.uint8), axis=1, bitorder="little")[:, :rows]
+    assert np.array_equal(back.astype(np.bool_), flags.T)
