@@ -29,8 +29,6 @@ class Anytime:
         self._started_at = clock()
         self._on_progress = on_progress
         self._steps_at_least = 0
-        self.steps_at_first = 0
-        """The first bound that was told: the one that is quickly found."""
         self._cost_at_least = 0.0
         self._why_infeasible = ""
         self._figures: dict[str, float] = {}
@@ -49,8 +47,6 @@ class Anytime:
 
     def take(self, finding: Finding, numbered: IndexedProblem) -> None:
         """News of the exact search."""
-        if finding.is_infeasible:
-            self.set_infeasible()
         if finding.plan is not None:
             self.offer(numbered.plan(finding.plan), "exact")
         self.raise_bounds(finding.steps_at_least, finding.cost_at_least)
@@ -59,7 +55,6 @@ class Anytime:
         """No plan has fewer steps; none of the fewest steps is cheaper."""
         if steps is not None and steps > self._steps_at_least:
             self._steps_at_least = steps
-            self.steps_at_first = self.steps_at_first or steps
             self._tell(f"at least {steps} steps")
         if cost is not None:
             self._cost_at_least = max(self._cost_at_least, cost)

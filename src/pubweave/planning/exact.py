@@ -35,7 +35,6 @@ class Finding:
     plan: NumberedSteps | None = None
     is_cheapest: bool = False
     """The last plan has the fewest steps and the least cost at that many."""
-    is_infeasible: bool = False
 
 
 Tell = Callable[[Finding], None]
@@ -54,16 +53,14 @@ class Way(enum.Enum):
     DOWN = "down"
 
 
-def search(indexed: IndexedProblem, known: NumberedSteps | None, way: Way, tell: Tell) -> None:
+def search(
+    indexed: IndexedProblem, at_least: int, known: NumberedSteps | None, way: Way, tell: Tell
+) -> None:
     """Tell of ever better bounds and plans until nothing is left to prove, or nothing to do.
 
-    ``known`` is a valid plan or None; a plan told of is never worse than it."""
+    No plan has fewer than ``at_least`` steps. ``known`` is a valid plan or None; a plan told of is
+    never worse than it."""
     reachability = Reachability(indexed, apart=True)
-    at_least = reachability.fewest_steps()
-    if at_least is None:
-        tell(Finding(is_infeasible=True))
-        return
-    tell(Finding(steps_at_least=at_least))
     if way is Way.UP:
         best = _upwards(reachability, known, at_least, tell)
     elif known is not None:

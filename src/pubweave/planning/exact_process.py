@@ -26,9 +26,9 @@ class ExactProcess:
     """A child at work on one problem; use it in a with."""
 
     def __init__(
-        self, problem: PlanningProblem, known: NumberedSteps | None, way: Way = Way.UP
+        self, problem: PlanningProblem, at_least: int, known: NumberedSteps | None, way: Way
     ) -> None:
-        self._request = json.dumps(request_json(problem, known, way))
+        self._request = json.dumps(request_json(problem, at_least, known, way))
         self._lines: deque[str] = deque()
         self._news = threading.Event()
         self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - closed in __exit__

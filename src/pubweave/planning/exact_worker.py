@@ -19,7 +19,9 @@ from pubweave.planning.indexed import NumberedSteps, indexed
 from pubweave.planning.problem import PlanningProblem
 
 
-def request_json(problem: PlanningProblem, known: NumberedSteps | None, way: Way) -> dict[str, Any]:
+def request_json(
+    problem: PlanningProblem, at_least: int, known: NumberedSteps | None, way: Way
+) -> dict[str, Any]:
     """The question in JSON."""
     costs = problem.action_cost
     return {
@@ -30,6 +32,7 @@ def request_json(problem: PlanningProblem, known: NumberedSteps | None, way: Way
         "disjoint_brokers": problem.disjoint_brokers,
         "max_degree": problem.max_degree,
         "action_cost": None if costs is None else _costs_json(costs),
+        "at_least": at_least,
         "known": known,
         "way": way.value,
     }
@@ -42,7 +45,6 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "cost_at_least": finding.cost_at_least,
         "plan": finding.plan,
         "is_cheapest": finding.is_cheapest,
-        "is_infeasible": finding.is_infeasible,
     }
 
 
@@ -54,7 +56,6 @@ def finding_from(document: Mapping[str, Any]) -> Finding:
         document["cost_at_least"],
         None if plan is None else _steps(plan),
         document["is_cheapest"],
-        document["is_infeasible"],
     )
 
 
@@ -67,7 +68,8 @@ def main() -> None:
         sys.stdout.flush()
 
     plan = None if known is None else _steps(known)
-    search(indexed(_problem(request)), plan, Way(request["way"]), tell)
+    way = Way(request["way"])
+    search(indexed(_problem(request)), request["at_least"], plan, way, tell)
 
 
 def _problem(request: Mapping[str, Any]) -> PlanningProblem:

@@ -23,6 +23,7 @@ from pubweave.planning.membership import split_membership
 from pubweave.planning.moves import fewest_move_steps, plan_moves
 from pubweave.planning.problem import PlanningError, PlanningProblem
 from pubweave.planning.progress import OnProgress, Progress, ignore_progress
+from pubweave.planning.reachability import Reachability
 from pubweave.planning.result import PlanResult
 from pubweave.planning.stop import Stop
 
@@ -199,8 +200,16 @@ class _Solver:
         exhaustion = Exhaustion(numbered)
         if self._best.plan is None:
             self._explore(numbered, exhaustion, self._for(_FIRST_EXPLORATION_S))
-        while not self._stop() and not self._best.is_infeasible:
-            if self._prove(numbered, greedy, exhaustion):
+        if self._best.is_infeasible:
+            return
+        bound = Reachability(numbered, apart=True)
+        at_least = bound.fewest_steps(self._stop, lambda steps: self._best.raise_bounds(steps))
+        if at_least is None:
+            self._best.set_infeasible()
+            return
+        self._best.raise_bounds(at_least)
+        while not self._stop() and not self._best.is_settled:
+            if self._prove(numbered, at_least, greedy, exhaustion):
                 break
 
     def _explore(self, numbered: IndexedProblem, exhaustion: Exhaustion, stop: Stop) -> bool:
@@ -212,7 +221,9 @@ class _Solver:
             self._best.set_infeasible(exhaustion.reason)
         return exhaustion.plan is not None or exhaustion.is_impossible
 
-    def _prove(self, numbered: IndexedProblem, greedy: Greedy, exhaustion: Exhaustion) -> bool:
+    def _prove(
+        self, numbered: IndexedProblem, at_least: int, greedy: Greedy, exhaustion: Exhaustion
+    ) -> bool:
         """Run two children, from below and from above; True when nothing is left to say.
 
         False when the fewest steps became known to us but not to a child, which still looks for
@@ -221,7 +232,7 @@ class _Solver:
         proven = self._best.has_fewest_steps
         with ExitStack() as stack:
             children = [
-                stack.enter_context(ExactProcess(self._problem, known, way))
+                stack.enter_context(ExactProcess(self._problem, at_least, known, way))
                 for way in Way
                 if way is Way.UP or known is not None
             ]
@@ -237,10 +248,7 @@ class _Solver:
                     continue
                 self._improve_for(numbered, greedy, _GREEDY_SHARE_S)
                 if self._best.has_fewest_steps:
-                    # By the bound that both begin with: then both know that theirs has the fewest.
-                    proven = self._best.steps_at_first == len(known)
-                    if not proven:
-                        return False
+                    return False
         return True
 
     def _look(self, numbered: IndexedProblem, exhaustion: Exhaustion) -> bool:

@@ -39,7 +39,7 @@ def warm_up() -> None:
         best = better
     Reachability(numbered, apart=False).fewest_steps()
     for way in Way:
-        search(numbered, best, way, lambda _: None)
+        search(numbered, 1, best, way, lambda _: None)
 
 
 def main() -> None:
