@@ -2,8 +2,9 @@
 
 Two ways, made to run beside each other (`solve` does). UP: T rises from the reachability bound, and
 each T without a plan raises the proven bound by one; then the fewest actions by satisfiability.
-DOWN: from a known plan to one of a step less, as long as there is one; then the least cost by the
-network flow program. Where the one stalls, the other often does not.
+DOWN: from a known plan to one of a step less, first in its surroundings (`corridor`), as long as
+there is one; then the least cost by the network flow program. Where the one stalls, the other
+often does not.
 
 This module is meant for a child process (`exact_worker`): a solver call may last, and only ending
 the process ends it. It says what it finds as it goes. Not handled, and refused by `solve`:
@@ -15,8 +16,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from pubweave.planning.action_bounds import ActionBound
+from pubweave.planning.corridor import corridor
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps
 from pubweave.planning.pair_reach import prune
 from pubweave.planning.reachability import Reach, Reachability
@@ -40,6 +43,7 @@ class Finding:
 Tell = Callable[[Finding], None]
 
 _QUICK_CONFLICTS = 20_000
+_RADII = (1, 2, 3, 4)
 # Of the solvers that python-sat brings the quickest by far on these clauses, with and without plan.
 _SOLVER = "glucose4"
 # Follows given phases better, and finds plans that the other one misses for long.
@@ -91,7 +95,9 @@ def _downwards(
 ) -> NumberedSteps:
     while len(best) > at_least:
         reach = reachability.within(len(best) - 1)
-        found = plan_within(reachability.indexed, reach, near=best)
+        found = None if reach is None else _plan_near(reachability, reach, best)
+        if found is None:
+            found = plan_within(reachability.indexed, reach, near=best)
         if found is None:
             tell(Finding(steps_at_least=len(best)))
             break
@@ -100,22 +106,39 @@ def _downwards(
     return best
 
 
+def _plan_near(
+    reachability: Reachability, reach: Reach, best: NumberedSteps
+) -> NumberedSteps | None:
+    """A plan of so many steps in ever wider surroundings of ``best``; None says nothing."""
+    for radius in _RADII:
+        model = _model(reachability.indexed, corridor(reachability, reach, best, radius))
+        if model is not None:
+            with _solver(_SOLVER, model) as solver:
+                solver.conf_budget(_QUICK_CONFLICTS)
+                if solver.solve_limited():
+                    return model.decode(solver.get_model())
+    return None
+
+
 def plan_within(
     indexed: IndexedProblem, reach: Reach | None, near: NumberedSteps | None = None
 ) -> NumberedSteps | None:
     """A plan of so many steps, or None if it is proven that there is none.
 
     ``near`` is a plan of more steps; a plan like it is tried first."""
-    from pysat.solvers import Solver  # type: ignore[import-untyped]
-
     model = _model(indexed, reach)
     if model is None:
         return None
-    name = _SOLVER if near is None else _NEAR_SOLVER
-    with Solver(name=name, bootstrap_with=model.clauses.rows) as solver:
+    with _solver(_SOLVER if near is None else _NEAR_SOLVER, model) as solver:
         if near is not None:
             solver.set_phases(model.positions.like(near))
         return model.decode(solver.get_model()) if solver.solve() else None
+
+
+def _solver(name: str, model: TokenModel) -> Any:
+    from pysat.solvers import Solver  # type: ignore[import-untyped]
+
+    return Solver(name=name, bootstrap_with=model.clauses.rows)
 
 
 def _model(indexed: IndexedProblem, reach: Reach | None) -> TokenModel | None:
@@ -198,10 +221,9 @@ def _fewer_actions(
 ) -> Iterator[NumberedSteps]:
     """Plans with ever fewer actions than so many; each takes at most so many conflicts."""
     from pysat.card import ITotalizer  # type: ignore[import-untyped]
-    from pysat.solvers import Solver
 
     with (
-        Solver(name=_SOLVER, bootstrap_with=model.clauses.rows) as solver,
+        _solver(_SOLVER, model) as solver,
         ITotalizer(model.move_literals, ubound=actions, top_id=model.clauses.count) as counter,
     ):
         solver.append_formula(counter.cnf.clauses)

@@ -119,6 +119,10 @@ class Reachability:
                 break
         return Reach(reach.steps, alive, pivots) if self._possible(alive) else None
 
+    def spread(self, positions: Bits, pivots: Bits) -> Bits:
+        """The links within one slide along the pivots, goal links no exception."""
+        return self._spread(positions, pivots, np.zeros_like(self.goals), never)
+
     def _forward(self, steps: int, stop: Stop) -> tuple[list[Bits], list[Bits]]:
         alive = [self.start]
         pivots = []

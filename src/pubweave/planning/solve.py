@@ -35,6 +35,8 @@ _EXACT_TOKEN_PAIRS_MAX = 4_000_000
 _POLL_S = 0.02
 # While the child proves, the greedy goes on here, on another core if there is one.
 _GREEDY_SHARE_S = 0.02
+# Later the children find what it misses, and it would only take a core from them.
+_GREEDY_S = 3.0
 # Before it starts: per link to change, so that small problems are not kept waiting.
 _FIRST_IMPROVEMENT_S = 0.005
 # Where no plan is known, before a child is worth its start.
@@ -246,7 +248,8 @@ class _Solver:
                     return self._best.is_infeasible
                 if known is None or proven:
                     continue
-                self._improve_for(numbered, greedy, _GREEDY_SHARE_S)
+                if self._clock() < self._started_at + _GREEDY_S:
+                    self._improve_for(numbered, greedy, _GREEDY_SHARE_S)
                 if self._best.has_fewest_steps:
                     return False
         return True

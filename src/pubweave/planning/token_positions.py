@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pubweave.planning._kernels_model import Flags, Ints, number_positions, slides
+from pubweave.planning.corridor import token_walks
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps
 from pubweave.planning.reachability import Reach, bit_matrix, dense
 
@@ -94,13 +95,10 @@ class TokenPositions:
         """Each position's number, negative where the tokens of a plan, which may have more steps
         than there are here, are elsewhere at that instant."""
         holds = -np.arange(self.count + 1)
-        tokens = {frozenset(link): m for m, link in enumerate(self.indexed.tokens.tolist())}
+        walks = token_walks(self.indexed, plan)
         for t in range(self.steps + 1):
-            for (u, v), m in tokens.items():
-                number = self.at[t, m, u, v]
-                holds[number] = number
-            for i, j, k in plan[t] if t < len(plan) else ():
-                tokens[frozenset((i, k))] = tokens.pop(frozenset((i, j)))
+            for m, (u, v) in enumerate(walks[min(t, len(plan))]):
+                holds[self.at[t, m, u, v]] = self.at[t, m, u, v]
         phases: list[int] = holds[1:].tolist()
         return phases
 

@@ -1,0 +1,56 @@
+"""The surroundings of a known plan: where to look first for one of fewer steps.
+
+A plan of T + 1 steps mostly differs little from some plan of T: each token is, at each instant, not
+far from where the known plan has it then or one step later. Positions further away than a radius
+are left out, which makes a hard question a small one. What is found is a plan like any other; that
+nothing is found proves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pubweave.planning._kernels_reach import Bits
+from pubweave.planning.indexed import IndexedProblem, NumberedSteps
+from pubweave.planning.reachability import Reach, Reachability, bit_matrix
+
+Walk = list[list[tuple[int, int]]]
+
+
+def corridor(
+    reachability: Reachability, reach: Reach, near: NumberedSteps, radius: int
+) -> Reach | None:
+    """``reach`` within so many slides of the walks of a plan; None where that leaves no plan."""
+    walks = token_walks(reachability.indexed, near)
+    alive = []
+    for t, everywhere in enumerate(reach.alive):
+        pivots = reach.pivots[min(t, reach.steps - 1)]
+        around = _around(reachability, walks, t)
+        for _ in range(radius):
+            around = around | reachability.spread(around, pivots)
+        alive.append(everywhere & around)
+    return reachability.settle(replace(reach, alive=alive))
+
+
+def token_walks(indexed: IndexedProblem, plan: NumberedSteps) -> Walk:
+    """Where each token of a plan is after each number of steps."""
+    tokens = {frozenset(link): m for m, link in enumerate(indexed.tokens.tolist())}
+    links = [(a, b) for a, b in indexed.tokens.tolist()]
+    walks = [list(links)]
+    for step in plan:
+        for i, j, k in step:
+            m = tokens.pop(frozenset((i, j)))
+            links[m] = (i, k)
+        tokens = {frozenset(link): m for m, link in enumerate(links)}
+        walks.append(list(links))
+    return walks
+
+
+def _around(reachability: Reachability, walks: Walk, t: int) -> Bits:
+    """Each token's link in the plan after t and after t + 1 steps."""
+    count = reachability.indexed.broker_count
+    here, then = walks[min(t, len(walks) - 1)], walks[min(t + 1, len(walks) - 1)]
+    links = [np.array([here[m], then[m]]) for m in range(len(here))]
+    return np.stack([bit_matrix(pair, count) for pair in links])
