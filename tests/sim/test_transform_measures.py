@@ -15,6 +15,7 @@ from pubweave.deploy.documents import (
 from pubweave.deploy.layout import Layout
 from pubweave.deploy.store import Create, Write
 from pubweave.model.deployment import ActionState, DeploymentState
+from pubweave.model.ids import Link
 from pubweave.model.plans import Shift
 from pubweave.model.topology import Topology
 from pubweave.sim.deployment_watch import DeploymentWatch
@@ -109,6 +110,19 @@ def test_deliveries_outside_of_any_plan_do_not_count(done: Story) -> None:
     deliveries.add((0.1, 0.5, "b1", "b2"))
     deliveries.add((3.1, 3.5, "b1", "b2"))
     assert deliveries.latencies_ms(done.watch) == ([], [])
+
+
+def test_a_judged_delivery_knows_its_way_and_whether_a_plan_ran(done: Story) -> None:
+    deliveries = Deliveries()
+    for delivery in ((0.1, 0.3, "b1", "b3"), (1.5, 1.9, "b1", "b3"), (2.1, 2.3, "b1", "b3")):
+        deliveries.add(delivery)
+    before, held, after = deliveries.judged(done.watch)
+    assert (before.is_during, before.is_affected) == (False, False)
+    assert (held.is_during, held.is_affected) == (True, True)
+    assert held.latency_ms == pytest.approx(400.0)
+    assert before.way == held.way == {Link("b1", "b2"), Link("b2", "b3")}
+    assert (after.is_during, after.is_affected) == (True, False)
+    assert after.way == {Link("b1", "b3")}
 
 
 def test_the_measures_of_a_story(done: Story) -> None:

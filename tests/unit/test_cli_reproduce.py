@@ -53,3 +53,35 @@ def test_bad_options_are_named(
 ) -> None:
     assert main.run(["reproduce", "ipitt-fig5", *arguments]) == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_figure_6_is_measured_judged_and_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["-n", "8", "--sizes", "8", "--ratios", "0.2", "--subscribers", "10,20"]
+    arguments += ["--topologies", "1", "--out", str(tmp_path)]
+    assert main.run(["reproduce", "ipitt-fig6", *arguments]) == 0
+    out = capsys.readouterr().out
+    assert "up to 55% shorter than BFS" in out
+    assert "nothing lost, doubled or out of order" in out
+    runs = json.loads((tmp_path / "ipitt-fig6.json").read_text())
+    # Every way at 20 subscribers, the two that are drawn at 10.
+    assert [run["subscribers"] for run in runs] == [20] * 5 + [10] * 2
+    assert all(run["violations"] == [] for run in runs)
+    assert (tmp_path / "ipitt-fig6.png").read_bytes().startswith(PNG)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--sizes", "five"], "--sizes five: expected whole numbers"),
+        (["--sizes", "2"], "--sizes 2: numbers from 6"),
+        (["--ratios", "0.9"], "above 0 and at most 0.5"),
+        (["--ratios", "much"], "--ratios much: expected numbers"),
+    ],
+)
+def test_bad_options_of_figure_6_are_named(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["reproduce", "ipitt-fig6", *arguments]) == 2
+    assert complaint in capsys.readouterr().err

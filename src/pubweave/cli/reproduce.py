@@ -16,6 +16,7 @@ import click
 
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
+from pubweave.cli.reproduce_disruption import figure_6
 
 if TYPE_CHECKING:
     from pubweave.experiments.ipitt_planning import Averages, Measured, ModelSize
@@ -35,8 +36,11 @@ def reproduce() -> None:
     Example:
       pubweave reproduce ipitt-table1
       pubweave reproduce ipitt-fig5 --out runs/fig5
+      pubweave reproduce ipitt-fig6 --jobs 4
     """
 
+
+reproduce.add_command(figure_6)
 
 _out = click.option(
     "--out",
