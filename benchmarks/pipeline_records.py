@@ -175,7 +175,10 @@ def _write_chunk(
     sequence += writer.next_sequence[publisher] + 1
     writer.next_sequence += counts
     written = _write_publications(writer, chunk, publisher, sequence, topic, at, price, root, rng)
-    written += _write_hops(writer, chunk, publisher, sequence, topic, at, overlay, rng, drawn.link_row, drawn.link_from, drawn.link_to)  # fmt: skip
+    written += _write_hops(
+        writer, chunk, publisher, sequence, topic, at, rng,
+        drawn.link_row, drawn.link_from, drawn.link_to,
+    )  # fmt: skip
     written += _write_deliveries(
         writer, chunk, publisher, sequence, topic, at, overlay, rng, drawn.row, drawn.client
     )
@@ -304,7 +307,6 @@ def _write_hops(
     sequence: np.ndarray,
     topic: np.ndarray,
     at: np.ndarray,
-    overlay: _Overlay,
     rng: np.random.Generator,
     row: np.ndarray,
     link_from: np.ndarray,

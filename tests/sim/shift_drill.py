@@ -17,6 +17,7 @@ from pubweave.model.ids import Link
 from pubweave.model.plans import Shift
 from pubweave.model.topology import Topology
 from pubweave.sim.action_arbiter import ActionArbiter, ActionRecord
+from pubweave.sim.crash_losses import Holdings
 from pubweave.sim.nodes import HandlingTime, SimClient
 from pubweave.sim.tree_overlay import TreeOverlay
 from pubweave.sim.world import World
@@ -72,7 +73,7 @@ class Drill:
         due = [
             other.name
             for other in self.steady
-            if not self.crashed & set(self.overlay.topology.path(client.home.name, other.home.name))
+            if self.crashed.isdisjoint((client.home.name, other.home.name))
         ]
         self.overlay.publish(
             client,
@@ -119,18 +120,11 @@ class Drill:
         world.run_until(world.now + 1.0)
 
     def crash(self, name: str, down_s: float = 0.3) -> None:
+        """What only the crashed broker has may be lost; nothing else."""
         node = self.overlay.brokers[name]
         self.crashed.add(name)
-        checker, path = self.overlay.checker, self.overlay.topology.path
-        homes = {client.name: client.home.name for client in self.steady}
-
-        def may_be_lost(publication: object, client: str) -> bool:
-            publisher = getattr(publication, "publisher", "")
-            ends = homes.get(publisher), homes.get(client)
-            # Before the switch and after it, i's and k's and j's traffic crosses the others.
-            return None in ends or bool({name, *SHIFT.brokers} & set(path(*ends)))  # type: ignore[arg-type]
-
-        checker.excuse_where(may_be_lost)
+        holdings = Holdings(self.overlay, node)
+        self.overlay.checker.excuse_where(lambda *delivery: not holdings.is_safe(*delivery))
         node.crash()
         self.world.after(down_s, node.start)
 

@@ -101,3 +101,18 @@ def test_an_unacknowledged_copy_behind_a_living_receiver_helps_nobody(
     unacked = overlay.brokers["b1"].broker.sessions.links["b2"].unacked
     assert publication.key in {message.key for message in unacked}  # type: ignore[union-attr]
     assert not Holdings(overlay, overlay.brokers["b3"]).is_safe(publication, "sub")
+
+
+def test_what_is_held_saves_only_deliveries_that_pass_from_its_holder_into_the_action(
+    overlay: TreeOverlay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """b1 knows that b2 has it, and b2 crashes: what b1 holds for b2 goes there again, what it
+    holds for somebody else does not."""
+    overlay.links[next(link for link in overlay.links if set(link) == {"b2", "b3"})].extra_s = 1.0
+    publication = published(overlay, CLIENT_S + 3.0 * HOP_S)
+    actions = overlay.brokers["b1"].broker.actions
+    assert actions is not None
+    monkeypatch.setattr(actions, "held", lambda: [publication])
+    for partners, is_safe in ((("b2", "b3"), True), (("c1", "c2"), False)):
+        monkeypatch.setattr(actions, "partners", lambda partners=partners: partners)
+        assert Holdings(overlay, overlay.brokers["b2"]).is_safe(publication, "sub") is is_safe

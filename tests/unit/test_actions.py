@@ -378,6 +378,26 @@ def test_a_leaving_broker_lets_clients_go_that_stay_for_too_long_and_reopens_if_
     assert [client.remote for client in bench.broker.status(2.0).clients] == ["eve"]
 
 
+def test_a_broker_that_left_takes_for_new_what_it_saw_before() -> None:
+    """As a leaf it got what may still wait for a restarted broker elsewhere; when it has joined
+    again it can be on the way there."""
+    bench = Bench("b", "n")
+    bench.hear("n", Advertise("ann:1", parse_filter("class = 'T'")))
+    publication = make_publication("ann", 7, "T", {}, b"", 0.0)
+    for _ in range(2):
+        bench.hear("n", publication)
+    assert bench.broker.counters.duplicates_dropped == 1
+    bench.hear("n", ActionReserve("plan/0/0", ActionKind.DETACH, ("b", "n"), 1))
+    bench.pass_time(1.0)
+    bench.decide(True)
+    bench.handle(ActionRequested("plan/1/0", Append("b", "m")))
+    bench.meet("m")
+    bench.hear("m", ActionSignal("plan/1/0", Signal.COMMITTED, 1, ""))
+    bench.hear("m", publication)
+    assert bench.broker.counters.duplicates_dropped == 1
+    assert bench.broker.counters.publications_in == 3
+
+
 def test_a_broker_with_two_links_does_not_leave() -> None:
     bench = Bench("b", "n", "m")
     bench.hear("n", ActionReserve("plan/0/0", ActionKind.DETACH, ("b", "n"), 1))

@@ -99,6 +99,7 @@ def dirty(spark: SparkSession, world: World, tmp_path_factory: pytest.TempPathFa
     return directory
 
 
+@pytest.mark.slow
 def test_copies_and_broken_records_change_nothing(sound: Path, dirty: Path) -> None:
     left_out = ("quarantine", "telemetry_gaps", "subscription_rates", "broker_subscriptions")
     one, other = WorkloadProfile(dirty / "profile"), WorkloadProfile(sound / "profile")
@@ -109,6 +110,7 @@ def test_copies_and_broken_records_change_nothing(sound: Path, dirty: Path) -> N
     assert copies == {**records, "deliveries": records["deliveries"] + 1}
 
 
+@pytest.mark.slow
 def test_what_is_kept_out_has_its_reason(dirty: Path) -> None:
     profile = WorkloadProfile(dirty / "profile")
     reasons = {reason for _, _, reason in FAULTS}
@@ -121,12 +123,14 @@ def test_what_is_kept_out_has_its_reason(dirty: Path) -> None:
     assert files[0].endswith("torn-000001-x.parquet")
 
 
+@pytest.mark.slow
 def test_a_profile_made_again_is_the_same(spark: SparkSession, sound: Path, tmp_path: Path) -> None:
     first = WorkloadProfile(sound / "profile")
     again = run(spark, sound / "run", tmp_path / "again")
     assert_same_tables(again, first)
 
 
+@pytest.mark.slow
 def test_a_job_that_dies_leaves_the_profile_before_it(
     spark: SparkSession, sound: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +175,7 @@ def test_a_directory_without_a_run_is_refused(spark: SparkSession, tmp_path: Pat
         run(spark, tmp_path / "empty", tmp_path / "profile")
 
 
+@pytest.mark.slow
 def test_two_jobs_do_not_write_to_one_directory(spark: SparkSession, sound: Path) -> None:
     from pubweave.pipeline.profile_output import claimed
 

@@ -29,6 +29,7 @@ def write_part(world: World, directory: Path, part: int, parts: int, unique: str
             write_records(directory, "all", part, table, records[begin:end], unique=unique)
 
 
+@pytest.mark.slow
 def test_a_stream_with_a_crash_and_a_restart_equals_a_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,8 @@ VERBS = {
     "apply": Verb("pubweave.cli.apply", "apply", "Walk a running overlay through a plan."),
     "simulate": Verb("pubweave.cli.simulate", "simulate", "Run scenarios in virtual time."),
     "profile": Verb("pubweave.cli.profile", "profile", "Telemetry into a workload profile."),
+    "import": Verb("pubweave.cli.import_data", "import_data", "Data of other systems as a run."),
+    "report": Verb("pubweave.cli.report", "report", "A profile as one page with pictures."),
     "reproduce": Verb("pubweave.cli.reproduce", "reproduce", "The papers' figures beside ours."),
 }
 

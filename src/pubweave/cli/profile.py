@@ -23,16 +23,16 @@ SPARK_LOG = "spark.log"
 @click.command()
 @click.argument("run_dir")
 @click.option("-o", "--output", required=True, metavar="DIR",
-              help="Where the profile goes; an earlier one is replaced when the new is complete.")  # fmt: skip
+              help="Where it goes; an earlier profile stays till the new is complete.")  # fmt: skip
 @click.option(
     "--follow", is_flag=True, help="Keep it up to date as telemetry arrives; Ctrl-C ends."
 )
-@click.option("--every", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
+@click.option("--every", type=click.FloatRange(min=0.1), default=5.0, show_default=True,
               help="With --follow: seconds between two profiles, at least.")  # fmt: skip
 @click.option("--slot", type=click.FloatRange(min=0.001), default=10.0, show_default=True,
               help="Seconds of a time slot.")  # fmt: skip
 @click.option("--settle", type=click.FloatRange(min=0), default=2.0, show_default=True,
-              help="Seconds a subscription takes to reach every broker, for the audit.")  # fmt: skip
+              help="Seconds a subscription may take to reach all brokers.")  # fmt: skip
 @click.option("--hops", type=click.IntRange(min=1), default=3, show_default=True,
               help="How far a broker's neighborhood reaches.")  # fmt: skip
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master URL.")

@@ -65,7 +65,7 @@ def _latency(profile: WorkloadProfile) -> str:
     rows = profile.rows("latency")
     if not rows:
         return "nothing was delivered"
-    last = [row for row in rows if row["slot"] == rows[-1]["slot"]][0]
+    last = next(row for row in rows if row["slot"] == rows[-1]["slot"])
     worst = max(rows, key=lambda row: row["latency_ms_p99"])
     told = (
         f"last slot median {last['latency_ms_p50']:.1f} ms, p99 {last['latency_ms_p99']:.1f} ms; "

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 TOPICS_SHOWN = 8
 BROKERS_SHOWN = 40
-LINKS_NAMED = 8
+LINKS_NAMED = 5
 TREES_SHOWN = 3
+LABELS_UP_TO = 14
+BINS_MAX = 600
 INK, QUIET, GRID = "#1f2933", "#8a9099", "#e4e7eb"
 COLOURS = ("#3d7ea6", "#d1495b", "#2a9d5c", "#e09f3e", "#7b5ea7", "#8fc93a", "#5c677d", "#c77dff")
 _STYLE = {
@@ -64,9 +66,10 @@ def traffic_by_topic(profile: WorkloadProfile, figure: Figure) -> bool:
     shown = [row["topic"] for row in topics[:TOPICS_SHOWN]]
     slots = _slots(profile)
     series: dict[str, list[float]] = {name: [0.0] * len(slots) for name in [*shown, "others"]}
+    width = _slots_per_bin(profile)
     for row in profile.rows("topic_rates"):
         name = row["topic"] if row["topic"] in shown else "others"
-        series[name][row["slot"]] += row["rate_per_s"]
+        series[name][row["slot"] // width] += row["rate_per_s"] / width
     if len(topics) <= TOPICS_SHOWN:
         del series["others"]
     axes = figure.subplots()
@@ -167,14 +170,14 @@ def links_by_cost_and_traffic(profile: WorkloadProfile, figure: Figure) -> bool:
             axes.scatter([r["cost_ms"] for r in some], [r["messages_per_s"] for r in some],
                          color=colour, s=28, label=label)  # fmt: skip
     worst = sorted(rows, key=lambda row: -row["cost_ms"] * row["messages_per_s"])[:LINKS_NAMED]
-    for row in worst:
+    for place, row in enumerate(worst):
         axes.annotate(f"{row['broker_a']} - {row['broker_b']}",
-                      (row["cost_ms"], row["messages_per_s"]), xytext=(5, 3),
+                      (row["cost_ms"], row["messages_per_s"]), xytext=(5, (4, -10)[place % 2]),
                       textcoords="offset points", fontsize=8, color=INK)  # fmt: skip
     axes.set_xlabel("cost of a crossing, ms (half the median round trip)")
     axes.set_ylabel("messages/s")
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, 1.12 * max(row["cost_ms"] for row in rows))
+    axes.set_ylim(0, 1.12 * max(row["messages_per_s"] for row in rows) or 1.0)
     axes.grid(color=GRID)
     if gone:
         figure.legend(loc="outside right upper", frameon=False)
@@ -218,12 +221,14 @@ def _draw_tree(axes: Axes, tree: Row, links: list[Row], receivers: set[tuple[int
         ends = [places.get(link["from_broker"]), places.get(link["to_broker"])]
         if None not in ends:
             axes.plot([p[0] for p in ends if p], [p[1] for p in ends if p], color=QUIET, zorder=1)
+    size = 90 if len(places) <= LABELS_UP_TO else 30
     for broker, (x, y) in places.items():
         takes = (tree["tree"], broker) in receivers
         edge = COLOURS[1] if broker == tree["broker"] else COLOURS[0]
-        axes.scatter([x], [y], s=90, facecolor=edge if takes else "white", edgecolor=edge,
+        axes.scatter([x], [y], s=size, facecolor=edge if takes else "white", edgecolor=edge,
                      linewidth=1.6, zorder=2)  # fmt: skip
-        axes.annotate(broker, (x, y), xytext=(7, 3), textcoords="offset points", fontsize=8)
+        if len(places) <= LABELS_UP_TO or broker == tree["broker"]:
+            axes.annotate(broker, (x, y), xytext=(7, 3), textcoords="offset points", fontsize=8)
     axes.set_title(
         f"{_short(tree['topic'])}: {tree['publications']:,} publications\n"
         f"{tree['cost_ms']:.1f} ms each, {tree['relays']} relays",
@@ -234,11 +239,19 @@ def _draw_tree(axes: Axes, tree: Row, links: list[Row], receivers: set[tuple[int
 
 
 def _slots(profile: WorkloadProfile) -> list[float]:
-    """When each slot of the window began, and when the last one ended."""
+    """When each slot of the window began; of a long window, when each bin of slots did."""
+    about = profile.description
+    width = _slots_per_bin(profile)
+    slot_s = float(about.settings["slot_s"] or 1.0) * width
+    count = int((about.window_ended_at - about.window_started_at) // slot_s) + 1
+    return [about.window_started_at + slot_s * number for number in range(count)]
+
+
+def _slots_per_bin(profile: WorkloadProfile) -> int:
     about = profile.description
     slot_s = float(about.settings["slot_s"] or 1.0)
     count = int((about.window_ended_at - about.window_started_at) // slot_s) + 1
-    return [about.window_started_at + slot_s * number for number in range(count)]
+    return -(-count // BINS_MAX)
 
 
 def _stepped(slots: list[float]) -> list[float]:

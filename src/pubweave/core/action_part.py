@@ -76,6 +76,8 @@ class BrokerInside:
     relieve: Callable[[Session], None]
     """Let go whom a session held up."""
     take_table: Callable[[Session, TableMessage | Synced, float], None]
+    forget_publishers: Callable[[], None]
+    """Forget what came by of publishers that no advertisement names any more."""
 
     @property
     def id(self) -> BrokerId:
@@ -220,7 +222,7 @@ class ActionPart:
         self.inside.end(session, reason, now)
         self.inside.emit(CloseLink(session.remote))
 
-    def link_began(self, session: Session, under_way: list[Publication], now: float) -> bool:
+    def link_began(self, session: Session, under_way: list[SequencedMessage], now: float) -> bool:
         """A link's session began anew. True if this part sees to what follows from it."""
         if session is self._made:
             self._stash.clear()
@@ -236,8 +238,8 @@ class ActionPart:
         if table is None or not table.is_held or self.hold is None:
             self.doubt(f"{session.remote} began anew", now)
             return False
-        self.inside.routing.link_began(session)
-        self.hold.put_first(under_way, session)
+        self.inside.routing.link_began(session, under_way)
+        self.hold.put_first([m for m in under_way if isinstance(m, Publication)], session)
         self.held_link_began(session)
         self.doubt(f"{session.remote} began anew", now)
         return True

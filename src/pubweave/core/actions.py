@@ -25,6 +25,7 @@ from pubweave.model.messages import (
     ActionMessage,
     ActionReserve,
     ActionSignal,
+    SequencedMessage,
     Signal,
     Synced,
     TableMessage,
@@ -62,6 +63,10 @@ class BrokerActions:
         if part is None or part.hold is None:
             return []
         return [item.publication for item in part.hold.items]
+
+    def partners(self) -> tuple[BrokerId, ...]:
+        """The other brokers of the current part's action."""
+        return self._part.others() if self._part is not None else ()
 
     # --- events ----------------------------------------------------------------------------
 
@@ -122,7 +127,7 @@ class BrokerActions:
             self._part.on_deadline(now)
             self._look(now)
 
-    def link_began(self, session: Session, under_way: list[Publication], now: float) -> bool:
+    def link_began(self, session: Session, under_way: list[SequencedMessage], now: float) -> bool:
         """A link's session began anew; True if the part sees to it."""
         if self._part is None:
             return False

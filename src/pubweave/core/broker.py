@@ -120,6 +120,7 @@ class Broker:
             link_changed=self._link_changed,
             relieve=lambda session: self._flow.relieve(session, self._effects),
             take_table=self._on_table_message,
+            forget_publishers=self._publishing.forget_unknown_publishers,
         )
         return BrokerActions(inside)
 
@@ -301,19 +302,14 @@ class Broker:
             if self._meter is not None:
                 self._meter.client_attached(session.remote, now)
         else:
-            self._on_link_began(session, [m for m in held if isinstance(m, Publication)], now)
+            self._on_link_began(session, held, now)
         self._flow.relieve(session, self._effects)
         return session
 
-    def _on_link_began(self, link: Session, under_way: list[Publication], now: float) -> None:
+    def _on_link_began(self, link: Session, under_way: list[SequencedMessage], now: float) -> None:
         """Tables are told afresh; publications that were under way go again after them."""
-        if self.actions is not None and self.actions.link_began(link, under_way, now):
-            return
-        self.routing.link_began(link)
-        way = self.routing.way_to(link)
-        way.pending[:0] = under_way
-        self._touched[way] = None
-        self._touched[link] = None
+        if self.actions is None or not self.actions.link_began(link, under_way, now):
+            self.routing.link_began(link, under_way)
 
     def _link_changed(self, neighbor: BrokerId, is_added: bool, now: float) -> None:
         if self._meter is not None:

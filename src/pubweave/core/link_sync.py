@@ -11,12 +11,16 @@ takes the link's place in routes. Else a restarted broker would drop what it get
 who wants it. Withdrawals of advertisements wait with them, for publications rest on these. A gate
 holds nobody up, because an answer it waits for may be under way behind the publications of whom
 it would hold up; a gate that is full opens before its time.
+
+A broker that has waited long enough, perhaps for a neighbor that is down, answers as it is. That
+neighbor is *unheard* then, and gets every publication until it has answered: it knows who wants
+what.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from pubweave.core.session import Session, SessionLimits
 from pubweave.model.ids import AdvertisementId
@@ -49,6 +53,8 @@ class LinkSync:
         self._answers: dict[Session, int] = {}
         self._has_news: dict[Session, None] = {}
         self._waits: dict[Session, deque[Wait]] = {}
+        self.unheard: dict[Session, int] = {}
+        """Links that may want anything, and the number of the answer that will say what."""
         self._withdrawn: dict[Session, dict[AdvertisementId, None]] = {}
 
     def began(self, link: Session) -> None:
@@ -63,9 +69,24 @@ class LinkSync:
             for wait in waits:
                 if link in wait:
                     wait[link] = 1
+        if link in self.unheard:
+            self.unheard[link] = 1
+
+    def take_from_gate(self, link: Session) -> list[SequencedMessage]:
+        """Whatever waits at a gate, in order; nothing does afterwards."""
+        self._withdrawn.pop(link, None)
+        return self.gates[link].restart()
+
+    def put_at_gate(self, link: Session, messages: Sequence[SequencedMessage]) -> None:
+        """Publications, and withdrawals in their places between them, wait at a gate."""
+        for message in messages:
+            if isinstance(message, Unadvertise):
+                self._withdrawn.setdefault(link, {})[message.id] = None
+            self._send(self.gates[link], message)
 
     def removed(self, link: Session) -> None:
         self.gates.pop(link, None)
+        self.unheard.pop(link, None)
         for known in (self._asked, self._answers, self._has_news, self._waits, self._withdrawn):
             known.pop(link, None)
         for hop in list(self._waits):
@@ -94,6 +115,8 @@ class LinkSync:
     def answered_by(self, hop: Session) -> None:
         """A neighbor answered: its gate opens, and others may be answered."""
         self._answers[hop] = self._answers.get(hop, 0) + 1
+        if hop in self.unheard and self._answers[hop] >= self.unheard[hop]:
+            del self.unheard[hop]
         self.open_gate(hop)
         for asker in list(self._waits):
             self._answer_what_is_ready(asker)
@@ -127,8 +150,11 @@ class LinkSync:
             self.open_gate(link)
 
     def stop_waiting(self, hop: Session) -> None:
-        """A neighbor has waited long enough, perhaps for one that is down: answer as we are."""
+        """A neighbor has waited long enough: answer it as we are."""
         for wait in self._waits.get(hop, ()):
+            for link, number in wait.items():
+                if self._answers.get(link, 0) < number:
+                    self.unheard[link] = number
             wait.clear()
         self._answer_what_is_ready(hop)
 

@@ -89,6 +89,9 @@ class LinkTable:
         self._stands_for: dict[SubscriptionId, dict[SubscriptionId, None]] = {}
         self.told: dict[AdvertisementId, Filter] | None = None
         """While the link is held: the advertisements that the far end was told."""
+        self.gone: dict[AdvertisementId, Filter] = {}
+        """While the link is held: withdrawn advertisements on which publications for it may rest
+        and which the far end has forgotten; to be told again and withdrawn behind these."""
         self.owes: dict[SyncStage, None] = {}
         """While the link is held: stages to report as told when it is let go."""
         self._send = send

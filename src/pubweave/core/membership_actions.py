@@ -194,6 +194,8 @@ class DetachLeaving(MembershipPart):
 
     def roll_forward(self, now: float) -> None:
         _forget_link(self, self.action.neighbor, now)
+        # Where it joins again it may be on the way of what it has seen as a leaf elsewhere.
+        self.inside.forget_publishers()
 
 
 def _forget_link(part: MembershipPart, neighbor: str, now: float) -> None:

@@ -12,7 +12,7 @@ adding one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -54,8 +54,9 @@ class RoutingStrategy(Protocol):
     def link_removed(self, link: Session) -> None:
         """A neighbor no longer belongs to the topology: forget all that came from it."""
 
-    def link_began(self, link: Session) -> None:
-        """The link's session began anew: tell the neighbor what it must know of our tables.
+    def link_began(self, link: Session, under_way: Sequence[SequencedMessage] = ()) -> None:
+        """The link's session began anew: tell the neighbor what it must know of our tables, then
+        send again what of ``under_way`` is still its concern.
 
         What we still hold from it is stale until it is told again."""
 
@@ -64,10 +65,6 @@ class RoutingStrategy(Protocol):
 
     def has_stale(self, link: Session) -> bool:
         """Whether the neighbor has yet to tell, again or at all, what it knows."""
-
-    def way_to(self, link: Session) -> Session:
-        """Where publications for a link are to be queued: the link itself, or what stands in
-        for it while its far end has yet to learn who wants what."""
 
     def open_full_gates(self) -> None:
         """Whatever stands in for a link and is congested has to let go what it has."""

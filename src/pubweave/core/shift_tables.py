@@ -119,7 +119,7 @@ def switch_old_peer(
     _move_entries(routing, mover, new_peer)
     routing.drop_link(mover)
     routing.links[new_peer] = prepared
-    prepared.owes = before.owes
+    prepared.owes, prepared.gone = before.owes, before.gone
     _set_advertisements(prepared, routing.from_hop(new_peer)[0])
     if began:
         prepared.clear_forwarded()

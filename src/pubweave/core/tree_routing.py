@@ -24,10 +24,12 @@ from pubweave.core.link_table import LinkTable, TopicBuckets
 from pubweave.core.matching import MatchIndex
 from pubweave.core.routing import RefusedError, Send, TableSizes
 from pubweave.core.session import Session
+from pubweave.core.withdrawals import Withdrawals
 from pubweave.model.filters import Filter
 from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId, publisher_of
 from pubweave.model.messages import (
     Advertise,
+    SequencedMessage,
     Subscribe,
     Synced,
     SyncStage,
@@ -65,6 +67,7 @@ class TreeRouting:
         self._link_index: MatchIndex[Session] = MatchIndex()
         self._client_index: MatchIndex[Session] = MatchIndex()
         self.sync = LinkSync(self._ask, self._answer, self._send)
+        self._withdrawals = Withdrawals()
         self._stand_in: Session | None = None
         self._holds = 0
 
@@ -79,20 +82,28 @@ class TreeRouting:
         self._withdraw(link, list(table.advertisements))
         self.drop_link(link)
 
-    def link_began(self, link: Session) -> None:
+    def link_began(self, link: Session, under_way: Sequence[SequencedMessage] = ()) -> None:
         table = self.links[link]
         self._stale[link] = (set(table.advertisements), set(self._by_hop.get(link, {})))
         table.clear_forwarded()
         self.sync.began(link)
         self._holds += 1
-        if table.is_held:
+        again, gone = self._withdrawals.sort_out(
+            [*under_way, *self.sync.take_from_gate(link)], self.advertisements
+        )
+        if table.told is not None:
+            table.gone |= {i: f for i, f in table.told.items() if i not in self.advertisements}
+            table.gone |= gone
             table.told = {}
             table.owes = {SyncStage.ADVERTISEMENTS: None}
             return
         for id_, entry in self.advertisements.items():
             if entry.hop is not link:
-                self._tell_advertisement(link, id_, entry.filter)
+                self._send(link, Advertise(id_, entry.filter))
+        for id_, filter_ in gone.items():
+            self._send(link, Advertise(id_, filter_))
         self._ask(link)
+        self.sync.put_at_gate(link, again)
 
     def has_stale(self, link: Session) -> bool:
         return any(self._stale.get(link, ())) or link in self.sync.gates
@@ -120,6 +131,7 @@ class TreeRouting:
             self._unadvertise(link, advertisement)
         self._stale[link] = (set(), set())
         self.sync.stop_waiting(link)
+        self._holds += 1
 
     def client_left(self, client: Session) -> None:
         self._withdraw(client, self._own.forget(client))
@@ -237,12 +249,19 @@ class TreeRouting:
         if not self._publishers[publisher]:
             del self._publishers[publisher]
         self._own.remove(hop, id_)
+        self._note_withdrawal(id_, known.filter)
         for link, table in self.links.items():
             if link is not hop and not table.is_held:
                 self.sync.withdraw(link, id_)
         own = self.links.get(hop)
         if own is not None:
             own.unadvertised(id_)
+
+    def _note_withdrawal(self, id_: AdvertisementId, filter_: Filter) -> None:
+        # Those of held links are queued only when these are let go: no look at queues before.
+        if self._withdrawals.are_many and not any(t.is_held for t in self.links.values()):
+            self._withdrawals.forget_settled([*self.links, *self.sync.gates.values()])
+        self._withdrawals.note(id_, filter_)
 
     def _fresh(self, hop: Session, id_: str) -> None:
         """An entry was told again, or is gone for good: it is not stale."""
@@ -278,6 +297,11 @@ class TreeRouting:
         """Tell a link what is new since it was held; the advertisements to be withdrawn."""
         table = self.links[link]
         told, table.told = table.told or {}, None
+        for id_, filter_ in table.gone.items():
+            if id_ not in self.advertisements:
+                told[id_] = filter_
+                self._send(link, Advertise(id_, filter_))
+        table.gone = {}
         for id_, entry in self.advertisements.items():
             if entry.hop is not link and told.get(id_) != entry.filter:
                 self._tell_advertisement(link, id_, entry.filter)
@@ -336,6 +360,7 @@ class TreeRouting:
     def drop_link(self, link: Session) -> None:
         """A link that an action removed after its entries went elsewhere."""
         self.sync.removed(link)
+        self._holds += 1
         del self.links[link], self._stale[link]
 
     def add_stale(
@@ -359,6 +384,8 @@ class TreeRouting:
 
     def route(self, publication: Publication, origin: Session) -> tuple[Session, ...]:
         links = self._link_index.match(publication)
+        if self.sync.unheard:
+            links = tuple(dict.fromkeys([*links, *self.sync.unheard]))
         if origin in links:
             links = tuple([link for link in links if link is not origin])
         if self._stand_in is not None or self.sync.gates:

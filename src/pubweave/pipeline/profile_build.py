@@ -77,10 +77,13 @@ def build_profile(
     started = time.monotonic()
     screening = screen(telemetry.frames, bounds)
     screen_s = time.monotonic() - started
-    inputs = profile_inputs(spark, telemetry, screening, bounds, settings)
-    _, seconds = run_tasks(
-        spark, profile_tasks(inputs), output.write, threads=threads, on_done=on_done
-    )
+    inputs = profile_inputs(spark, telemetry, screening, bounds, settings, now)
+    try:
+        _, seconds = run_tasks(
+            spark, profile_tasks(inputs), output.write, threads=threads, on_done=on_done
+        )
+    finally:
+        spark.catalog.clearCache()
     description = _described(spark, telemetry, output, screening, inputs, seconds, screen_s)
     output.publish(description)
     return description
@@ -92,6 +95,7 @@ def profile_inputs(
     screening: Screening,
     bounds: Bounds,
     settings: ProfileSettings,
+    now: float,
 ) -> ProfileInputs:
     """Clean frames and what the screening tells about brokers, incarnations and gaps."""
     span = screening.window()
@@ -117,9 +121,21 @@ def profile_inputs(
         incarnations=_incarnations(spark, screening),
         coverage=_coverage(spark, screening),
         first_published_at=screening.first_at("publications"),
+        pending_after=span[1] - settings.settle_s - _unflushed_s(telemetry, settings, now, span[1]),
         gaps=gaps(spark, screening),
         quarantine=refused.unionByName(as_declared(contradictions, "quarantine")),
     )
+
+
+def _unflushed_s(
+    telemetry: TelemetryFrames, settings: ProfileSettings, now: float, ended_at: float
+) -> float:
+    """How much of the window's end may still be on its way to disk."""
+    if telemetry.description.clock is not RunClock.UNIX:
+        return 0.0
+    if telemetry.batch is not None:
+        return settings.flush_s
+    return max(0.0, settings.flush_s - max(0.0, now - ended_at))
 
 
 def _incarnations(spark: SparkSession, screening: Screening) -> DataFrame:

@@ -49,6 +49,8 @@ class ProfileInputs:
     coverage: DataFrame
     """broker, covered_from, covered_to: when it recorded deliveries without a gap."""
     first_published_at: float
+    pending_after: float
+    """Publications after this instant may have deliveries that are not on disk yet."""
     gaps: DataFrame
     quarantine: DataFrame
 
@@ -114,7 +116,8 @@ def _link_tasks(inputs: ProfileInputs) -> list[TableTask]:
             t["link_rtts"], t["link_loads"], t["link_changes"], t["hops"], kll_k)),
         _task("link_queues", make=lambda: links.link_queues(t["link_loads"])),
         _task("broker_loads", make=lambda: links.broker_loads(t["broker_loads"])),
-        _task("near", "links", make=lambda table: neighborhoods.distances(table, hops)),
+        _task("near", "links",
+              make=lambda table: neighborhoods.distances(inputs.spark, table, hops)),
     ]  # fmt: skip
 
 
@@ -138,7 +141,6 @@ def _subscription_tasks(inputs: ProfileInputs) -> list[TableTask]:
 
 def _tree_tasks(inputs: ProfileInputs) -> list[TableTask]:
     masks, brokers = inputs.masks, inputs.brokers
-    deepest = len(inputs.broker_ids)
     hops, delay_weight = inputs.telemetry["hops"], inputs.settings.delay_weight
     return [
         _task("tree_sets", "facts", make=lambda facts: trees.tree_sets(facts, masks)),
@@ -148,7 +150,8 @@ def _tree_tasks(inputs: ProfileInputs) -> list[TableTask]:
         _task("tree_links", "tree_sets", "facts", "tree_roots",
               make=lambda sets, facts, roots: trees.tree_links(sets, facts, hops, roots)),
         _task("tree_paths", "tree_links", "tree_roots", "links",
-              make=lambda *frames: trees.tree_paths(deepest, *frames)),
+              make=lambda away, roots, priced: trees.tree_paths(
+                  neighborhoods.longest_path(priced, len(inputs.broker_ids)), away, roots, priced)),
         _task("delivery_trees", "tree_sets", "tree_roots", "tree_links", "tree_receivers",
               "tree_paths", "topics", "broker_costs", "links", make=costs.delivery_trees),
         _task("topic_costs", "delivery_trees", make=costs.topic_costs),
@@ -227,7 +230,7 @@ def _audit_tasks(inputs: ProfileInputs) -> list[TableTask]:
     t, spark = inputs.telemetry, inputs.spark
     audited = audit.AuditInputs(
         t["publications"], t["deliveries"], t["advertisement_changes"], inputs.coverage,
-        inputs.window.ended_at, inputs.settings.settle_s,
+        inputs.pending_after, inputs.settings.settle_s,
     )  # fmt: skip
     return [
         _task("audit_subscriptions", "subscriptions",
@@ -236,7 +239,8 @@ def _audit_tasks(inputs: ProfileInputs) -> list[TableTask]:
               make=lambda facts, subs: audit.audit_sums(audited, facts, subs)),
         _task("audit_pairs", "audit_subscriptions", "audit_sums",
               make=lambda subs, sums: audit.audit_pairs(audited, subs, sums)),
-        _task("audit", "facts", "audit_sums", "audit_pairs", make=audit.audit),
+        _task("audit", "facts", "audit_sums", "audit_pairs",
+              make=lambda *frames: audit.audit(inputs.pending_after, *frames)),
         _task("audit_findings", "audit_pairs",
               make=lambda pairs: audit.audit_findings(pairs, t["publications"])),
     ]  # fmt: skip

@@ -33,11 +33,14 @@ class ProfileSettings:
     bloom_hashes: int = 4
     """CI's Bloom filters: 8192 bits and 4 hashes hold about 850 entries at 2 % false positives."""
     kll_k: int = 400
-    """Size of a KLL sketch: at 400 the rank error is below 0.7 % with 99 % confidence."""
+    """Size of a KLL sketch: at 400 the rank error is about 1 % with 99 % confidence."""
     candidates: int = 5
     """Brokers kept per client as candidates of its placement."""
     settle_s: float = 2.0
     """A delivery is due only if the subscription stood this long before and after."""
+    flush_s: float = 10.0
+    """A running broker's records are on disk after this long, table by table: until then a
+    delivery that is missing is not lost."""
     late_tolerance_s: float = 60.0
     """Instants this long before the run's start, or after now, are out of the question."""
 
@@ -51,7 +54,7 @@ class ProfileSettings:
         for name in ("rate_alpha", "running_average_alpha"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise SettingsError(f"{name} must be above 0 and at most 1")
-        for name in ("settle_s", "delay_weight", "late_tolerance_s"):
+        for name in ("settle_s", "delay_weight", "flush_s", "late_tolerance_s"):
             if getattr(self, name) < 0:
                 raise SettingsError(f"{name} must not be negative, got {getattr(self, name)}")
         if not 4 <= self.theta_log2_entries <= 26:

@@ -29,7 +29,8 @@ class Holdings:
         self._crashed = crashed.name
         self._queued: dict[tuple[BrokerId, str], dict[Key, float]] = {}
         """By sender and receiver: publications and their numbers in the session."""
-        self._held: set[Key] = set()
+        self._held: dict[tuple[BrokerId, BrokerId], set[Key]] = {}
+        """By holder and each other broker of its action: what it holds back."""
         for node in overlay.brokers.values():
             if node is not crashed and node.core is not None:
                 self._take_stock(node.name, node.core)
@@ -46,21 +47,24 @@ class Holdings:
             for link, gate in routing.sync.gates.items():
                 _add(self._queued[name, link.remote], (*gate.waiting, *gate.pending))
         if core.actions is not None:
-            self._held.update(publication.key for publication in core.actions.held())
+            held = {publication.key for publication in core.actions.held()}
+            self._held.update({(name, partner): held for partner in core.actions.partners()})
 
     def is_safe(self, publication: Publication, client: str) -> bool:
         """Whether a living broker on its way to a client still has a publication."""
         key = publication.key
-        if key in self._held:
-            return True
         topology = self._overlay.topology
         homes = [self._overlay.homes[name] for name in (publication.publisher, client)]
         if not topology.brokers.issuperset(homes):  # its publisher's broker has left since
-            return any(key in queued for queued in self._queued.values())
+            return any(key in kept for kept in [*self._queued.values(), *self._held.values()])
         way = topology.path(*homes)
         if self._crashed not in way:
             return True
         at = way.index(self._crashed)
+        # Whether the action succeeds or not, its holder stays on the way, and sends what it holds
+        # to one of the others of the action.
+        if any(key in self._held.get(hop, ()) for hop in pairwise(way)):
+            return True
         return any(self._is_to_come(key, *hop) for hop in pairwise(way[: at + 1])) or any(
             key in self._queued.get(hop, ())
             for hop in [*pairwise(way[at + 1 :]), (way[-1], client)]

@@ -20,6 +20,7 @@ from pubweave.generate.trees import random_tree
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Action, Append, Detach, Shift
 from pubweave.sim.action_arbiter import ActionArbiter, ActionRecord
+from pubweave.sim.crash_losses import Holdings
 from pubweave.sim.faults import FaultRates
 from pubweave.sim.nodes import HandlingTime, SimBroker, SimClient
 from pubweave.sim.random_content import random_filter
@@ -34,8 +35,6 @@ from pubweave.sim.trace import Trace
 from pubweave.sim.world import World
 
 LATENCY_S = (0.01, 0.05)
-LINGER_S = 2.0
-"""How long after a shift a broker may still hold what it would not get any more."""
 NO_FAULTS = FaultRates(0.0, 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0))
 FAULTS = ("none", "drops", "delays", "crashes", "overflow", "haste", "any")
 """What a run may be about; `any` draws one of the others from the seed."""
@@ -188,35 +187,18 @@ class ShiftScenario(RoutingScenario):
         client.flush()
 
     def always_due(self, publisher: SimClient) -> Collection[str]:
-        """Between steady clients, unless a broker between them crashed since the last rest."""
-        if publisher.name not in self._steady:
+        """Between steady clients, unless the broker of one crashed since the last rest."""
+        clients, crashed = self.overlay.clients, self._crashed
+        if publisher.name not in self._steady or publisher.home.name in crashed:
             return ()
-        return [c for c in self._steady if not self._crashed & self._between(publisher.name, c)]
-
-    def _between(self, one: str, other: str) -> set[BrokerId]:
-        homes = (self.overlay.clients[one].home.name, self.overlay.clients[other].home.name)
-        return set(self.overlay.topology.path(*homes))
+        return [name for name in self._steady if clients[name].home.name not in crashed]
 
     def _on_crash(self, broker: SimBroker) -> None:
-        """What only this broker held may be lost, and what passes it until the next rest."""
+        """What only this broker has may be lost; nothing else."""
         self._is_shaken = True
         self._crashed.add(broker.name)
-        # A shift that was just committed may have taken this broker off the path of what it
-        # still holds; one that is about to be may put it there.
-        nearby = {
-            b
-            for record in self.arbiter.records.values()
-            if broker.name in record.action.brokers
-            and (not record.is_over or self.world.now - record.decided_at < LINGER_S)
-            for b in record.action.brokers
-        }
-        self.overlay.checker.excuse_where(
-            lambda publication, client: (
-                publication.publisher not in self._steady
-                or client not in self._steady
-                or bool(({broker.name} | nearby) & self._between(publication.publisher, client))
-            )
-        )
+        holdings = Holdings(self.overlay, broker)
+        self.overlay.checker.excuse_where(lambda *delivery: not holdings.is_safe(*delivery))
 
     def _strike_at(self, action: Action) -> None:
         """Faults at the very brokers and links of an action, in every phase of it."""

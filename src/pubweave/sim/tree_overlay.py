@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterable
+from itertools import chain, islice, pairwise
 
 from pubweave.core.broker import Broker
 from pubweave.core.session import Session
 from pubweave.core.tree_routing import TreeRouting
+from pubweave.model.filter_relations import covers
+from pubweave.model.filters import Filter
 from pubweave.model.ids import BrokerId
-from pubweave.model.messages import Unsubscribe
+from pubweave.model.messages import SequencedMessage, Subscribe, Unsubscribe
 from pubweave.sim.overlay import SimOverlay
 from pubweave.sim.table_checker import check_tables
 
@@ -19,26 +22,28 @@ class TreeOverlay(SimOverlay):
     def is_due(
         self, subscription: str, advertisements: list[str], path: tuple[BrokerId, ...]
     ) -> bool:
-        """Each broker on the way knows the advertisement and passed the subscription on to it,
-        or one that stands in for it."""
+        """Each broker on the way knows the advertisement and passed on the subscription or one
+        that covers it, and whatever is under way, the next one will never lack such a one."""
         home = self.brokers[path[0]].core
         if home is None or subscription not in _routing(home).subscriptions:
             return False
-        standing = subscription
+        wanted = _routing(home).subscriptions[subscription].filter
+        carriers = [subscription]
         for near_name, far_name in pairwise(path):
             near, far = self.brokers[near_name].core, self.brokers[far_name].core
             if near is None or far is None:
                 return False
-            link = near.sessions.links.get(far_name)
+            link, back = near.sessions.links.get(far_name), far.sessions.links.get(near_name)
             table = _routing(near).links.get(link) if link is not None else None
-            if link is None or table is None or near_name not in far.sessions.links:
+            if link is None or back is None or table is None:
                 return False  # an action is about to make or remove this link
             if not any(id_ in table.advertisements for id_ in advertisements):
                 return False
-            standing = table.suppressed.get(standing, standing)
-            if standing not in table.forwarded:
+            passed_on = [table.suppressed.get(id_, id_) for id_ in carriers if table.has(id_)]
+            if not passed_on:
                 return False
-            if standing not in _routing(far).subscriptions or _is_withdrawing(link, standing):
+            carriers = _lasting(_routing(far), back, passed_on, _to_come(link, back), wanted)
+            if not carriers:
                 return False
         return True
 
@@ -47,15 +52,46 @@ class TreeOverlay(SimOverlay):
         return check_tables(self.topology, cores, self.truth())
 
 
-def _is_withdrawing(link: Session, id_: str) -> bool:
-    """Whether the far end has yet to hear that a subscription is withdrawn: it may have been
-    passed on again since, when an advertisement went and another came, and still be the old one
-    there."""
-    return any(
-        isinstance(message, Unsubscribe) and message.id == id_
-        for queue in (link.unacked, link.waiting, link.pending)
-        for message in queue
-    )
+def _to_come(link: Session, back: Session) -> list[SequencedMessage]:
+    """What a link's near end has queued and its far end, ``back``, has not taken in yet."""
+    is_same = link.own_epoch == back.remote_epoch and link.remote_epoch == back.own_epoch
+    taken_in = back.received - link.acked if is_same else 0
+    return list(chain(islice(link.unacked, taken_in, None), link.waiting, link.pending))
+
+
+def _lasting(
+    far: TreeRouting,
+    back: Session,
+    passed_on: list[str],
+    to_come: list[SequencedMessage],
+    wanted: Filter,
+) -> list[str]:
+    """The subscriptions at a link's far end that carry what is wanted; none if, at any moment
+    while ``to_come`` is taken in, there would be none.
+
+    One may be withdrawn and passed on again: when the advertisement that called for it went
+    before another came, there is a gap; when one that covers it came and went, there is none."""
+    withdrawn = {message.id for message in to_come if isinstance(message, Unsubscribe)}
+    staying = [id_ for id_ in passed_on if id_ in far.subscriptions and id_ not in withdrawn]
+    if staying:
+        return staying
+    _, there = far.from_hop(back)
+    carriers = [id_ for id_, filter_ in there.items() if covers(filter_, wanted)]
+    carrying = set(carriers)
+    for message in _changes(to_come):
+        if not carrying:
+            return []
+        if isinstance(message, Unsubscribe):
+            carrying.discard(message.id)
+        elif covers(message.filter, wanted):
+            carrying.add(message.id)
+        else:
+            carrying.discard(message.id)
+    return carriers if carrying else []
+
+
+def _changes(messages: Iterable[SequencedMessage]) -> Iterable[Subscribe | Unsubscribe]:
+    return (message for message in messages if isinstance(message, Subscribe | Unsubscribe))
 
 
 def _routing(broker: Broker) -> TreeRouting:

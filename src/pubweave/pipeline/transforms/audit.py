@@ -26,7 +26,8 @@ class AuditInputs:
     deliveries: DataFrame
     advertisement_changes: DataFrame
     coverage: DataFrame
-    ended_at: float
+    pending_after: float
+    """Later publications may have deliveries that are not on disk yet."""
     settle_s: float
 
 
@@ -71,7 +72,7 @@ def audit_pairs(inputs: AuditInputs, subs: DataFrame, sums: DataFrame) -> DataFr
         .withColumn("deliveries", F.coalesce("deliveries", F.lit(0)))
         .withColumn("broker", F.coalesce("broker", "delivered_by"))
     )
-    pending = F.col("published_at") > inputs.ended_at - inputs.settle_s
+    pending = F.col("published_at") > inputs.pending_after
     excused = (F.col("deliveries") == 0) & (pending | F.col("freshly_advertised"))
     status = (
         F.when(F.col("certainty").isNull(), "unexpected")
@@ -83,14 +84,16 @@ def audit_pairs(inputs: AuditInputs, subs: DataFrame, sums: DataFrame) -> DataFr
     return _with_coverage(with_status, inputs.coverage, inputs.settle_s)
 
 
-def audit(facts: DataFrame, sums: DataFrame, pairs: DataFrame) -> DataFrame:
+def audit(pending_after: float, facts: DataFrame, sums: DataFrame, pairs: DataFrame) -> DataFrame:
     """The verdict, one row."""
     sound = sums.agg(
         F.count(F.lit(1)).alias("publications"),
         F.coalesce(F.sum(F.when(F.col("adds_up"), F.col("due"))), F.lit(0)).alias("sound_due"),
     )
-    orphans = facts.where("recorded = 0").agg(
-        F.coalesce(F.sum("deliveries"), F.lit(0)).alias("orphaned")
+    is_late = F.col("last_delivered_at") > pending_after
+    orphans = facts.where("recorded = 0 and deliveries > 0").agg(
+        F.coalesce(F.sum(F.when(~is_late, F.col("deliveries"))), F.lit(0)).alias("orphaned"),
+        F.coalesce(F.sum(F.when(is_late, F.col("deliveries"))), F.lit(0)).alias("early_orphans"),
     )
     is_due = F.col("status") == "due"
     missing = F.col("deliveries") == 0
@@ -102,13 +105,14 @@ def audit(facts: DataFrame, sums: DataFrame, pairs: DataFrame) -> DataFrame:
         _count_if(is_due & missing & ~F.col("is_covered")).alias("unproven"),
         F.coalesce(F.sum(again), F.lit(0)).alias("duplicated"),
         _count_if(F.col("status") == "unexpected").alias("unexpected"),
-        _count_if(F.col("status") == "uncertain").alias("uncertain"),
+        _count_if(F.col("status") == "uncertain").alias("rest_uncertain"),
     )
     table = (
         sound.crossJoin(rest)
         .crossJoin(orphans)
         .withColumn("due", F.col("sound_due") + F.col("rest_due"))
         .withColumn("delivered", F.col("sound_due") + F.col("rest_delivered"))
+        .withColumn("uncertain", F.col("rest_uncertain") + F.col("early_orphans"))
     )
     return as_declared(table, "audit")
 

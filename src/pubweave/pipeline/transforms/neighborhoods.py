@@ -1,30 +1,49 @@
-"""Who is near whom: brokers within some hops, by the topology at the window's end."""
+"""Who is near whom: brokers within some hops, by the topology at the window's end.
+
+There are as many links as brokers, so the search runs on the driver: as a query it would be a join
+per hop, each slower than the whole search.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType
+
+from pubweave.pipeline.schemas import columns, local_frame
+
+Neighbors = Mapping[str, set[str]]
 
 
-def distances(links: DataFrame, hops: int) -> DataFrame:
+def distances(spark: SparkSession, links: DataFrame, hops: int) -> DataFrame:
     """Pairs of brokers at most ``hops`` apart, both ways: broker, other, hops."""
-    present = links.where("is_present").select("broker_a", "broker_b")
-    step = present.toDF("broker", "other").unionByName(
-        present.select(F.col("broker_b").alias("broker"), F.col("broker_a").alias("other"))
-    )
-    known = step.withColumn("hops", F.lit(1))
-    for distance in range(2, hops + 1):
-        onward = step.toDF("other", "next")
-        farther = (
-            known.where(F.col("hops") == distance - 1)
-            .join(onward, "other")
-            .where("broker != next")
-            .select("broker", F.col("next").alias("other"), F.lit(distance).alias("hops"))
-        )
-        known = (
-            known.unionByName(farther).groupBy("broker", "other").agg(F.min("hops").alias("hops"))
-        )
-    return known
+    present = links.where("is_present").select("broker_a", "broker_b").collect()
+    neighbors = _neighbors((row["broker_a"], row["broker_b"]) for row in present)
+    rows = [
+        (broker, other, distance)
+        for broker in sorted(neighbors)
+        for other, distance in sorted(_reached(broker, neighbors, hops).items())
+        if other != broker
+    ]
+    schema = columns(broker=StringType(), other=StringType(), hops=LongType())
+    return local_frame(spark, rows, schema)
+
+
+def longest_path(links: DataFrame, brokers: int) -> int:
+    """A bound on the hops of any delivery tree: exact where the links make a tree.
+
+    All links count that there ever were: a tree may be from before a transformation.
+    """
+    pairs = [(row["broker_a"], row["broker_b"]) for row in links.collect()]
+    neighbors = _neighbors(pairs)
+    if not neighbors:
+        return 1
+    if len(pairs) >= len(neighbors):
+        return max(brokers, len(neighbors))
+    return max(max(_reached(b, neighbors, len(neighbors)).values()) for b in sorted(neighbors))
 
 
 def ways(near: DataFrame) -> DataFrame:
@@ -40,3 +59,26 @@ def ways(near: DataFrame) -> DataFrame:
         .where(F.col("via_hops") == F.col("hops") - 1)
         .select("broker", "via", "far", "hops")
     )
+
+
+def _neighbors(pairs: Iterable[tuple[str, str]]) -> Neighbors:
+    found: dict[str, set[str]] = defaultdict(set)
+    for a, b in pairs:
+        found[a].add(b)
+        found[b].add(a)
+    return found
+
+
+def _reached(broker: str, neighbors: Neighbors, hops: int) -> dict[str, int]:
+    """All brokers within some hops, with their distance; the broker itself at 0."""
+    found = {broker: 0}
+    edge = deque([broker])
+    while edge:
+        at = edge.popleft()
+        if found[at] == hops:
+            break
+        for neighbor in sorted(neighbors[at]):
+            if neighbor not in found:
+                found[neighbor] = found[at] + 1
+                edge.append(neighbor)
+    return found

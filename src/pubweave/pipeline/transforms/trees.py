@@ -93,13 +93,17 @@ def tree_paths(
     )
     for _ in range(max(0, deepest - 1).bit_length()):
         above = state.toDF("tree", "upper", "next_upper", "upper_delay_ms", "upper_path")
-        state = state.join(above, ["tree", "upper"]).select(
-            "tree",
-            "broker",
-            F.col("next_upper").alias("upper"),
-            (F.col("delay_ms") + F.col("upper_delay_ms")).alias("delay_ms"),
-            F.concat("path", "upper_path").alias("path"),
-        )
+        state = (
+            state.join(above, ["tree", "upper"])
+            .select(
+                "tree",
+                "broker",
+                F.col("next_upper").alias("upper"),
+                (F.col("delay_ms") + F.col("upper_delay_ms")).alias("delay_ms"),
+                F.concat("path", "upper_path").alias("path"),
+            )
+            .persist()
+        )  # used twice by the next round: unkept, the query would double every round
     is_root = roots.select(F.col("root_tree").alias("tree"), F.col("root_broker").alias("upper"))
     # What a gap in the telemetry cut off never arrives at the root.
     return state.join(is_root, ["tree", "upper"], "left_semi").select(
