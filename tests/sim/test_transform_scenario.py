@@ -36,6 +36,12 @@ def test_plans_are_carried_out_without_loss_whatever_fails(fault: str) -> None:
     assert not failed
 
 
+@pytest.mark.parametrize("seed", [504, 841, 1264, 1550])
+def test_seeds_that_once_lost_something_do_not_any_more(seed: int) -> None:
+    """504: a withdrawn advertisement; 841: the checker; the others: an old session's grace."""
+    assert not TransformScenario(seed).run().violations
+
+
 def test_the_runs_exercise_what_they_are_for() -> None:
     """Across a few seeds every fault strikes, plans end both ways, and something is held."""
     counts: dict[str, int] = {}

@@ -308,6 +308,8 @@ class Broker:
 
     def _on_link_began(self, link: Session, under_way: list[SequencedMessage], now: float) -> None:
         """Tables are told afresh; publications that were under way go again after them."""
+        # A grace that an earlier session began would end before this one has told anything.
+        self._stale_until.pop(link, None)
         if self.actions is None or not self.actions.link_began(link, under_way, now):
             self.routing.link_began(link, under_way)
 
