@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pubweave.cli.reproduce_pictures import _pyplot, _tidy
+from pubweave.cli.figures import headless_pyplot, tidy
 from pubweave.experiments.ipitt_disruption import Mean, Point, Way
 from pubweave.experiments.ipitt_disruption_bars import EXCESS_MS_MAX, PANELS, Panel, line, ours
 
@@ -24,7 +24,7 @@ VARIABLES = {"brokers": "brokers", "ratio": "links changed, %", "subscribers": "
 
 def draw_figure_6(means: Sequence[Mean], base: Point, output: Path) -> None:
     """A row for each variable, a column for each metric, as in the paper."""
-    pyplot = _pyplot()
+    pyplot = headless_pyplot()
     figure, grid = pyplot.subplots(3, 3, figsize=(14, 12.4))
     for panel, axes in zip(PANELS, grid.flat, strict=True):
         _draw_panel(axes, panel, means, base)
@@ -83,7 +83,7 @@ def _draw_panel(axes: Any, panel: Panel, means: Sequence[Mean], base: Point) -> 
         axes.text(
             0, height, words, transform=axes.transAxes, fontsize=8.5, color=colour, in_layout=False
         )
-    _tidy(axes)
+    tidy(axes)
 
 
 def _draw_line(axes: Any, panel: Panel, found: Sequence[Mean], way: Way) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from pubweave.cli.figures import headless_pyplot, tidy
 from pubweave.experiments.ipitt_paper import TABLE_1, TIME_CLAIMS
 from pubweave.experiments.ipitt_planning import RATIO, Averages, ModelSize
 
@@ -43,7 +44,7 @@ _METRICS = (("seconds", "planning time, s"), ("actions", "actions"), ("steps", "
 
 def draw_figure_5(means: Sequence[Averages], ratio_size: int, output: Path) -> None:
     """Six panels as in the paper: time, actions, steps against overlay size and change ratio."""
-    pyplot = _pyplot()
+    pyplot = headless_pyplot()
     figure, grid = pyplot.subplots(2, 3, figsize=(13, 7.6))
     for row, by_size in ((0, True), (1, False)):
         measured = _measured_at(means, by_size, ratio_size)
@@ -68,7 +69,7 @@ def draw_figure_5(means: Sequence[Averages], ratio_size: int, output: Path) -> N
             axes.set_xlabel("brokers" if by_size else "links changed, %")
             axes.set_xticks(measured)
             axes.set_title(f"{label} ({where})", fontsize=9)
-            _tidy(axes)
+            tidy(axes)
     entries: dict[str, Any] = {}
     for axes in (grid[0][0], grid[0][2], grid[1][0]):
         entries |= {
@@ -159,7 +160,7 @@ def _mark_claims(axes: Any, by_size: bool, ratio_size: int) -> None:
 
 def draw_table_1(sizes: Sequence[ModelSize], brokers: int, output: Path) -> None:
     """Bars of actions, variables and constraints: the paper's row beside our median."""
-    pyplot = _pyplot()
+    pyplot = headless_pyplot()
     figure, grid = pyplot.subplots(1, 3, figsize=(12, 4.2))
     rows = [row for row in TABLE_1 if row.actions is not None]
     for axes, metric in zip(grid, ("actions", "variables", "constraints"), strict=True):
@@ -181,7 +182,7 @@ def draw_table_1(sizes: Sequence[ModelSize], brokers: int, output: Path) -> None
         axes.set_xticks(range(len(rows)), [row.method.removeprefix("ip-") for row in rows])
         axes.set_title(metric, fontsize=10)
         axes.margins(y=0.12)
-        _tidy(axes)
+        tidy(axes)
     figure.suptitle(
         f"Model size: Table I (60 brokers, grey) and ours ({brokers} brokers; median, and range "
         "over the topologies)",
@@ -190,18 +191,3 @@ def draw_table_1(sizes: Sequence[ModelSize], brokers: int, output: Path) -> None
     figure.tight_layout()
     figure.savefig(output, dpi=110)
     pyplot.close(figure)
-
-
-def _tidy(axes: Any) -> None:
-    axes.grid(axis="y", alpha=0.25)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _pyplot() -> Any:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
