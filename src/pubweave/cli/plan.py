@@ -50,23 +50,28 @@ METHODS = (
 _PLAN_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group()
+class _AsInLife(click.Group):
+    """Its overview has the verbs in the order in which a plan meets them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(cls=_AsInLife)
 def plan() -> None:
-    """Plan the way from one topology to another, and judge plans.
+    """Plan the way from one topology to another, judge plans, and steer one that is applied.
 
     \b
     Example:
       pubweave plan make before.json after.json -o plan.json
       pubweave plan show before.json plan.json -o plan.png
       pubweave plan validate before.json after.json plan.json
+      pubweave apply plan.json
+      pubweave plan status
     """
 
 
-for verb in (plan_status, plan_resume, plan_abort):
-    plan.add_command(verb)
-
-
-@plan.command()
+@plan.command(short_help="Make a plan of the fewest steps.")
 @source_argument
 @target_argument
 @click.option("-o", "--output", type=_PLAN_FILE, help="Write the plan to this file.")
@@ -148,7 +153,7 @@ def make(
     ctx.exit(_exit_code(result))
 
 
-@plan.command()
+@plan.command(short_help="Show a plan in words or as a picture.")
 @source_argument
 @click.argument("plan_file", metavar="PLAN", type=_PLAN_FILE)
 @click.option(
@@ -192,7 +197,7 @@ def show(source: Path, plan_file: Path, output: Path | None, as_json: bool) -> N
         remark(f"wrote {output}")
 
 
-@plan.command()
+@plan.command(short_help="Judge a plan of any origin.")
 @source_argument
 @target_argument
 @click.argument("plan_file", metavar="PLAN", type=_PLAN_FILE)
@@ -329,3 +334,12 @@ def _shown_progress(as_json: bool) -> Iterator[OnProgress]:
             line.update(progress.message + best)
 
         yield tell
+
+
+for verb, summary in (
+    (plan_status, "How far the overlay's plan is."),
+    (plan_resume, "Go on with a plan that paused or was left."),
+    (plan_abort, "Give the overlay's plan up where it is."),
+):
+    verb.short_help = summary
+    plan.add_command(verb)
