@@ -32,7 +32,7 @@ def exactly(problem: PlanningProblem, way: Way = Way.UP) -> tuple[int, float] | 
         return None
     told: list[Finding] = [Finding(steps_at_least=at_least)]
     known = Greedy(numbered, np.random.default_rng(0)).first()
-    search(numbered, at_least, known, way if known is not None else Way.UP, told.append)
+    search(numbered, at_least, known, way if known is not None else Way.UP, 0, told.append)
     assert told[-1].is_cheapest
     steps = max(finding.steps_at_least for finding in told if finding.steps_at_least is not None)
     cost = told[-1].cost_at_least

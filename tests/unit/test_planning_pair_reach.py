@@ -9,7 +9,7 @@ import pytest
 
 from pubweave.generate.mutation import change_links
 from pubweave.generate.trees import ipitt_topologies
-from pubweave.planning._kernels_pairs import transpose
+from pubweave.planning._kernels_bits import transpose
 from pubweave.planning.indexed import indexed
 from pubweave.planning.pair_reach import prune
 from pubweave.planning.problem import PlanningProblem
@@ -32,7 +32,7 @@ def test_no_position_and_no_slide_of_a_plan_is_dropped(number: int) -> None:
     for steps in range(fewest, fewest + 3):
         reach = reachability.within(steps)
         truth = TokenStates(numbered, steps)
-        left = None if reach is None else prune(TokenPositions.of(numbered, reach))
+        left = None if reach is None else prune(reachability, reach)
         if left is None:
             assert not truth.layers[0], f"a plan of {steps} steps exists"
             continue
@@ -57,7 +57,7 @@ def test_pairs_rule_out_much_that_single_tokens_do_not() -> None:
     reach = reachability.within(fewest + 1)
     assert reach is not None
     alone = TokenPositions.of(numbered, reach)
-    left = prune(alone)
+    left = prune(reachability, reach)
     assert left is None or left.count < 0.8 * alone.count
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pubweave.model.plan_files import PlanRecord, plan_id, topology_hash
-from pubweave.model.plans import Plan, PlanStatus
+from pubweave.model.plans import Move, Plan, PlanStatus
 from pubweave.model.topology import Topology
 from pubweave.planning.result import PlanResult
 
@@ -52,6 +52,7 @@ def result_json(result: PlanResult, record: PlanRecord | None) -> dict[str, Any]
             "target": record.target_hash,
             "step_count": record.plan.step_count,
             "action_count": record.plan.action_count,
+            "round_count": rounds_of(record.plan),
             "steps": [
                 [
                     {"op": type(action).__name__.lower(), "brokers": list(action.brokers)}
@@ -74,6 +75,21 @@ def counted(count: int, noun: str) -> str:
 
 def plan_in_words(plan: Plan) -> str:
     return f"{counted(plan.step_count, 'step')}, {counted(plan.action_count, 'action')}"
+
+
+def rounds_of(plan: Plan) -> int | None:
+    """How many rounds of actions the plan takes: those of a step that share a broker wait for
+    each other. None: that depends on the topology (moves)."""
+    from pubweave.deploy.topology_state import rounds, schedule_step
+
+    if any(isinstance(action, Move) for action in plan.actions()):
+        return None
+    return sum(rounds(schedule_step(step)) for step in plan.steps)
+
+
+def _in_rounds(plan: Plan) -> str:
+    rounds = rounds_of(plan)
+    return "" if rounds is None else f" in {counted(rounds, 'round')}"
 
 
 def print_plan(plan: Plan) -> None:
@@ -102,7 +118,8 @@ def print_result(result: PlanResult, *, is_written: bool) -> None:
             actions=counted(result.bounds.actions, "action"),
         )
         click.echo(
-            f"{plan_in_words(result.plan)} ({result.status.value}, {proven}); "
+            f"{plan_in_words(result.plan)}{_in_rounds(result.plan)} "
+            f"({result.status.value}, {proven}); "
             f"{result.method}, {result.seconds:.2f} s"
         )
     else:

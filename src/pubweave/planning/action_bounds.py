@@ -35,7 +35,7 @@ class ActionBound:
     """Asks of one problem and one T what a number of actions could do."""
 
     def __init__(self, reachability: Reachability, reach: Reach) -> None:
-        self._reachability = reachability
+        self.reachability = reachability
         self.indexed = reachability.indexed
         self._reach = reach
         count = self.indexed.broker_count
@@ -60,7 +60,7 @@ class ActionBound:
             if np.array_equal(keep & alive, alive):
                 break
             kept = [_bits(keep[t] & alive[t]) for t in range(len(alive))]
-            settled = self._reachability.settle(replace(reach, alive=kept))
+            settled = self.reachability.settle(replace(reach, alive=kept))
             if settled is None:
                 return None
             reach = settled

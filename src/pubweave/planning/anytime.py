@@ -45,6 +45,15 @@ class Anytime:
         steps, actions = plan.step_count, plan.action_count
         self._tell(f"{origin}: {steps} steps, {actions} actions")
 
+    def exchange(self, plan: Plan, origin: str) -> None:
+        """Keep a plan that is no worse in place of the one there is."""
+        validate_plan(self._problem, plan)
+        assert self.plan is not None
+        assert self._rank(plan) <= self._rank(self.plan)
+        if plan != self.plan:
+            self.plan = plan
+            self._tell(f"{origin}: {plan.step_count} steps, {plan.action_count} actions")
+
     def take(self, finding: Finding, numbered: IndexedProblem) -> None:
         """News of the exact search."""
         if finding.plan is not None:

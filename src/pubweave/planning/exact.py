@@ -2,9 +2,9 @@
 
 Two ways, made to run beside each other (`solve` does). UP: T rises from the reachability bound, and
 each T without a plan raises the proven bound by one; then the fewest actions by satisfiability.
-DOWN: from a known plan to one of a step less, first in its surroundings (`corridor`), as long as
-there is one; then the least cost by the network flow program. Where the one stalls, the other
-often does not.
+DOWN: from known plans to ones of a step less, first in their surroundings (`descent`), then
+anywhere, as long as there is one; then the least cost by the network flow program. Where the one
+stalls, the other often does not.
 
 This module is meant for a child process (`exact_worker`): a solver call may last, and only ending
 the process ends it. It says what it finds as it goes. Not handled, and refused by `solve`:
@@ -16,16 +16,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
 
 from pubweave.planning.action_bounds import ActionBound
-from pubweave.planning.corridor import corridor
+from pubweave.planning.descent import Descent
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps
 from pubweave.planning.pair_reach import prune
 from pubweave.planning.reachability import Reach, Reachability
 from pubweave.planning.token_model import TokenModel
-from pubweave.planning.token_positions import TokenPositions
-from pubweave.planning.token_rules import add_options, add_order, allows_order
+from pubweave.planning.token_plans import model_of, plan_within, solver_of
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,6 @@ class Finding:
 Tell = Callable[[Finding], None]
 
 _QUICK_CONFLICTS = 20_000
-_RADII = (1, 2, 3, 4)
-# Of the solvers that python-sat brings the quickest by far on these clauses, with and without plan.
-_SOLVER = "glucose4"
-# Follows given phases better, and finds plans that the other one misses for long.
-_NEAR_SOLVER = "cadical153"
 
 
 class Way(enum.Enum):
@@ -58,7 +53,12 @@ class Way(enum.Enum):
 
 
 def search(
-    indexed: IndexedProblem, at_least: int, known: NumberedSteps | None, way: Way, tell: Tell
+    indexed: IndexedProblem,
+    at_least: int,
+    known: NumberedSteps | None,
+    way: Way,
+    seed: int,
+    tell: Tell,
 ) -> None:
     """Tell of ever better bounds and plans until nothing is left to prove, or nothing to do.
 
@@ -68,7 +68,7 @@ def search(
     if way is Way.UP:
         best = _upwards(reachability, known, at_least, tell)
     elif known is not None:
-        best = _downwards(reachability, known, at_least, tell)
+        best = _downwards(reachability, known, at_least, seed, tell)
     else:
         return
     for finding in cheapest(reachability, best, way):
@@ -80,7 +80,7 @@ def _upwards(
 ) -> NumberedSteps:
     best = known
     while best is None or steps < len(best):
-        found = plan_within(reachability.indexed, reachability.within(steps))
+        found = plan_within(reachability, reachability.within(steps))
         if found is None:
             steps += 1
             tell(Finding(steps_at_least=steps))
@@ -91,66 +91,21 @@ def _upwards(
 
 
 def _downwards(
-    reachability: Reachability, best: NumberedSteps, at_least: int, tell: Tell
+    reachability: Reachability, best: NumberedSteps, at_least: int, seed: int, tell: Tell
 ) -> NumberedSteps:
-    while len(best) > at_least:
-        reach = reachability.within(len(best) - 1)
-        found = None if reach is None else _plan_near(reachability, reach, best)
-        if found is None:
-            found = plan_within(reachability.indexed, reach, near=best)
+    descent = Descent(reachability, np.random.default_rng(seed))
+    while True:
+        for shorter in descent.run(best, at_least):
+            best = shorter
+            tell(Finding(plan=best))
+        if len(best) <= at_least:
+            return best
+        found = plan_within(reachability, descent.within(len(best) - 1), near=best)
         if found is None:
             tell(Finding(steps_at_least=len(best)))
-            break
+            return best
         best = found
         tell(Finding(plan=best))
-    return best
-
-
-def _plan_near(
-    reachability: Reachability, reach: Reach, best: NumberedSteps
-) -> NumberedSteps | None:
-    """A plan of so many steps in ever wider surroundings of ``best``; None says nothing."""
-    for radius in _RADII:
-        model = _model(reachability.indexed, corridor(reachability, reach, best, radius))
-        if model is not None:
-            with _solver(_SOLVER, model) as solver:
-                solver.conf_budget(_QUICK_CONFLICTS)
-                if solver.solve_limited():
-                    return model.decode(solver.get_model())
-    return None
-
-
-def plan_within(
-    indexed: IndexedProblem, reach: Reach | None, near: NumberedSteps | None = None
-) -> NumberedSteps | None:
-    """A plan of so many steps, or None if it is proven that there is none.
-
-    ``near`` is a plan of more steps; a plan like it is tried first."""
-    model = _model(indexed, reach)
-    if model is None:
-        return None
-    with _solver(_SOLVER if near is None else _NEAR_SOLVER, model) as solver:
-        if near is not None:
-            solver.set_phases(model.positions.like(near))
-        return model.decode(solver.get_model()) if solver.solve() else None
-
-
-def _solver(name: str, model: TokenModel) -> Any:
-    from pysat.solvers import Solver  # type: ignore[import-untyped]
-
-    return Solver(name=name, bootstrap_with=model.clauses.rows)
-
-
-def _model(indexed: IndexedProblem, reach: Reach | None) -> TokenModel | None:
-    """The clauses of all plans within these positions; None where pairs of tokens rule them out."""
-    positions = None if reach is None else prune(TokenPositions.of(indexed, reach))
-    if positions is None:
-        return None
-    model = TokenModel(positions)
-    add_options(model)
-    if allows_order(model):
-        add_order(model)
-    return model
 
 
 def cheapest(reachability: Reachability, best: NumberedSteps, way: Way) -> Iterator[Finding]:
@@ -170,7 +125,7 @@ def cheapest(reachability: Reachability, best: NumberedSteps, way: Way) -> Itera
     if way is Way.UP:
         yield from _fewest_actions(bound, best)
         return
-    model = _model(reachability.indexed, reach)
+    model = model_of(reachability, reach)
     assert model is not None, "a plan of this many steps exists"
     for better in _fewer_actions(model, _actions(best), _QUICK_CONFLICTS):
         best = better
@@ -183,7 +138,7 @@ def cheapest(reachability: Reachability, best: NumberedSteps, way: Way) -> Itera
 def _flow(reachability: Reachability, reach: Reach, best: NumberedSteps) -> Iterator[Finding]:
     from pubweave.planning.flow_solver import FlowSolver
 
-    positions = prune(TokenPositions.of(reachability.indexed, reach))
+    positions = prune(reachability, reach)
     assert positions is not None, "a plan exists"
     yield from FlowSolver(positions).run(best)
 
@@ -202,7 +157,7 @@ def _fewest_actions(bound: ActionBound, best: NumberedSteps) -> Iterator[Finding
         while True:
             actions = _actions(best)
             narrowed = bound.within(actions - 1)
-            model = None if narrowed is None else _model(bound.indexed, narrowed)
+            model = None if narrowed is None else model_of(bound.reachability, narrowed)
             found = best
             if model is not None:
                 for found in _fewer_actions(model, actions, conflicts):
@@ -223,7 +178,7 @@ def _fewer_actions(
     from pysat.card import ITotalizer  # type: ignore[import-untyped]
 
     with (
-        _solver(_SOLVER, model) as solver,
+        solver_of(model) as solver,
         ITotalizer(model.move_literals, ubound=actions, top_id=model.clauses.count) as counter,
     ):
         solver.append_formula(counter.cnf.clauses)

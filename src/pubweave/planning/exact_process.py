@@ -26,9 +26,14 @@ class ExactProcess:
     """A child at work on one problem; use it in a with."""
 
     def __init__(
-        self, problem: PlanningProblem, at_least: int, known: NumberedSteps | None, way: Way
+        self,
+        problem: PlanningProblem,
+        at_least: int,
+        known: NumberedSteps | None,
+        way: Way,
+        seed: int = 0,
     ) -> None:
-        self._request = json.dumps(request_json(problem, at_least, known, way))
+        self._request = json.dumps(request_json(problem, at_least, known, way, seed))
         self._lines: deque[str] = deque()
         self._news = threading.Event()
         self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - closed in __exit__

@@ -20,7 +20,7 @@ from pubweave.planning.problem import PlanningProblem
 
 
 def request_json(
-    problem: PlanningProblem, at_least: int, known: NumberedSteps | None, way: Way
+    problem: PlanningProblem, at_least: int, known: NumberedSteps | None, way: Way, seed: int
 ) -> dict[str, Any]:
     """The question in JSON."""
     costs = problem.action_cost
@@ -35,6 +35,7 @@ def request_json(
         "at_least": at_least,
         "known": known,
         "way": way.value,
+        "seed": seed,
     }
 
 
@@ -69,7 +70,7 @@ def main() -> None:
 
     plan = None if known is None else _steps(known)
     way = Way(request["way"])
-    search(indexed(_problem(request)), request["at_least"], plan, way, tell)
+    search(indexed(_problem(request)), request["at_least"], plan, way, request["seed"], tell)
 
 
 def _problem(request: Mapping[str, Any]) -> PlanningProblem:

@@ -3,9 +3,13 @@
 `reachability` lets every token go as if the others were always where it wants them. Here tokens
 are looked at two by two, as planners do with mutual exclusions (the h2 heuristic): from an instant
 to the next, which pairs of positions can be had at once, from the front and from the back, until
-nothing changes? A slide needs a third token that rests under it and goes together with both. Two
-tokens never join the same two parts of the kept forest. A position that some token leaves without
-any partner is dead.
+nothing much changes? A slide needs a third token that rests under it and goes together with both.
+Two tokens never join the same two parts of the kept forest. A position that some token leaves
+without any partner is dead.
+
+Half way between source and target a token could be almost anywhere, so the instants in the middle
+cost by far the most. They come last: instants are opened from both ends, the smaller side first,
+and what dies there is taken from the middle by the quick rules for single tokens.
 
 Sound: only what is on no plan of T steps is dropped. Much stronger than reachability alone: on
 unbalanced trees of 60 brokers it raises the bound on the steps by one or two and leaves the exact
@@ -14,57 +18,63 @@ model a fifth of its slides. O(T x tokens^2 x slides x positions / 64) time.
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from dataclasses import dataclass, replace
 
-from pubweave.planning._kernels_model import Ints
+import numpy as np
+
+from pubweave.planning._kernels_model import Flags, Ints, slides
 from pubweave.planning._kernels_pairs import (
     KEPT,
     advance,
     carriers,
     drop_lonely,
-    forbid_same_parts,
+    exclusions,
+    open_pairs,
+    shrink,
+    size_of,
 )
 from pubweave.planning._kernels_reach import Bits
+from pubweave.planning.reachability import Reach, Reachability, bit_matrix, dense
 from pubweave.planning.token_positions import TokenPositions
 
-_ROUNDS_MAX = 5
-_WORTH_ANOTHER_ROUND = 0.97
+_SWEEPS_MAX = 8
+# An instant that lost less than this share of its pairs is not worth telling its neighbors.
+_WORTH_TELLING = 0.02
 _LAYER_BYTES_MAX = 1_000_000_000
 _TOKENS_MAX = KEPT - 1
-_Flags = npt.NDArray[np.bool_]
+# Below this many positions an instant is quicker opened than thinned out.
+_MANY_POSITIONS = 4_000
 
 
-def prune(positions: TokenPositions) -> TokenPositions | None:
+def prune(reachability: Reachability, reach: Reach) -> TokenPositions | None:
     """The positions without those that pairs of tokens rule out; None if no plan is left.
 
-    As they were where the pairs would need more memory than this may take."""
-    tokens = positions.indexed.token_count
-    if not 2 <= tokens <= _TOKENS_MAX:
-        return positions
-    pairs = _PairReach(positions)
-    try:
-        return pairs.left() if pairs.settle() else None
-    except _TooManyPairsError:
-        return positions
-
-
-class _TooManyPairsError(Exception):
-    """The pairs of one instant would not fit."""
+    Where the pairs of an instant would need too much memory, single tokens must do for it."""
+    if not 2 <= reachability.indexed.token_count <= _TOKENS_MAX:
+        return TokenPositions.of(reachability.indexed, reach)
+    pairs = _PairReach(reachability, reach)
+    return pairs.left() if pairs.settle() else None
 
 
 class _Layer:
     """One instant: where each token can be, and which positions go together."""
 
-    def __init__(self, positions: TokenPositions, t: int) -> None:
-        count = positions.indexed.token_count
-        parts = np.asarray(positions.indexed.parts)
-        self.links = [positions.links(t, m) for m in range(count)]
-        self.chosen = [np.arange(len(links)) for links in self.links]
-        """Which of the positions that this began with are left."""
+    def __init__(self, links: list[Ints], parts: Ints) -> None:
+        self.links = links
         self._parts = parts
-        self.pairs: Bits = np.zeros((0, 0, 0, 0), dtype=np.uint64)
         self._number()
+        codes = np.zeros((len(links), int(self.counts.max())), dtype=np.int32)
+        for m, pairs in enumerate(links):
+            ends = np.sort(parts[pairs], axis=1)
+            codes[m, : len(pairs)] = ends[:, 0] * (int(parts.max()) + 1) + ends[:, 1]
+        self.pairs = open_pairs(self.counts, codes)
+        self.size = size_of(self.pairs, self.counts)
+
+    @property
+    def pair_count(self) -> int:
+        """The number of pairs, whether they go together or not."""
+        counts = self.counts.astype(np.int64)
+        return int((counts.sum() ** 2 - (counts**2).sum()) // 2)
 
     def _number(self) -> None:
         brokers = len(self._parts)
@@ -74,177 +84,232 @@ class _Layer:
             u, v = links.T
             self.places[m, u, v] = self.places[m, v, u] = np.arange(len(links))
 
-    def open(self) -> None:
-        """All pairs but those that would close a cycle."""
-        tokens, most = len(self.links), int(self.counts.max())
-        words = (most + 63) // 64
-        if tokens * tokens * most * words * 8 > _LAYER_BYTES_MAX:
-            raise _TooManyPairsError
-        self.pairs = np.zeros((tokens, tokens, most, words), dtype=np.uint64)
-        brokers = len(self._parts)
-        codes = []
-        for links in self.links:
-            ends = np.sort(self._parts[links], axis=1)
-            codes.append((ends[:, 0] * brokers + ends[:, 1]).astype(np.int32))
-        for p in range(tokens):
-            row = _ones(int(self.counts[p]), words)
-            for m in range(tokens):
-                if m != p:
-                    self.pairs[m, p, : self.counts[m]] = row
-                    forbid_same_parts(self.pairs[m, p], codes[m], codes[p])
+    def settle(self) -> Flags | None:
+        """Forget positions without partners; flags of those left, or None if a token has none."""
+        alive: Flags = np.arange(self.pairs.shape[2])[None, :] < self.counts[:, None]
+        if not drop_lonely(self.pairs, self.counts, alive):
+            return None
+        if alive.sum() < self.counts.sum():
+            self.pairs = shrink(self.pairs, self.counts, alive)
+            self.links = [links[alive[m, : len(links)]] for m, links in enumerate(self.links)]
+            self._number()
+        self.size = size_of(self.pairs, self.counts)
+        return alive
 
-    def drop_lonely(self) -> _Flags | None:
-        """Drop positions without partners; flags of those left, or None if a token has none."""
-        most = self.pairs.shape[2]
-        alive = np.arange(most)[None, :] < self.counts[:, None]
-        return alive if drop_lonely(self.pairs, self.counts, alive) else None
 
-    def shrink(self, alive: _Flags) -> list[Ints]:
-        """Forget dead positions; for each token the new number of each old one, or -1."""
-        renumbered = []
-        for m in range(len(self.links)):
-            flags = alive[m, : self.counts[m]]
-            numbers = np.where(flags, np.cumsum(flags) - 1, -1).astype(np.int32)
-            renumbered.append(numbers)
-        old, old_counts = self.pairs, self.counts
-        for m in range(len(self.links)):
-            flags = alive[m, : old_counts[m]]
-            self.links[m] = self.links[m][flags]
-            self.chosen[m] = self.chosen[m][flags]
-        self._number()
-        self.pairs = _select(old, old_counts, alive, int(self.counts.max()))
-        return renumbered
+@dataclass
+class _Slides:
+    """The slides of one step between two instants that are open, token after token."""
+
+    rows: Ints
+    first: np.ndarray[tuple[int], np.dtype[np.int64]]
+
+    @classmethod
+    def of(cls, found: list[Ints]) -> _Slides:
+        first = np.concatenate([[0], np.cumsum([len(rows) for rows in found])]).astype(np.int64)
+        return cls(np.ascontiguousarray(np.concatenate(found)), first)
+
+    def of_token(self, m: int) -> slice:
+        return slice(int(self.first[m]), int(self.first[m + 1]))
+
+    def only(self, keep: Flags) -> _Slides:
+        before = np.concatenate([[0], np.cumsum(keep)])
+        return _Slides(np.ascontiguousarray(self.rows[keep]), before[self.first].astype(np.int64))
+
+    def renumbered(self, column: int, alive: Flags) -> _Slides:
+        """After positions of one of the two instants died."""
+        numbers = np.where(alive, np.cumsum(alive, axis=1) - 1, -1).astype(np.int32)
+        rows = self.rows.copy()
+        for m in range(len(self.first) - 1):
+            part = self.of_token(m)
+            rows[part, column] = numbers[m][rows[part, column]]
+        return _Slides(rows, self.first).only(rows[:, column] >= 0)
 
 
 class _PairReach:
-    """The layers of all instants, and the slides between them as rows (before, after, u, v)."""
+    """Pairs of positions by instants, settled by passing forth and back."""
 
-    def __init__(self, positions: TokenPositions) -> None:
-        self._positions = positions
-        self._tokens = range(positions.indexed.token_count)
-        self._steps = range(positions.steps)
-        self._layers = [_Layer(positions, t) for t in range(positions.steps + 1)]
-        self._slides = [[self._local_slides(t, m) for m in self._tokens] for t in self._steps]
-        self._chosen = [[np.arange(len(rows)) for rows in layer] for layer in self._slides]
-
-    def _local_slides(self, t: int, m: int) -> Ints:
-        rows = self._positions.slides[t][m]
-        w, u, v = rows[:, 2], rows[:, 3], rows[:, 4]
-        before = self._layers[t].places[m][w, u]
-        after = self._layers[t + 1].places[m][w, v]
-        return np.ascontiguousarray(np.stack([before, after, u, v], axis=1))
+    def __init__(self, reachability: Reachability, reach: Reach) -> None:
+        self._reachability = reachability
+        self._reach = reach
+        self._indexed = reachability.indexed
+        self._count = self._indexed.broker_count
+        self._kept = dense(reachability.kept, self._count)
+        self._goal = dense(reachability.goals, self._count)
+        self._layers: dict[int, _Layer] = {}
+        self._slides: dict[int, _Slides] = {}
+        self._told: dict[tuple[int, int], int] = {}
+        """The pairs of an instant when it last told a neighbor."""
 
     def settle(self) -> bool:
-        """Forward and backward until nothing much changes; False if no plan is left."""
-        self._layers[0].open()
-        size = 0
-        for number in range(_ROUNDS_MAX):
-            for t in self._steps:
-                if number == 0:
-                    self._layers[t + 1].open()
-                if not self._advance(t, t + 1, then_known=number > 0):
-                    return False
-            for t in reversed(self._steps):
-                if not self._advance(t + 1, t, then_known=True):
-                    return False
-            before, size = size, self._size()
-            if before and size > _WORTH_ANOTHER_ROUND * before:
+        """Open from both ends, then forward and backward; False if no plan is left."""
+        if not self._open_all():
+            return False
+        forward = [(t, t + 1) for t in sorted(self._slides)]
+        backward = [(end, start) for start, end in reversed(forward)]
+        for _ in range(_SWEEPS_MAX):
+            changes = [pair for pair in (*forward, *backward) if self._is_worth(*pair)]
+            if not changes:
                 break
+            for start, end in (*forward, *backward):
+                if self._is_worth(start, end) and not self._advance(start, end):
+                    return False
         return True
 
     def left(self) -> TokenPositions:
         """The positions and slides that are left."""
-        kept = []
-        for t in self._steps:
-            layer = []
-            for m, mask in enumerate(self._carriers(t, then_known=True)):
-                flags = np.zeros(len(self._positions.slides[t][m]), dtype=np.bool_)
-                flags[self._chosen[t][m]] = mask != 0
-                layer.append(flags)
-            kept.append(layer)
-        return self._positions.restricted([layer.links for layer in self._layers], kept)
+        links = [
+            self._layers[t].links if t in self._layers else self._links(t)
+            for t in range(self._reach.steps + 1)
+        ]
+        found = []
+        for t in range(self._reach.steps):
+            if t in self._slides:
+                step = self._slides[t].only(self._carriers(t) != 0)
+                found.append([step.rows[step.of_token(m)] for m in range(len(links[t]))])
+            else:
+                found.append(self._found(t, links[t], links[t + 1]))
+        positions = TokenPositions.numbered(self._indexed, links, found)
+        positions.exclusions = self._exclusions(positions)
+        return positions
 
-    def _size(self) -> int:
-        return sum(int(np.bitwise_count(layer.pairs).sum()) for layer in self._layers)
+    def _exclusions(self, positions: TokenPositions) -> Ints:
+        """Pairs of positions that exclude each other: all those of an instant or none, of the
+        instants with the fewest first, and no more than there are slides.
 
-    def _carriers(self, t: int, *, then_known: bool) -> list[Bits]:
-        here, then = self._layers[t], self._layers[t + 1]
-        kept = self._positions.kept
-        masks = []
-        for m in self._tokens:
-            mask = np.zeros(len(self._slides[t][m]), dtype=np.uint64)
-            pairs = here.pairs[m], then.pairs[m]
-            places = here.places, then.places
-            carriers(self._slides[t][m], m, kept, *places, *pairs, then_known, mask)
-            masks.append(mask)
-        return masks
+        Near both ends they are few and tell a solver what it would have to find out again and
+        again; in the middle they are millions and tell it little."""
+        room = sum(len(rows) for step in positions.slides for rows in step)
+        excluded = {t: layer.pair_count - layer.size for t, layer in self._layers.items()}
+        chosen = [np.zeros((0, 2), dtype=np.int32)]
+        for t in sorted(excluded, key=lambda t: (excluded[t], t)):
+            if excluded[t] > room:
+                break
+            room -= excluded[t]
+            layer = self._layers[t]
+            first = [positions.at[t, m][tuple(links[0])] for m, links in enumerate(layer.links)]
+            rows = np.empty((excluded[t], 2), dtype=np.int32)
+            found = exclusions(layer.pairs, layer.counts, np.array(first, dtype=np.int64), rows)
+            assert found == len(rows), "every pair is left or excluded"
+            chosen.append(rows)
+        return np.concatenate(chosen)
 
-    def _advance(self, start: int, end: int, *, then_known: bool) -> bool:
-        """Drop pairs of layer ``end`` that no pair of its neighbor ``start`` leads to."""
-        t = min(start, end)
-        here, then = self._layers[start], self._layers[end]
-        masks = self._carriers(t, then_known=then_known)
-        slides = self._slides[t]
-        if end < start:
-            slides = [np.ascontiguousarray(rows[:, [1, 0, 2, 3]]) for rows in slides]
-        stays = [_stays(here, then, m) for m in self._tokens]
-        for m in self._tokens:
-            for p in range(m + 1, len(self._tokens)):
-                advance(
-                    (m, p),
-                    (here.counts[m], here.counts[p], then.counts[m], then.counts[p]),
-                    (slides[m], slides[p]),
-                    (masks[m], masks[p]),
-                    (stays[m], stays[p]),
-                    here.places,
-                    then.places,
-                    here.pairs,
-                    then.pairs,
-                )
-        alive = then.drop_lonely()
-        if alive is None:
-            return False
-        self._shrink(end, alive)
+    def _open_all(self) -> bool:
+        """Bring the open instants of both ends together, the smaller next one first."""
+        front, back = 0, self._reach.steps
+        self._open(front)
+        self._open(back)
+        while front + 1 < back:
+            if not self._thin_out(front, back):
+                return False
+            sizes = self._size(front + 1), self._size(back - 1)
+            if sizes[0] == sizes[1]:
+                sizes = int(self._layers[front].counts.sum()), int(self._layers[back].counts.sum())
+            start, end = (front, front + 1) if sizes[0] <= sizes[1] else (back, back - 1)
+            if not self._open(end):
+                return True
+            self._join(min(start, end))
+            if not self._advance(start, end):
+                return False
+            front, back = (end, back) if start == front else (front, end)
+        if back > front:
+            self._join(front)
         return True
 
-    def _shrink(self, t: int, alive: _Flags) -> None:
-        if alive.sum() == self._layers[t].counts.sum():
-            return
-        for m, numbers in enumerate(self._layers[t].shrink(alive)):
-            for step, column in ((t - 1, 1), (t, 0)):
-                if step not in self._steps:
-                    continue
-                rows = self._slides[step][m]
-                rows[:, column] = numbers[rows[:, column]]
-                stay = rows[:, column] >= 0
-                self._slides[step][m] = np.ascontiguousarray(rows[stay])
-                self._chosen[step][m] = self._chosen[step][m][stay]
+    def _thin_out(self, front: int, back: int) -> bool:
+        """What single tokens say of the instants in between; False if no plan is left."""
+        if min(self._size(front + 1), self._size(back - 1)) < _MANY_POSITIONS:
+            return True
+        alive = list(self._reach.alive)
+        for t, layer in self._layers.items():
+            rows = [links.astype(np.int64) for links in layer.links]
+            alive[t] = np.stack([bit_matrix(links, self._count) for links in rows])
+        settled = self._reachability.settle(replace(self._reach, alive=alive))
+        if settled is None:
+            return False
+        self._reach = settled
+        return True
+
+    def _size(self, t: int) -> int:
+        return int(np.bitwise_count(self._reach.alive[t]).sum()) // 2
+
+    def _links(self, t: int) -> list[Ints]:
+        found = []
+        for bits in self._reach.alive[t]:
+            u, v = np.nonzero(np.triu(dense(bits, self._count), 1))
+            found.append(np.stack([u, v], axis=1).astype(np.int32))
+        return found
+
+    def _open(self, t: int) -> bool:
+        links = self._links(t)
+        tokens, most = len(links), max(len(pairs) for pairs in links)
+        if tokens * tokens * most * ((most + 63) // 64) * 8 > _LAYER_BYTES_MAX:
+            return False
+        self._layers[t] = _Layer(links, self._indexed.parts.astype(np.int32))
+        return True
+
+    def _join(self, t: int) -> None:
+        """Number the slides between two open instants."""
+        here, then = self._layers[t], self._layers[t + 1]
+        self._slides[t] = _Slides.of(self._found(t, here.links, then.links))
+
+    def _found(self, t: int, here: list[Ints], then: list[Ints]) -> list[Ints]:
+        """The slides of a step between these links, by their places among them."""
+        found = []
+        for m, bits in enumerate(self._reach.pivots[t]):
+            at = [np.zeros((self._count, self._count), dtype=np.int32) for _ in range(2)]
+            for numbers, links in zip(at, (here[m], then[m]), strict=True):
+                u, v = links.T
+                numbers[u, v] = numbers[v, u] = np.arange(1, len(links) + 1)
+            rows = slides(at[0], at[1], dense(bits, self._count), self._goal)
+            rows[:, :2] -= 1
+            found.append(rows)
+        return found
+
+    def _is_worth(self, start: int, end: int) -> bool:
+        told = self._told.get((start, end))
+        return told is None or self._layers[start].size < (1 - _WORTH_TELLING) * told
+
+    def _carriers(self, t: int) -> Bits:
+        here, then, step = self._layers[t], self._layers[t + 1], self._slides[t]
+        places, pairs = (here.places, then.places), (here.pairs, then.pairs)
+        return carriers(step.rows, step.first, self._kept, *places, *pairs)
+
+    def _advance(self, start: int, end: int) -> bool:
+        """Drop pairs of instant ``end`` that no pair of its neighbor ``start`` leads to."""
+        t = min(start, end)
+        here, then = self._layers[start], self._layers[end]
+        masks = self._carriers(t)
+        self._slides[t] = self._slides[t].only(masks != 0)
+        masks = masks[masks != 0]
+        step = self._slides[t]
+        order = [0, 1, 2, 3, 4] if start < end else [1, 0, 2, 3, 4]
+        advance(
+            np.ascontiguousarray(step.rows[:, order]),
+            step.first,
+            masks,
+            _stays(here, then),
+            here.counts,
+            then.counts,
+            here.places,
+            then.places,
+            here.pairs,
+            then.pairs,
+        )
+        self._told[start, end] = here.size
+        alive = then.settle()
+        if alive is None:
+            return False
+        for other, column in ((end - 1, 1), (end, 0)):
+            if other in self._slides:
+                self._slides[other] = self._slides[other].renumbered(column, alive)
+        return True
 
 
-def _stays(here: _Layer, then: _Layer, m: int) -> Ints:
-    """For each position of token m here its number then, or -1."""
-    u, v = here.links[m].T
-    return np.ascontiguousarray(then.places[m][u, v])
-
-
-def _ones(count: int, words: int) -> Bits:
-    flags = np.zeros(words * 64, dtype=np.uint8)
-    flags[:count] = 1
-    return np.packbits(flags, bitorder="little").view(np.uint64)
-
-
-def _select(pairs: Bits, counts: Ints, alive: _Flags, most: int) -> Bits:
-    """The rows and columns of the positions that are alive, close together."""
-    tokens, words = len(counts), max(1, (most + 63) // 64)
-    out = np.zeros((tokens, tokens, most, words), dtype=np.uint64)
-    for m in range(tokens):
-        for p in range(tokens):
-            if m == p:
-                continue
-            rows = pairs[m, p, : counts[m]][alive[m, : counts[m]]]
-            bits = np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little")
-            columns = bits[:, : counts[p]][:, alive[p, : counts[p]]]
-            wide = np.zeros((len(rows), words * 64), dtype=np.uint8)
-            wide[:, : columns.shape[1]] = columns
-            out[m, p, : len(rows)] = np.packbits(wide, axis=1, bitorder="little").view(np.uint64)
+def _stays(here: _Layer, then: _Layer) -> Ints:
+    """For each position of each token here its number then, or -1."""
+    out: Ints = np.full((len(here.links), int(here.counts.max())), -1, dtype=np.int32)
+    for m, links in enumerate(here.links):
+        u, v = links.T
+        out[m, : len(links)] = then.places[m][u, v]
     return out

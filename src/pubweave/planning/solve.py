@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pubweave.model.plans import Plan
 from pubweave.planning.anytime import Anytime
 from pubweave.planning.background_bound import BackgroundBound
 from pubweave.planning.exact import Way
@@ -23,6 +24,7 @@ from pubweave.planning.membership import split_membership
 from pubweave.planning.moves import fewest_move_steps, plan_moves
 from pubweave.planning.problem import PlanningError, PlanningProblem
 from pubweave.planning.progress import OnProgress, Progress, ignore_progress
+from pubweave.planning.quiet_steps import quieter_plan
 from pubweave.planning.reachability import Reachability
 from pubweave.planning.result import PlanResult
 from pubweave.planning.stop import Stop
@@ -41,6 +43,9 @@ _GREEDY_S = 3.0
 _FIRST_IMPROVEMENT_S = 0.005
 # Where no plan is known, before a child is worth its start.
 _FIRST_EXPLORATION_S = 0.5
+# For fewer rounds of the plan found, while there is time and after it is up.
+_QUIET_S = 2.0
+_LAST_QUIET_S = 0.5
 
 
 def solve(
@@ -103,6 +108,8 @@ class _Solver:
         self._stop = stop
         self._clock = clock
         self._started_at = clock()
+        self._seed = seed
+        self._seed = seed
         self._rng = np.random.default_rng(seed)
         self._best = Anytime(problem, clock, on_progress)
         # The greedy never goes above the limit, but it does not know of having to come down to it.
@@ -118,8 +125,16 @@ class _Solver:
             self._search(numbered)
         else:
             self._improve(numbered)
+        if self._best.plan is not None:
+            self._quieten(numbered, self._best.plan)
         seconds = self._clock() - self._started_at
         return replace(self._best.result(self._method), seconds=seconds)
+
+    def _quieten(self, numbered: IndexedProblem, plan: Plan) -> None:
+        """The same plan in fewer rounds, perhaps with fewer actions."""
+        until = self._clock() + (_LAST_QUIET_S if self._stop() else _QUIET_S)
+        plan = quieter_plan(numbered, plan, self._seed, lambda: self._clock() >= until)
+        self._best.exchange(plan, "quiet steps")
 
     def _exactly(self, numbered: IndexedProblem) -> bool:
         size = numbered.token_count * numbered.broker_count**2
@@ -234,7 +249,7 @@ class _Solver:
         proven = self._best.has_fewest_steps
         with ExitStack() as stack:
             children = [
-                stack.enter_context(ExactProcess(self._problem, at_least, known, way))
+                stack.enter_context(ExactProcess(self._problem, at_least, known, way, self._seed))
                 for way in Way
                 if way is Way.UP or known is not None
             ]

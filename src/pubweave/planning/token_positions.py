@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pubweave.planning._kernels_model import Flags, Ints, number_positions, slides
+from pubweave.planning._kernels_model import Ints, number_positions, slides
 from pubweave.planning.corridor import token_walks
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps
 from pubweave.planning.reachability import Reach, bit_matrix, dense
@@ -22,8 +22,7 @@ class TokenPositions:
     """at[t, m, u, v] > 0 numbers token m's position on link (u, v) after t steps.
 
     slides[t][m] are token m's slides in step t + 1, rows (before, after, w, u, v): link (w, u)
-    becomes (w, v) over the pivot (u, v), in the order of the pivots. Made by `of`; `restricted`
-    leaves some out."""
+    becomes (w, v) over the pivot (u, v), in the order of the pivots."""
 
     def __init__(self, indexed: IndexedProblem, at: Ints, slides: list[list[Ints]]) -> None:
         count = indexed.broker_count
@@ -34,6 +33,8 @@ class TokenPositions:
         self.at = at
         self.count = int(at.max(initial=0))
         self.slides = slides
+        self.exclusions: Ints = np.zeros((0, 2), dtype=np.int32)
+        """Pairs of positions of one instant that are known not to be on one plan."""
 
     @classmethod
     def of(cls, indexed: IndexedProblem, reach: Reach) -> TokenPositions:
@@ -54,27 +55,30 @@ class TokenPositions:
         ]
         return cls(indexed, at, found)
 
-    def restricted(self, links: list[list[Ints]], kept: list[list[Flags]]) -> TokenPositions:
-        """Only these links of each instant and token, and those of the slides that are kept."""
-        at = np.zeros_like(self.at)
-        renumbered = np.zeros(self.count + 1, dtype=np.int32)
-        first = 1
+    @classmethod
+    def numbered(
+        cls, indexed: IndexedProblem, links: list[list[Ints]], slides: list[list[Ints]]
+    ) -> TokenPositions:
+        """Only these links of each instant and token, and these slides, whose positions are given
+        by their places among the links."""
+        count, tokens = indexed.broker_count, indexed.token_count
+        at: Ints = np.zeros((len(links), tokens, count, count), dtype=np.int32)
+        first = np.ones((len(links), tokens), dtype=np.int32)
+        number = 1
         for t, layer in enumerate(links):
             for m, pairs in enumerate(layer):
                 u, v = pairs.T
-                numbers = np.arange(first, first + len(pairs), dtype=np.int32)
-                at[t, m, u, v] = at[t, m, v, u] = numbers
-                renumbered[self.at[t, m, u, v]] = numbers
-                first += len(pairs)
+                first[t, m] = number
+                at[t, m, u, v] = at[t, m, v, u] = np.arange(number, number + len(pairs))
+                number += len(pairs)
         found = []
-        for old, flags in zip(self.slides, kept, strict=True):
-            layer_slides = []
-            for rows, keep in zip(old, flags, strict=True):
-                new = rows[keep].copy()
-                new[:, :2] = renumbered[new[:, :2]]
-                layer_slides.append(new[(new[:, 0] > 0) & (new[:, 1] > 0)])
-            found.append(layer_slides)
-        return TokenPositions(self.indexed, at, found)
+        for t, step in enumerate(slides):
+            moved = [rows.copy() for rows in step]
+            for m, rows in enumerate(moved):
+                rows[:, 0] += first[t, m]
+                rows[:, 1] += first[t + 1, m]
+            found.append(moved)
+        return cls(indexed, at, found)
 
     def links(self, t: int, m: int) -> Ints:
         """Where token m can be after t steps, as rows (u, v) with u < v, in the order of their

@@ -1,6 +1,7 @@
 """Clauses besides the plain token model: the options of a problem, and what may be left out.
 
-`add_options` adds what a plan must obey: disjoint brokers, the degree limit. `add_order` adds what
+`add_options` adds what a plan must obey: disjoint brokers, the degree limit. `add_exclusions` adds
+what every plan obeys anyway, and which follows from the rest only at length. `add_order` adds what
 a plan may be asked to obey without losing the fewest steps or the fewest actions:
 
 - A token that slides and slides straight back could have rested. Nobody can lean on a link that
@@ -29,6 +30,11 @@ def add_options(model: TokenModel) -> None:
     if limit is not None:
         for t in range(1, model.steps + 1):
             _degrees(model, t, limit)
+
+
+def add_exclusions(model: TokenModel) -> None:
+    """What `pair_reach` knows of pairs: a solver would have to find it out again and again."""
+    model.clauses.add_rows(-model.positions.exclusions)
 
 
 def add_order(model: TokenModel) -> None:

@@ -1,0 +1,68 @@
+"""Plans of T steps from the satisfiability solvers of python-sat, whole or near a known plan.
+
+Meant for a child process (`exact_worker`): a solver call may last, and only ending the process
+ends it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pubweave.planning.corridor import corridor
+from pubweave.planning.indexed import NumberedSteps
+from pubweave.planning.pair_reach import prune
+from pubweave.planning.reachability import Reach, Reachability
+from pubweave.planning.token_model import TokenModel
+from pubweave.planning.token_rules import add_exclusions, add_options, add_order, allows_order
+
+# Of the solvers that python-sat brings the quickest by far on these clauses, with and without plan.
+SOLVER = "glucose4"
+# Follows given phases better, and finds plans that the other one misses for long.
+_NEAR_SOLVER = "cadical153"
+
+
+def plan_within(
+    reachability: Reachability, reach: Reach | None, near: NumberedSteps | None = None
+) -> NumberedSteps | None:
+    """A plan of so many steps, or None if it is proven that there is none.
+
+    ``near`` is a plan of more steps; a plan like it is tried first."""
+    model = model_of(reachability, reach)
+    if model is None:
+        return None
+    with solver_of(model, SOLVER if near is None else _NEAR_SOLVER) as solver:
+        if near is not None:
+            solver.set_phases(model.positions.like(near))
+        return model.decode(solver.get_model()) if solver.solve() else None
+
+
+def plan_around(
+    reachability: Reachability, reach: Reach, plan: NumberedSteps, radius: int, conflicts: int
+) -> NumberedSteps | None:
+    """A plan within so many slides of a plan of a step more; None says nothing."""
+    model = model_of(reachability, corridor(reachability, reach, plan, radius))
+    if model is None:
+        return None
+    with solver_of(model) as solver:
+        solver.conf_budget(conflicts)
+        return model.decode(solver.get_model()) if solver.solve_limited() else None
+
+
+def model_of(reachability: Reachability, reach: Reach | None) -> TokenModel | None:
+    """The clauses of all plans within these positions; None where pairs of tokens rule them out."""
+    positions = None if reach is None else prune(reachability, reach)
+    if positions is None:
+        return None
+    model = TokenModel(positions)
+    add_options(model)
+    add_exclusions(model)
+    if allows_order(model):
+        add_order(model)
+    return model
+
+
+def solver_of(model: TokenModel, name: str = SOLVER) -> Any:
+    """A solver with the clauses of a model in it; use it in a with."""
+    from pysat.solvers import Solver  # type: ignore[import-untyped]
+
+    return Solver(name=name, bootstrap_with=model.clauses.rows)
