@@ -33,6 +33,8 @@ VERBS = {
     "sub": Verb("pubweave.cli.sub", "sub", "Subscribe and print what comes."),
     "demo": Verb("pubweave.cli.demo", "demo", "A 20-broker overlay at work, with a verdict."),
     "topology": Verb("pubweave.cli.topology", "topology", "Make, change and show topologies."),
+    "cost": Verb("pubweave.cli.cost", "cost", "What a tree costs for measured traffic."),
+    "design": Verb("pubweave.cli.design", "design", "A cheaper tree for measured traffic."),
     "plan": Verb("pubweave.cli.plan", "plan", "Plan from one topology to another; judge plans."),
     "apply": Verb("pubweave.cli.apply", "apply", "Walk a running overlay through a plan."),
     "simulate": Verb("pubweave.cli.simulate", "simulate", "Run scenarios in virtual time."),
