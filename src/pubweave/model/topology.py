@@ -82,7 +82,7 @@ class Topology:
         """The brokers with at most one link, in the order of their ids."""
         return tuple(broker for broker, ends in self.neighbors.items() if len(ends) <= 1)
 
-    @property
+    @cached_property
     def is_connected(self) -> bool:
         if not self.brokers:
             return False

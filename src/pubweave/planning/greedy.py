@@ -1,16 +1,19 @@
 """The fast planner: a parallel greedy, run again and again with what the last run taught.
 
-One run takes about a millisecond for a thousand brokers (see `_kernels_greedy`). Each new run has
-a deadline one or a few steps below the best plan, raises the priority of the goal links that came
-last in the run before, and adds noise; every other run goes from the target to the source, which
-is a plan too when read backwards. A plan found is valid for every option of the problem except
+One run takes about a millisecond for a thousand brokers (see `_kernels_greedy`). Whole runs have a
+deadline one or a few steps below the best plan, raise the priority of the goal links that came last
+in the run before, and add noise; they go from the source to the target or back, which is a plan too
+when read backwards. Between them, runs start at some instant of the plan at hand (`tracks`) with
+more weight on the goal links that come late in it: what is done early is rarely in need of change,
+so these get down to few steps soonest. A plan found is valid for every option of the problem except
 ``allow_move`` and ``action_cost``, of which it knows nothing. It never proves anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +21,21 @@ import numpy.typing as npt
 from pubweave.planning._kernels_greedy import greedy_plan
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps, Pairs
 from pubweave.planning.stop import Stop
+from pubweave.planning.tracks import Tracks
 
 _HASTES = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _FALLS = (1.3, 1.5, 2.0, 3.0)
 _NOISES = (0.0, 0.1, 0.3)
 _NOISE_LENGTH = 1021
+_RESTART_HASTES = (1.0, 2.0, 5.0, 20.0)
+_RESTART_FALLS = (1.1, 1.3, 1.5)
+_RESTART_NOISES = (0.1, 0.3, 0.6)
+_FAVORS = (1.0, 2.0, 5.0)
+# A restart may make the plan at hand a little worse, so that it goes on from another one.
+_WORSE = 1.15
+# A way that failed so often in a row is left alone, but for every so manyth turn.
+_MISSES_MAX = 8
+_SECOND_CHANCE = 16
 _FIRST_TRIES = 64
 _ACTIONS_PER_TOKEN_MAX = 100
 
@@ -36,16 +49,37 @@ class _Way:
     forbidden: npt.NDArray[np.int64]
     backwards: bool
     priority: npt.NDArray[np.float64]
+    misses: int = 0
 
     def steps(self, rows: Pairs, count: int) -> NumberedSteps:
-        found: NumberedSteps = [[] for _ in range(count)]
-        for step, i, j, k in rows.tolist():
-            if self.backwards:
-                # Undone, the link (i, k) becomes (i, j) again along the same pivot.
-                found[count - 1 - step].append((i, k, j))
-            else:
-                found[step].append((i, j, k))
-        return found
+        """Rows (step, i, j, k), in the order of their steps, as steps of shifts."""
+        # Undone, the link (i, k) becomes (i, j) again along the same pivot.
+        shifts = rows[:, [1, 3, 2] if self.backwards else [1, 2, 3]].tolist()
+        cuts = np.searchsorted(rows[:, 0], np.arange(count + 1)).tolist()
+        found = [[(i, j, k) for i, j, k in shifts[a:b]] for a, b in pairwise(cuts)]
+        return found[::-1] if self.backwards else found
+
+
+class _Course:
+    """The plan at hand, and how late its goal links come."""
+
+    def __init__(self, tracks: Tracks) -> None:
+        self.tracks = tracks
+        self.done_at = tracks.done_at()
+        self.lateness = _lateness(self.done_at)
+
+
+def _lateness(done_at: npt.NDArray[np.int64]) -> float:
+    """How many goal links come in the last step, in which half of those a step before count."""
+    return float((2.0 ** (done_at - done_at.max(initial=0))).sum())
+
+
+def _size(plan: NumberedSteps) -> tuple[int, int]:
+    return len(plan), sum(len(step) for step in plan)
+
+
+def _without_pauses(plan: NumberedSteps) -> NumberedSteps:
+    return [step for step in plan if step]
 
 
 class Greedy:
@@ -55,6 +89,7 @@ class Greedy:
         self._count = indexed.broker_count
         self._tokens = indexed.token_count
         self._rng = rng
+        self._indexed = indexed
         self._room = np.empty((self._tokens * _ACTIONS_PER_TOKEN_MAX + 1, 4), dtype=np.int64)
         problem = indexed.problem
         self._max_degree = problem.max_degree or 0
@@ -86,23 +121,59 @@ class Greedy:
         """Each plan better than all before (steps, then actions), until stopped.
 
         Ends by itself only when a plan has ``at_least`` steps."""
-        record = len(best), sum(len(step) for step in best)
+        record = _size(best)
+        course = _Course(Tracks.of(self._indexed, best))
         turn = 0
         while not stop() and record[0] > at_least:
-            way = self._ways[turn % len(self._ways)]
             turn += 1
-            deadline = max(1, record[0] - 1 - int(self._rng.integers(0, 3)))
-            haste = float(self._rng.choice(_HASTES)), float(self._rng.choice(_FALLS))
-            noise = self._noise(float(self._rng.choice(_NOISES)))
-            steps, actions, done_at = self._run(way, record[0] + 2, deadline, haste, noise)
-            if steps < 0:
-                way.priority[:] = np.where(done_at < 0, way.priority * 1.3, way.priority) ** 0.95
-                continue
-            late = done_at >= steps - 1
-            if (steps, actions) < record:
-                record = steps, actions
-                yield way.steps(self._room[:actions], steps)
-            way.priority[:] = np.where(late, way.priority * 1.3, way.priority) ** 0.95
+            if turn % 2:
+                found = self._whole(turn // 2, record)
+            else:
+                found = self._restarted(course)
+                if found is not None:
+                    course = _Course(Tracks.of(self._indexed, found))
+            if found is not None and _size(found) < record:
+                record = _size(found)
+                if turn % 2:
+                    course = _Course(Tracks.of(self._indexed, found))
+                yield found
+
+    def _whole(self, turn: int, record: tuple[int, int]) -> NumberedSteps | None:
+        """A plan made anew, if it is better than the record."""
+        way = self._ways[turn % len(self._ways)]
+        if way.misses > _MISSES_MAX and turn % _SECOND_CHANCE > 1:
+            way = self._ways[0]
+        deadline = max(1, record[0] - 1 - int(self._rng.integers(0, 3)))
+        haste = float(self._rng.choice(_HASTES)), float(self._rng.choice(_FALLS))
+        noise = self._noise(float(self._rng.choice(_NOISES)))
+        steps, actions, done_at = self._run(way, record[0] + 2, deadline, haste, noise)
+        late = done_at < 0 if steps < 0 else done_at >= steps - 1
+        way.priority[:] = np.where(late, way.priority * 1.3, way.priority) ** 0.95
+        way.misses = way.misses + 1 if steps < 0 else 0
+        if steps < 0 or (steps, actions) >= record:
+            return None
+        return _without_pauses(way.steps(self._room[:actions], steps))
+
+    def _restarted(self, course: _Course) -> NumberedSteps | None:
+        """The course up to some instant and another way on, if it is hardly worse or better."""
+        rng, tracks, way = self._rng, course.tracks, self._ways[0]
+        start = int(rng.integers(0, max(1, tracks.steps - 2)))
+        late = course.done_at >= tracks.steps - int(rng.integers(0, 4))
+        chosen = late & (rng.random(len(late)) < rng.choice((0.3, 1.0)))
+        favored = np.where(chosen, rng.choice(_FAVORS), 1.0)
+        most = tracks.steps - start
+        deadline = max(1, most - 1 - int(rng.integers(0, 3)))
+        haste = float(rng.choice(_RESTART_HASTES)), float(rng.choice(_RESTART_FALLS))
+        noise = self._noise(float(rng.choice(_RESTART_NOISES)))
+        there = replace(way, links=tracks.state(start), priority=favored)
+        steps, actions, done_at = self._run(there, most, deadline, haste, noise)
+        if steps < 0:
+            return None
+        done_at = np.where(done_at == 0, np.minimum(course.done_at, start), done_at + start)
+        if start + steps == tracks.steps and _lateness(done_at) > _WORSE * course.lateness:
+            return None
+        rest = way.steps(self._room[:actions], steps)
+        return tracks.followed_by(start, rest).plan()
 
     def _run(
         self,

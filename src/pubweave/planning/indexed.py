@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import starmap
 
 import numpy as np
 import numpy.typing as npt
@@ -71,9 +72,11 @@ class IndexedProblem:
 
     def plan(self, steps: Iterable[Iterable[NumberedShift]]) -> Plan:
         """Numbered shifts as a plan; steps without shifts are left out."""
+        names = self.brokers
+        # Names are sorted as plain tuples: shifts would compare in Python, field by field.
         named = (
             tuple(
-                sorted(Shift(self.brokers[i], self.brokers[j], self.brokers[k]) for i, j, k in step)
+                starmap(Shift, sorted([(names[i], names[j], names[k]) for i, j, k in step]))
             )
             for step in steps
         )
