@@ -17,10 +17,12 @@ from pubweave.core.effects import (
 from pubweave.core.events import (
     ActionDecided,
     ActionRequested,
+    ConnectionClosed,
     ConnectionOpened,
     DeadlineReached,
     Event,
     LinkAdded,
+    LinkExpected,
     LinkRemoved,
     MessagesReceived,
 )
@@ -238,6 +240,93 @@ def test_an_action_asked_for_twice_is_reported_twice_and_done_once() -> None:
     bench.handle(ActionRequested("plan/0/0", Shift("i", "nobody", "k")))
     (report,) = bench.effects
     assert report == ReportAction("plan/0/0", False, "i has no link to nobody")
+
+
+def test_an_expected_link_is_opened_and_used_for_nothing() -> None:
+    bench = Bench("k", "j")
+    bench.handle(LinkExpected("plan/0/0", "i"))
+    assert bench.of(OpenLink) == [OpenLink("i")]
+    bench.handle(LinkExpected("plan/0/0", "i"))
+    assert bench.effects == [], "once is enough"
+    bench.meet("i")
+    assert [type(message) for message in bench.said_to("i")] == [Hello], "no tables are told"
+    bench.hear("j", Advertise("ann/1", parse_filter("[class,eq,'T']")))
+    assert bench.said_to("i") == []
+
+
+def test_a_new_peer_whose_link_was_expected_says_so_as_soon_as_it_is_reserved() -> None:
+    bench = Bench("k", "j")
+    bench.handle(LinkExpected("plan/0/0", "i"))
+    bench.meet("i")
+    bench.hear("j", RESERVE)
+    assert bench.signals_to("j") == [Signal.RESERVED]
+    assert bench.signals_to("i") == [Signal.LINKED]
+    bench.signal("i", Signal.QUIET)
+    assert bench.phase == "holding"
+
+
+def test_a_new_peer_whose_expected_link_does_not_stand_yet_says_so_when_it_does() -> None:
+    bench = Bench("k", "j")
+    bench.handle(LinkExpected("plan/0/0", "i"))
+    bench.hear("j", RESERVE)
+    assert bench.signals_to("j") == [Signal.RESERVED]
+    bench.meet("i")
+    assert bench.signals_to("i") == [Signal.LINKED]
+
+
+def test_an_expected_link_whose_connection_is_down_is_told_of_when_it_is_back() -> None:
+    """Its session goes on, so it never begins again: what waits for it must be sent at once."""
+    bench = Bench("k", "j")
+    bench.handle(LinkExpected("plan/0/0", "i"))
+    bench.meet("i")
+    session = bench.broker.sessions.links["i"]
+    bench.handle(ConnectionClosed(bench.connections["i"]))
+    bench.hear("j", RESERVE)
+    assert not session.is_established
+    assert session.queue_messages == 1
+
+
+def test_a_mover_takes_the_link_over_that_it_expected() -> None:
+    bench = Bench("i", "j")
+    bench.handle(LinkExpected("plan/0/0", "k"))
+    bench.meet("k")
+    session = bench.broker.sessions.links["k"]
+    bench.handle(ActionRequested("plan/0/0", SHIFT))
+    bench.signal("k", Signal.LINKED)
+    assert bench.phase == "holding", "the reservation came back over the new link"
+    bench.signal("j", Signal.RESERVED)
+    bench.signal("j", Signal.MARKER)
+    bench.signal("k", Signal.READY)
+    bench.decide(committed=True)
+    assert bench.broker.sessions.links == {"k": session}
+
+
+def test_an_expected_link_goes_with_its_action_and_with_no_other() -> None:
+    bench = Bench("k", "j")
+    bench.handle(LinkExpected("plan/0/0", "i"))
+    bench.meet("i")
+    bench.handle(ActionDecided("plan/0/7", False))
+    assert "i" in bench.broker.sessions.links
+    bench.decide(committed=False)
+    assert bench.of(CloseLink) == [CloseLink("i")]
+    assert list(bench.broker.sessions.links) == ["j"]
+    bench.handle(LinkExpected("plan/0/1", "i"))
+    assert bench.of(OpenLink) == [OpenLink("i")]
+
+
+def test_a_link_that_is_there_is_not_expected() -> None:
+    bench = Bench("k", "j")
+    bench.handle(LinkExpected("plan/0/0", "j"))
+    assert bench.effects == []
+    bench.decide(committed=False)
+    assert list(bench.broker.sessions.links) == ["j"]
+
+
+def test_a_leaf_that_expects_a_link_may_leave() -> None:
+    bench = Bench("b", "n")
+    bench.handle(LinkExpected("plan/0/7", "x"))
+    bench.hear("n", ActionReserve("plan/0/0", ActionKind.DETACH, ("b", "n"), 1))
+    assert bench.phase == "reserved"
 
 
 def test_a_second_action_waits_for_the_first() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import CloseConnection, Effect, Transmit
@@ -283,6 +285,25 @@ def test_a_publisher_that_ignores_its_window_is_cut_off() -> None:
         if bench.closed():
             break
     assert bench.closed() == {1: "sends beyond its window"}
+
+
+def test_what_was_sent_before_a_failure_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that is acknowledged sends on at once, and takes that for sent."""
+    bench = publisher_and_subscriber()
+    large = [publication("pub", n, size=900) for n in range(1, 5)]
+    bench.receive(1, *large[:3])
+    bench.receive(1, large[3])
+    assert bench.sent_to(2) == [], "the window is full"
+
+    def fail(*_: object) -> None:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(bench.broker.routing, "take", fail)
+    with pytest.raises(AssertionError, match="a bug"):
+        bench.receive(2, Ack(3), Subscribe("sub:2", parse_filter("class = 'U'")))
+    bench.effects = bench.broker.salvage()
+    assert bench.sent_to(2) == large[3:]
+    assert bench.broker.salvage() == []
 
 
 def test_the_first_message_must_be_hello() -> None:

@@ -10,6 +10,8 @@ import pytest
 from pubweave.cli import main
 from pubweave.cli.broker import make_host_config, read_broker_file
 from pubweave.cli.errors import BadInput
+from pubweave.core.organize_config import OrganizeConfig
+from pubweave.design.ci_rules import Heuristic
 from pubweave.runtime.addresses import Address
 
 WHOLE = """
@@ -24,6 +26,10 @@ b2 = "10.0.0.2:7001"
 client_expiry_s = 5.5
 [settings.limits]
 window_bytes = 4096
+[settings.organize]
+heuristic = "mst"
+eta = 3
+link_prices = { b2 = 3.5 }
 """
 
 
@@ -43,6 +49,8 @@ def test_every_key_of_a_file_arrives(tmp_path: Path) -> None:
     assert config.broker.strategy == "tree_covering"
     assert config.broker.client_expiry_s == 5.5
     assert config.broker.limits.window_bytes == 4096
+    organize = config.broker.organize
+    assert organize == OrganizeConfig(Heuristic.MST, eta=3, link_prices={"b2": 3.5})
 
 
 @pytest.mark.parametrize(
@@ -71,6 +79,8 @@ def test_a_wrong_file_is_refused_by_key(tmp_path: Path, text: str, told: str) ->
         ("[settings]\ntick = 1", "settings: unknown key 'tick': there are ack_delay_s"),
         ("[settings]\ntick_s = 'often'", "settings: Expected `float`, got `str`"),
         ("[settings.limits]\nwindow = 1", "settings.limits: unknown key 'window'"),
+        ("[settings.organize]\nhops = 1", "settings.organize: unknown key 'hops'"),
+        ("[settings.organize]\neta = 1", "organize.eta must be at least 2"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(tmp_path: Path, more: str, told: str) -> None:
@@ -90,3 +100,11 @@ def test_a_used_port_is_refused_with_the_way_out(capsys: pytest.CaptureFixture[s
     assert said.endswith(
         "; choose another port (0: any free one) or another address for --listen\n"
     )
+
+
+def test_a_broker_without_a_store_cannot_organize(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "id = 'b1'\nlisten = '127.0.0.1:0'\n[settings.organize]\neta = 3"
+    assert main.run(["broker", "--config", str(written(tmp_path, text))]) == 2
+    assert "needs a store" in capsys.readouterr().err

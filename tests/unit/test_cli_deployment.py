@@ -12,8 +12,10 @@ from pubweave.cli.deployment_options import find_coordination
 from pubweave.cli.deployment_view import Look, end_in_words
 from pubweave.cli.errors import BadInput
 from pubweave.cli.main import run
+from pubweave.cli.plan_deployment import _waiting
+from pubweave.deploy.commands import ActionStatus
 from pubweave.deploy.documents import DeploymentDocument
-from pubweave.deploy.executor import ActionProgress, ExecutorReport, ExecutorRole
+from pubweave.deploy.executor_report import ActionProgress, ExecutorReport, ExecutorRole
 from pubweave.model.deployment import ActionState, DeploymentState
 from pubweave.model.plan_files import PlanRecord, topology_hash, write_plan
 from pubweave.model.plans import Append, Detach, Plan, Shift
@@ -38,8 +40,10 @@ def refusal(record: PlanRecord, current: Topology, source: Topology | None = Non
 
 
 def test_a_plan_fits_what_it_was_made_for() -> None:
-    refuse_misfit(RECORD, CHAIN, None, "demo")
-    refuse_misfit(replace(RECORD, source_hash=None, target_hash=None), CHAIN, None, "demo")
+    unbound = replace(RECORD, source_hash=None, target_hash=None)
+    for record in (RECORD, unbound):
+        refuse_misfit(record, CHAIN, None, "demo")
+    assert "no link b3-b4" in refusal(unbound, SHIFTED), "and nothing else, bound to it or not"
 
 
 def test_a_plan_that_was_carried_out_says_so() -> None:
@@ -183,3 +187,14 @@ def test_a_look_is_drawn_with_a_row_per_action() -> None:
 )
 def test_every_end_is_said_in_words(deployment: DeploymentState, text: str) -> None:
     assert end_in_words(deployment, 1, 2, "why") == text
+
+
+def test_what_a_decided_action_waits_for_is_said_with_since_when() -> None:
+    action = ActionStatus(
+        "shift(b1, b2, b3)", ActionState.COMMITTED, "", {}, waits_for=("b2", "b3"), since=100.0
+    )
+    assert _waiting(action, ["b3"], 112.0) == (
+        "shift(b1, b2, b3) was decided 12 s ago and waits for b2, b3 (not there: start it again)"
+    )
+    unknown = ActionStatus("x", ActionState.COMMITTED, "", {}, waits_for=("b2",))
+    assert _waiting(unknown, [], 112.0) == "x was decided and waits for b2"

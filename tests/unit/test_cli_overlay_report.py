@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
-from pubweave.cli.overlay_report import PulseMeter, broker_table, link_document, link_table
+from pubweave.cli.overlay_report import (
+    PulseMeter,
+    broker_document,
+    broker_table,
+    link_document,
+    link_table,
+    organize_line,
+)
 from pubweave.model.ids import Link
-from pubweave.model.status import BrokerStatus, CounterStatus, RateStatus, SessionStatus
+from pubweave.model.status import (
+    BrokerStatus,
+    CounterStatus,
+    OrganizeStatus,
+    RateStatus,
+    SessionStatus,
+)
 from pubweave.runtime.overlay_observer import Snapshot
 
 
@@ -69,6 +83,21 @@ def test_a_link_is_up_only_if_both_ends_say_so(far: tuple[SessionStatus, ...], s
     told = link_document(seen, Link("b1", "b2"))
     assert told["state"] == state
     assert told["rtt_ms"] == (2.0 if far else 0.5)
+
+
+def test_a_self_organizing_overlay_says_what_it_did() -> None:
+    told = OrganizeStatus(
+        "ci", 4, 5.0, known_brokers=3, proposed=9, busy=2, declined=4, agreed=3, done=2, failed=1,
+        messages_out=50, bytes_out=4096, broadcasts_dropped=0,
+    )  # fmt: skip
+    one, other = (replace(status(b, 1, 0), organizing=told) for b in ("b1", "b2"))
+    line = organize_line(snapshot(0.0, one, other))
+    assert line.startswith("self-organizing (ci, eta 4, every 5 s): a broker knows 3.0 others")
+    assert "18 links asked for, 8 declined, 4 refused as busy" in line
+    assert "6 exchanges agreed, 4 done, 2 failed" in line
+    assert broker_document(one)["organizing"]["done"] == 2
+    assert organize_line(snapshot(0.0, status("b1", 1, 0))) == ""
+    assert "organizing" not in broker_document(status("b1", 1, 0))
 
 
 def test_tables_show_brokers_that_are_down_and_count_those_left_out() -> None:

@@ -399,7 +399,7 @@ def test_a_long_plan_in_a_file_is_not_repeated(capsys: pytest.CaptureFixture[str
     step = tuple(Shift(f"b{number}", "x", "y") for number in range(301))
     result = PlanResult(PlanStatus.FEASIBLE, Plan((step,)), Bounds(1, 1), "fast", 0.1)
     print_result(result, is_written=True)
-    assert capsys.readouterr().out.startswith("1 step, 301 actions (feasible")
+    assert capsys.readouterr().out.startswith("1 step, 301 actions in 301 rounds (feasible")
     print_result(result, is_written=False)
     assert capsys.readouterr().out.startswith("step 1: shift(b0, x, y)")
 

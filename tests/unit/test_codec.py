@@ -15,8 +15,11 @@ from pubweave.model.messages import (
     ActionSignal,
     Advertise,
     Answer,
+    ExchangeReply,
+    ExchangeRequest,
     Goodbye,
     Hello,
+    InterestBroadcast,
     Message,
     Ping,
     Pong,
@@ -30,6 +33,7 @@ from pubweave.model.messages import (
     SyncStage,
     Unadvertise,
     Unsubscribe,
+    Verdict,
 )
 from pubweave.model.publications import Publication, make_publication
 from pubweave.wire.codec import KINDS, FrameDecoder, FrameError, encode, encode_all
@@ -53,6 +57,9 @@ ONE_OF_EACH: list[Message] = [
     ActionReserve("plan/0/1", ActionKind.SHIFT, ("b1", "b2", "b3"), 2),
     ActionSignal("plan/0/1", Signal.REFUSED, 2, "why"),
     ShiftTables("plan/0/1", (("s:1", FILTER),), (), (("s:2", FILTER),), ("p:1",), True),
+    InterestBroadcast(7, 2, ("b1", "b2"), (1.0, 0.5), (2.5,), (8.0,), 1024, 5, b"\x00\xff"),
+    ExchangeRequest("b1.1.1", "ci", ("b1", "b2", "b3"), (1.0,) * 3, (2.0,) * 3, (-1.0,) * 3),
+    ExchangeReply("b1.1.1", Verdict.DECLINED, "why", 1),
     Hello(1, Role.CLIENT, "p", 5, 6, 7, 8, 9),
     Ack(10),
     Ping(1.25),

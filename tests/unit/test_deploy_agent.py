@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pubweave.core.effects import DecideAction, ReportAction
-from pubweave.core.events import ActionDecided, ActionRequested, LinkAdded
+from pubweave.core.events import ActionDecided, ActionRequested, LinkAdded, LinkExpected
 from pubweave.deploy.agent import Agent, AgentConfig, AgentEffect, AgentEvent, StatusTaken
 from pubweave.deploy.commands import create_topology, submit
 from pubweave.deploy.documents import (
@@ -13,6 +13,7 @@ from pubweave.deploy.documents import (
     BrokerDocument,
     BrokerReport,
     DeploymentDocument,
+    DocumentError,
     PartDocument,
     PlanDocument,
     decode,
@@ -152,6 +153,17 @@ def test_a_broker_the_topology_does_not_know_is_registered_without_links() -> No
     assert bench.agent.is_ready
 
 
+def test_a_foreign_document_stops_the_agent_only_until_it_is_gone() -> None:
+    bench = Bench("b2")
+    bench.ask(Create(LAYOUT.broker("b2"), b"not ours"))
+    with pytest.raises(DocumentError, match="not a BrokerDocument"):
+        bench.connect()
+    bench.ask(Delete(LAYOUT.broker("b2")))
+    bench.settle()
+    assert bench.told == [LinkAdded("b1"), LinkAdded("b3")], "nothing was forgotten meanwhile"
+    assert bench.agent.is_ready
+
+
 def test_nothing_is_told_before_the_topology_is_there() -> None:
     bench = Bench("b2")
     bench.ask(Delete(LAYOUT.topology))
@@ -188,9 +200,39 @@ def test_an_action_waits_until_those_it_shares_a_broker_with_are_done() -> None:
     bench.connect()
     bench.move(1, ActionState.RUNNING)
     bench.move(0, ActionState.RUNNING, ActionState.COMMITTED)
-    assert bench.told == []
+    assert ActionRequested(bench.id(0, 1), SECOND) not in bench.told
+    bench.told.clear()
     bench.move(0, ActionState.DONE)
     assert bench.told == [ActionRequested(bench.id(0, 1), SECOND)]
+
+
+def test_both_ends_of_the_link_that_a_waiting_shift_brings_expect_it_and_nobody_else() -> None:
+    for broker, neighbor in ((SECOND.mover, SECOND.new_peer), (SECOND.new_peer, SECOND.mover)):
+        bench = Bench(broker, (FIRST, SECOND))
+        bench.connect()
+        bench.told.clear()
+        bench.move(1, ActionState.RUNNING)
+        bench.give(NodeChanged(bench.path(0, 1)))
+        assert bench.told == [LinkExpected(bench.id(0, 1), neighbor)]
+    for broker in (SECOND.old_peer, FIRST.mover):
+        bench = Bench(broker, (FIRST, SECOND))
+        bench.connect()
+        bench.told.clear()
+        bench.move(1, ActionState.RUNNING)
+        assert bench.told == []
+
+
+def test_what_is_expected_when_the_plan_is_over_is_not_to_be() -> None:
+    """The plan may be over before anybody has seen that the action was aborted."""
+    bench = Bench("b5", (FIRST, SECOND))
+    bench.connect()
+    bench.move(1, ActionState.RUNNING)
+    assert bench.told == [LinkExpected(bench.id(0, 1), SECOND.new_peer)]
+    bench.told.clear()
+    bench.change_plan(DeploymentState.ABORTING)
+    bench.change_plan(DeploymentState.ABORTED)
+    bench.settle()
+    assert bench.told == [ActionDecided(bench.id(0, 1), committed=False)]
 
 
 def test_after_an_aborted_one_it_never_starts() -> None:
@@ -198,7 +240,7 @@ def test_after_an_aborted_one_it_never_starts() -> None:
     bench.connect()
     bench.move(1, ActionState.RUNNING)
     bench.move(0, ActionState.RUNNING, ActionState.ABORTED)
-    assert bench.told == []
+    assert ActionRequested(bench.id(0, 1), SECOND) not in bench.told
 
 
 @pytest.mark.parametrize("commit", [True, False])

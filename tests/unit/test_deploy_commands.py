@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TypeVar
 
 import pytest
@@ -18,11 +18,18 @@ from pubweave.deploy.commands import (
     submit,
     sweep,
 )
-from pubweave.deploy.documents import DeploymentDocument, decode, encode
+from pubweave.deploy.documents import (
+    ActionDocument,
+    BrokerDocument,
+    DeploymentDocument,
+    PartDocument,
+    decode,
+    encode,
+)
 from pubweave.deploy.layout import Layout, UnusableNameError
 from pubweave.deploy.memory_store import MemoryStore
-from pubweave.deploy.store import Outcome, Read, StoreAnswer, StoreRequest, Write
-from pubweave.model.deployment import DeploymentState
+from pubweave.deploy.store import Create, Outcome, Read, StoreAnswer, StoreRequest, Write
+from pubweave.model.deployment import ActionState, DeploymentState
 from pubweave.model.plan_files import PlanRecord, topology_hash
 from pubweave.model.plans import Move, Plan, Shift
 from pubweave.model.topology import Topology, TopologyError
@@ -65,6 +72,40 @@ def test_a_submitted_plan_is_ready(world: Deployment) -> None:
     progress = world.run(read_progress(LAYOUT))
     assert progress.steps == (("shift(b1, b2, b3)",), ("shift(b1, b3, b4)",))
     assert progress.executor is None
+
+
+def drive(
+    ask: Callable[[StoreRequest], StoreAnswer], script: Generator[StoreRequest, StoreAnswer, T]
+) -> T:
+    """Run a script on a store that answers at once."""
+    request = next(script)
+    try:
+        while True:
+            request = script.send(ask(request))
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def test_a_decided_action_names_those_it_waits_for_and_who_of_them_is_not_there() -> None:
+    store = MemoryStore()
+    hand = store.open()
+
+    def ask(request: StoreRequest) -> StoreAnswer:
+        return store.handle(hand, request)
+
+    drive(ask, create_topology(LAYOUT, SOURCE))
+    deployment = drive(ask, submit(LAYOUT, PlanRecord(PLAN))).deployment
+    document = ActionDocument.of(PLAN.steps[0][0]).moved_to(ActionState.RUNNING, "e1")
+    ask(Create(LAYOUT.action(f"{deployment}/0/0"), encode(document)))
+    assert drive(ask, read_progress(LAYOUT)).actions[0].waits_for == (), "it may still be aborted"
+    decided = document.moved_to(ActionState.COMMITTED, "b1")
+    ask(Write(LAYOUT.action(f"{deployment}/0/0"), encode(decided), 0))
+    ask(Create(LAYOUT.part(f"{deployment}/0/0", "b1"), encode(PartDocument(done=True))))
+    ask(Create(LAYOUT.broker("b3"), encode(BrokerDocument(address="b3:1", epoch=1))))
+    progress = drive(ask, read_progress(LAYOUT))
+    assert progress.actions[0].waits_for == ("b2", "b3")
+    assert progress.missing == ("b2",)
 
 
 def test_a_plan_for_another_topology_is_refused(world: Deployment) -> None:

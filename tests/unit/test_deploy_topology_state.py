@@ -13,6 +13,7 @@ from pubweave.deploy.topology_state import (
     earlier_sharing,
     leader_of,
     neighbors_after,
+    rounds,
     schedule_step,
     spell_out,
     spell_out_step,
@@ -103,6 +104,7 @@ def test_a_schedule_keeps_the_actions_and_is_rarely_longer_than_the_best_order()
         step = tuple(dict.fromkeys(step))
         scheduled = schedule_step(step)
         assert sorted(scheduled) == sorted(step)
+        assert rounds(scheduled) == _waves(scheduled)
         best = min(_waves(order) for order in permutations(step))
         worse += _waves(scheduled) > best
     assert worse <= 6

@@ -19,6 +19,8 @@ from pubweave.model.messages import (
     SequencedMessage,
     ShiftTables,
     Subscribe,
+    Synced,
+    SyncStage,
     Unadvertise,
     Unsubscribe,
 )
@@ -201,6 +203,7 @@ def test_a_new_peer_that_forgot_everything_has_to_tell_the_movers_entries_again(
     told = [message for near, far, message in trio.under_way if (near, far) == ("j", "k")]
     assert advertise("J:1", "class = 'T'") in told
     trio.under_way.clear()
+    j.take(s["j", "k"], Synced(SyncStage.SUBSCRIPTIONS))
     j.forget_stale(s["j", "k"])
     assert set(j.advertisements) == {"J:1"}
     assert not j.subscriptions

@@ -173,6 +173,9 @@ def test_after_a_neighbor_began_anew_what_it_does_not_repeat_is_forgotten() -> N
     assert setup.routing.has_stale(setup.north)
     setup.sent.clear()
     setup.routing.forget_stale(setup.north)
+    assert setup.sent == [], "it has not answered yet, and may be waiting for others itself"
+    setup.take(setup.north, Synced(SyncStage.SUBSCRIPTIONS))
+    setup.routing.forget_stale(setup.north)
     assert ("south", Unadvertise("x:2")) in setup.sent
     assert set(setup.routing.advertisements) == {"x:1"}
     assert set(setup.routing.subscriptions) == {"ann:1", "ann:2"}

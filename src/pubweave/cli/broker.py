@@ -104,7 +104,9 @@ def broker(
 
     Both ends of a link must name each other; the one with the smaller id dials. A configuration
     file has the keys id, listen, strategy, telemetry, sample, a table [neighbors] of addresses
-    and a table [settings] of bounds and intervals (client_expiry_s, limits.window_bytes, ...).
+    and a table [settings] of bounds and intervals (client_expiry_s, limits.window_bytes, ...);
+    with [settings.organize] (heuristic, eta, interval_s, ...) and --zookeeper the broker takes
+    part in organizing the overlay.
 
     With --zookeeper the broker takes part in plans of its --overlay. Its links are then those of
     the topology in ZooKeeper, and brokers find each other there: --neighbor is not needed. One
@@ -243,6 +245,7 @@ def make_host_config(file: BrokerFile) -> HostConfig:
     import msgspec
 
     from pubweave.core.broker_config import BrokerConfig
+    from pubweave.core.organize_config import OrganizeConfig
     from pubweave.core.session import SessionLimits
     from pubweave.core.strategies import make_strategy
     from pubweave.runtime.broker_host import HostConfig
@@ -253,8 +256,12 @@ def make_host_config(file: BrokerFile) -> HostConfig:
         raise BadInput(f"broker {file.id!r} cannot be its own neighbor")
     if file.sample is not None and not 0 <= file.sample <= 1:
         raise BadInput(f"sample must be between 0 and 1, got {file.sample:g}")
-    for name, known in (("settings", BrokerConfig), ("settings.limits", SessionLimits)):
-        table = file.settings if name == "settings" else file.settings.get("limits", {})
+    tables = {
+        "settings": (BrokerConfig, file.settings),
+        "settings.limits": (SessionLimits, file.settings.get("limits", {})),
+        "settings.organize": (OrganizeConfig, file.settings.get("organize", {})),
+    }
+    for name, (known, table) in tables.items():
         allowed = sorted({f.name for f in fields(known)} - {"id", "strategy"})
         if unknown := sorted(set(table) - set(allowed)):
             raise BadInput(f"{name}: unknown key {unknown[0]!r}: there are {', '.join(allowed)}")

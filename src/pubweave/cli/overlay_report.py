@@ -18,6 +18,17 @@ from pubweave.runtime.overlay_observer import RunningTotals, Snapshot, client_co
 LINES_SHOWN = 25
 """A live view shows at most this many brokers: a taller one cannot be redrawn in place."""
 
+_ORGANIZE_SUMS = (
+    "known_brokers",
+    "proposed",
+    "declined",
+    "busy",
+    "agreed",
+    "done",
+    "failed",
+    "bytes_out",
+)
+
 
 @dataclass(frozen=True)
 class Pulse:
@@ -97,6 +108,11 @@ def broker_document(status: BrokerStatus | None) -> dict[str, Any]:
         "queue_bytes": status.queue_bytes,
         "rates": msgspec.to_builtins(status.rates),
         "counters": msgspec.to_builtins(status.counters),
+        **(
+            {}
+            if status.organizing is None
+            else {"organizing": msgspec.to_builtins(status.organizing)}
+        ),
     }
 
 
@@ -149,6 +165,22 @@ def broker_table(
     return table
 
 
+def organize_line(snapshot: Snapshot) -> str:
+    """How the overlay organizes itself, in a sentence; empty if it does not."""
+    parts = [status.organizing for status in snapshot.up if status.organizing is not None]
+    if not parts:
+        return ""
+    sums = {name: sum(getattr(part, name) for part in parts) for name in _ORGANIZE_SUMS}
+    first = parts[0]
+    return (
+        f"self-organizing ({first.heuristic}, eta {first.eta}, every {first.interval_s:g} s): "
+        f"a broker knows {sums['known_brokers'] / len(parts):.1f} others; "
+        f"{sums['proposed']} links asked for, {sums['declined']} declined, {sums['busy']} refused "
+        f"as busy; {sums['agreed']} exchanges agreed, {sums['done']} done, "
+        f"{sums['failed']} failed; {bytes_in_words(sums['bytes_out'])} sent for it"
+    )
+
+
 def link_table(snapshot: Snapshot) -> Table:
     """The links, one line each."""
     table = Table(title="links", title_justify="left", box=None, pad_edge=False)
@@ -171,4 +203,5 @@ def live_drawing(
     pids: Mapping[BrokerId, int | None],
 ) -> Group:
     """What ``up`` redraws in place."""
-    return Group(broker_table(snapshot, addresses, pids, LINES_SHOWN), "", pulse.line())
+    told = [line for line in (organize_line(snapshot), pulse.line()) if line]
+    return Group(broker_table(snapshot, addresses, pids, LINES_SHOWN), "", *told)

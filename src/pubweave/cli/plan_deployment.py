@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,9 +13,9 @@ from pubweave.cli.deployment_options import deployment_options, find_coordinatio
 from pubweave.cli.output import json_option, output_console, print_json, remark
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
-    from pubweave.deploy.commands import Progress
+    from pubweave.deploy.commands import ActionStatus, Progress
     from pubweave.runtime.zookeeper_target import Coordination
 
 T = TypeVar("T")
@@ -169,10 +170,25 @@ def _document(progress: Progress) -> dict[str, Any]:
                 "reason": action.reason or None,
                 "held_messages": action.held_messages,
                 "reported": sorted(action.parts),
+                "waits_for": list(action.waits_for),
+                "since": action.since,
             }
             for action in progress.actions
         ],
+        "missing_brokers": list(progress.missing),
     }
+
+
+def _waiting(action: ActionStatus, missing: Sequence[str], now: float) -> str:
+    """What a decided action waits for, and since when: there is no way back from a decision.
+
+    It has no time limit either, so somebody may have to see to a broker that is gone."""
+    since = "" if action.since is None else f" {max(0.0, now - action.since):,.0f} s ago"
+    whom = ", ".join(
+        f"{broker} (not there: start it again)" if broker in missing else broker
+        for broker in action.waits_for
+    )
+    return f"{action.text} was decided{since} and waits for {whom}"
 
 
 def _print(progress: Progress) -> None:
@@ -198,6 +214,9 @@ def _print(progress: Progress) -> None:
         deployment.state, deployment.steps_done, deployment.step_count, deployment.reason
     )
     click.echo(f"plan {deployment.deployment} {told}")
+    for action in progress.actions:
+        if action.waits_for:
+            click.echo(_waiting(action, progress.missing, time.time()))
     if not deployment.state.is_final:
         who = progress.executor or "nobody: 'pubweave plan resume' goes on with it"
         click.echo(f"executed by {who}")

@@ -164,16 +164,23 @@ def _document(watched: Watched, snapshot: Snapshot, pulse: Pulse) -> dict[str, A
 def _drawing(watched: Watched, snapshot: Snapshot, pulse: Pulse, *, live: bool) -> Group:
     from rich.console import Group
 
-    from pubweave.cli.overlay_report import LINES_SHOWN, broker_table, link_table
+    from pubweave.cli.overlay_report import (
+        LINES_SHOWN,
+        broker_table,
+        link_table,
+        organize_line,
+    )
 
     addresses = {broker: str(address) for broker, address in watched.addresses.items()}
     brokers = broker_table(snapshot, addresses, watched.pids, LINES_SHOWN if live else None)
     links = () if live or not snapshot.links else (link_table(snapshot), "")
     totals = pulse.totals
+    organized = organize_line(snapshot)
     return Group(
         brokers,
         "",
         *links,
+        *((organized,) if organized else ()),
         f"{watched.kind} {watched.name} (strategy {_strategy(watched, snapshot) or 'unknown'}): "
         f"brokers {pulse.brokers_up}/{pulse.brokers}, "
         f"links {pulse.links_up}/{pulse.links}, {pulse.clients} clients; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import click
 
 from pubweave.cli.deployment_options import given_target, zookeeper_options
 from pubweave.cli.errors import BadInput, blaming
+from pubweave.cli.organize_options import OrganizeChoice, organize_options
 from pubweave.cli.output import LiveView, json_option, print_json, progress_bar, remark, warn
 from pubweave.cli.target import run_dir_option
 from pubweave.core.strategies import STRATEGIES
@@ -50,6 +51,7 @@ LINE_INTERVAL_S = 5.0
 @click.option("--name", help="The overlay's name. [default: that of the file]")
 @zookeeper_options
 @click.option("--no-zookeeper", is_flag=True, help="Do without: no plan can be applied then.")
+@organize_options
 @click.option(
     "--telemetry/--no-telemetry",
     default=True,
@@ -89,6 +91,7 @@ def up(
     zookeeper: str | None,
     zookeeper_auth: str | None,
     no_zookeeper: bool,
+    organize: OrganizeChoice | None,
     telemetry: bool,
     sample: float,
     no_restart: bool,
@@ -104,21 +107,24 @@ def up(
     started again. Ctrl-C stops everything.
 
     A ZooKeeper server is started with the overlay (that needs Java), so that plans can be applied
-    to it with 'pubweave apply'; or name an existing ensemble.
+    to it with 'pubweave apply'; or name an existing ensemble. With --self-organize the brokers
+    improve the tree by themselves; a plan that is applied goes before that.
 
     \b
     Example:
       pubweave topology generate hierarchical -n 20 -o tree.json
       pubweave up tree.json
       pubweave up tree.json --port 0 --duration 60 --json
+      pubweave up tree.json --self-organize ci --organize-every 10
     """
     from pubweave.cli.signals import run_async
     from pubweave.runtime.overlay_run_directory import TELEMETRY_DIRECTORY
     from pubweave.runtime.overlay_spec import exposed, make_spec
 
+    read = _read(topology)
     with blaming(str(topology)):
         spec = make_spec(
-            _read(topology),
+            read,
             name=name or usable_name(topology.stem),
             host=host,
             base_port=port,
@@ -126,6 +132,9 @@ def up(
             telemetry_directory=run_dir / TELEMETRY_DIRECTORY if telemetry else None,
             sample_ratio=sample,
         )
+    if organize is not None:
+        prices = organize.read_prices(read)
+        spec = replace(spec, organize=organize.config, link_prices=prices)
     if open_to_all := exposed(spec.addresses.values()):
         warn_exposed(str(open_to_all[0]))
     store = choose_store(given_target(zookeeper, zookeeper_auth), is_wanted=not no_zookeeper)

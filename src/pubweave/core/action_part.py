@@ -14,16 +14,11 @@ from __future__ import annotations
 
 import enum
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.effects import CloseLink, DecideAction, Effect, OpenLink, ReportAction
-from pubweave.core.flow import FlowControl
+from pubweave.core.broker_inside import BrokerInside
+from pubweave.core.effects import CloseLink, DecideAction, OpenLink, ReportAction
 from pubweave.core.holding import Hold
 from pubweave.core.session import Session
-from pubweave.core.session_table import SessionTable
-from pubweave.core.tree_routing import TreeRouting
 from pubweave.model.ids import ActionId, BrokerId
 from pubweave.model.messages import (
     ActionKind,
@@ -53,45 +48,6 @@ class Phase(enum.Enum):
     OVER = "over"
 
 
-@dataclass(frozen=True)
-class BrokerInside:
-    """What a part may use of its broker."""
-
-    config: BrokerConfig
-    sessions: SessionTable
-    routing: TreeRouting
-    flow: FlowControl
-    send: Callable[[Session, SequencedMessage], None]
-    emit: Callable[[Effect], None]
-    flush: Callable[[Session], None]
-    """Transmit at once what is queued for a session."""
-    end: Callable[[Session, str, float], None]
-    """Forget a session for good."""
-    refuse: Callable[[Session, str, str], None]
-    """Tell a client that something is not accepted, and why."""
-    let_go: Callable[[Session, str, float], None]
-    """End a client's session and withdraw all that the client had."""
-    link_changed: Callable[[BrokerId, bool, float], None]
-    """For telemetry: a neighbor came (True) or went."""
-    relieve: Callable[[Session], None]
-    """Let go whom a session held up."""
-    take_table: Callable[[Session, TableMessage | Synced, float], None]
-    forget_publishers: Callable[[], None]
-    """Forget what came by of publishers that no advertisement names any more."""
-
-    @property
-    def id(self) -> BrokerId:
-        return self.config.id
-
-    def link(self, neighbor: BrokerId) -> Session | None:
-        return self.sessions.links.get(neighbor)
-
-    def is_linked(self, neighbor: BrokerId) -> bool:
-        """Whether a neighbor is one to the routing strategy, too."""
-        session = self.link(neighbor)
-        return session is not None and session in self.routing.links
-
-
 class ActionPart:
     """A part in an action; subclasses say what signals mean and what the end does."""
 
@@ -112,6 +68,8 @@ class ActionPart:
         self._ask_again_at = 0.0
         self._made: Session | None = None
         """The session of a link that comes to be with a commit."""
+        self._made_stands = False
+        """That session was there already when the part began."""
         self._made_began = False
         """That session began anew after it had been used: what we know of it is stale."""
         self._stash: list[TableMessage | Synced] = []
@@ -205,7 +163,12 @@ class ActionPart:
 
     def make_link(self, neighbor: BrokerId) -> None:
         """A session for a link that comes to be with a commit; nothing is routed over it yet."""
-        self._made = self.inside.sessions.add_link(neighbor)
+        expected = self.inside.expected.pop(neighbor, None)
+        if expected is None:
+            self._made = self.inside.sessions.add_link(neighbor)
+        else:
+            self._made = self.inside.sessions.links[neighbor]
+            self._made_stands = expected.has_begun
 
     def open_link(self) -> None:
         assert self._made is not None

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from pubweave.core.action_part import ActionPart, BrokerInside, LeadingPart
-from pubweave.core.effects import DecideAction, ReportAction
+from pubweave.core.action_part import ActionPart, LeadingPart
+from pubweave.core.broker_inside import BrokerInside, ExpectedLink
+from pubweave.core.effects import CloseLink, DecideAction, OpenLink, ReportAction
+from pubweave.core.events import ActionDecided, ActionRequested, LinkExpected
 from pubweave.core.membership_actions import (
     AppendJoining,
     AppendNeighbor,
@@ -70,6 +72,30 @@ class BrokerActions:
 
     # --- events ----------------------------------------------------------------------------
 
+    def take_event(self, event: LinkExpected | ActionRequested | ActionDecided, now: float) -> None:
+        match event:
+            case LinkExpected(action_id, neighbor):
+                self.expected(action_id, neighbor)
+            case ActionRequested(action_id, action):
+                self.requested(action_id, action, now)
+            case ActionDecided(action_id, committed):
+                self.decided(action_id, committed, now)
+
+    def expected(self, action_id: ActionId, neighbor: BrokerId) -> None:
+        """An action will bring a link to this neighbor when its turn comes: open it already."""
+        inside = self._inside
+        if neighbor not in inside.sessions.links and action_id not in self._ended:
+            inside.sessions.add_link(neighbor)
+            inside.expected[neighbor] = ExpectedLink(action_id)
+            inside.emit(OpenLink(neighbor))
+
+    def _expect_no_more(self, action_id: ActionId, now: float) -> None:
+        inside = self._inside
+        for neighbor in [n for n, link in inside.expected.items() if link.action_id == action_id]:
+            del inside.expected[neighbor]
+            inside.end(inside.sessions.links[neighbor], "the action was given up", now)
+            inside.emit(CloseLink(neighbor))
+
     def requested(self, action_id: ActionId, action: Action, now: float) -> None:
         """This broker is to lead (or, of an append, to join)."""
         if action_id in self._ended:
@@ -107,6 +133,8 @@ class BrokerActions:
         self._inside.emit(self._ended[action_id])
 
     def decided(self, action_id: ActionId, committed: bool, now: float) -> None:
+        if not committed:
+            self._expect_no_more(action_id, now)
         for waiting in [w for w in self._waiting if w[0] == action_id and not committed]:
             self._waiting.remove(waiting)
             self._refuse(action_id, "given up before it began")
@@ -128,7 +156,11 @@ class BrokerActions:
             self._look(now)
 
     def link_began(self, session: Session, under_way: list[SequencedMessage], now: float) -> bool:
-        """A link's session began anew; True if the part sees to it."""
+        """A link's session began anew; True if that is no concern of the routing's."""
+        expected = self._inside.expected.get(session.remote)
+        if expected is not None:
+            expected.has_begun = True
+            return True
         if self._part is None:
             return False
         seen_to = self._part.link_began(session, under_way, now)
@@ -138,6 +170,8 @@ class BrokerActions:
     def uses(self, neighbor: BrokerId, now: float) -> bool:
         """Whether the link to a neighbor is an action's business; if so, somebody else who wants
         it removed knows more than we do, and we ask how the action ends."""
+        if neighbor in self._inside.expected:
+            return True
         if self._part is None or neighbor not in self._part.others():
             return False
         self._part.doubt(f"the link to {neighbor} is to be removed", now)
@@ -180,7 +214,7 @@ class BrokerActions:
             self._answer(origin, message, Signal.BUSY, f"{own} is in {self._part.action_id}")
         elif isinstance(action, Shift):
             self._join_shift(origin, message, action, now)
-        elif len(self._inside.sessions.links) != 1 or own != action.broker:
+        elif not self._inside.is_leaf or own != action.broker:
             self._answer(origin, message, Signal.REFUSED, f"{own} is no leaf that could leave")
         else:
             part = DetachLeaving(self._inside, message.action_id, action, now)

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import msgspec
 
-from pubweave.core.action_part import BrokerInside
 from pubweave.core.actions import BrokerActions
 from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.broker_meter import BrokerMeter
 from pubweave.core.broker_status import broker_status
 from pubweave.core.counters import Counters, LoadWindow
@@ -29,24 +29,28 @@ from pubweave.core.effects import (
 from pubweave.core.events import (
     ActionDecided,
     ActionRequested,
+    BrokerProbed,
     ConnectionClosed,
     ConnectionId,
     ConnectionOpened,
     DeadlineReached,
     Event,
+    ExchangeEnded,
     LinkAdded,
+    LinkExpected,
     LinkRemoved,
     MessagesReceived,
 )
 from pubweave.core.flow import FlowControl
 from pubweave.core.metering import Metering
 from pubweave.core.publishing import Publishing
+from pubweave.core.reorganizing import Organizer
 from pubweave.core.routing import RefusedError
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.session_table import SessionTable
 from pubweave.core.strategies import make_strategy
 from pubweave.core.tree_routing import TreeRouting
-from pubweave.model.ids import ActionId, BrokerId, publisher_of
+from pubweave.model.ids import BrokerId, publisher_of
 from pubweave.model.messages import (
     Ack,
     ActionMessage,
@@ -54,6 +58,7 @@ from pubweave.model.messages import (
     Goodbye,
     Hello,
     Message,
+    OrganizeMessage,
     Ping,
     Pong,
     Query,
@@ -64,7 +69,6 @@ from pubweave.model.messages import (
     TableMessage,
     Unadvertise,
 )
-from pubweave.model.plans import Action
 from pubweave.model.publications import Publication
 from pubweave.model.status import STATUS_SUBJECT, BrokerStatus
 from pubweave.model.telemetry import LinkChange
@@ -100,16 +104,17 @@ class Broker:
         self._sweep_at = now + PUBLISHERS_SWEEP_S
         self._stale_until: dict[Session, float] = {}
         self._refusals = 0
-        self.actions = self._make_actions()
+        self.actions: BrokerActions | None = None
+        self.organizer: Organizer | None = None
+        if isinstance(self.routing, TreeRouting):
+            # Actions change a tree; other strategies' overlays are changed otherwise.
+            self._make_changeable(self.routing, epoch, now)
 
-    def _make_actions(self) -> BrokerActions | None:
-        """Actions change a tree; other strategies' overlays are changed otherwise."""
-        if not isinstance(self.routing, TreeRouting):
-            return None
+    def _make_changeable(self, routing: TreeRouting, epoch: int, now: float) -> None:
         inside = BrokerInside(
             config=self.config,
             sessions=self.sessions,
-            routing=self.routing,
+            routing=routing,
             flow=self._flow,
             send=self._send,
             emit=lambda effect: self._effects.append(effect),
@@ -122,7 +127,10 @@ class Broker:
             take_table=self._on_table_message,
             forget_publishers=self._publishing.forget_unknown_publishers,
         )
-        return BrokerActions(inside)
+        self.actions = BrokerActions(inside)
+        if self.config.organize is not None:
+            self.organizer = Organizer(inside, self.actions, self.config.organize, epoch, now)
+            self._publishing.interest = self.organizer.cache
 
     # --- the one door ----------------------------------------------------------------------
 
@@ -140,10 +148,18 @@ class Broker:
                 effects.append(EmitTelemetry(records))
         return effects
 
+    def salvage(self) -> list[Effect]:
+        """After `handle` raised: what was to be done until then. Sessions count it as sent, so
+        it has to be; what was queued and not yet sent goes with the next event."""
+        effects, self._effects = self._effects, []
+        return effects
+
     def next_deadline(self) -> float:
         """When `DeadlineReached` is due."""
         ack_at = self._flow.ack_at
         deadline = self._tick_at if ack_at is None else min(ack_at, self._tick_at)
+        if self.organizer is not None:
+            deadline = min(deadline, self.organizer.deadline)
         due = self.actions.deadline if self.actions is not None else None
         return deadline if due is None else min(due, deadline)
 
@@ -168,19 +184,21 @@ class Broker:
                     self._link_changed(neighbor, True, now)
             case LinkRemoved(neighbor):
                 self._on_link_removed(neighbor, now)
-            case ActionRequested(action_id, action):
-                self._on_requested(action_id, action, now)
-            case ActionDecided(action_id, committed) if self.actions is not None:
-                self.actions.decided(action_id, committed, now)
+            case LinkExpected() | ActionRequested() | ActionDecided():
+                self._on_action_event(event, now)
+            case BrokerProbed() | ExchangeEnded() if self.organizer is not None:
+                self.organizer.take_event(event, now)
             case DeadlineReached():
                 self._on_deadline(now)
 
-    def _on_requested(self, action_id: ActionId, action: Action, now: float) -> None:
+    def _on_action_event(
+        self, event: LinkExpected | ActionRequested | ActionDecided, now: float
+    ) -> None:
         if self.actions is not None:
-            self.actions.requested(action_id, action, now)
-        else:
+            self.actions.take_event(event, now)
+        elif isinstance(event, ActionRequested):
             reason = f"a broker that routes by {self.routing.protocol!r} takes part in no actions"
-            self._effects.append(DecideAction(action_id, False, reason))
+            self._effects.append(DecideAction(event.action_id, False, reason))
 
     def _send(self, session: Session, message: SequencedMessage) -> None:
         session.pending.append(message)
@@ -227,6 +245,9 @@ class Broker:
             self.counters.bytes_in += message.size_bytes
             if isinstance(message, ActionMessage):
                 self._on_action_message(origin, message, now)
+            elif isinstance(message, OrganizeMessage):
+                if self.organizer is not None and not origin.is_client:
+                    self.organizer.take(origin, message, now)
             elif self.actions is None or not self.actions.keeps(origin, message, now):
                 self._on_table_message(origin, message, now)
 
@@ -403,6 +424,8 @@ class Broker:
         self._flow.send_due_acks(now, self._effects)
         if self.actions is not None:
             self.actions.on_deadline(now)
+        if self.organizer is not None and now >= self.organizer.deadline:
+            self.organizer.on_deadline(now)
         if now >= self._tick_at:
             self._tick_at = now + self.config.tick_s
             self._on_tick(now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pubweave.core.organize_config import OrganizeConfig
 from pubweave.core.session import SessionLimits
 from pubweave.model.ids import BrokerId
 
@@ -45,3 +46,5 @@ class BrokerConfig:
     load_window_s: float = 5.0
     max_clients: int = 10_000
     max_unknown_connections: int = 1_000
+    organize: OrganizeConfig | None = None
+    """How the broker takes part in organizing the overlay; None: the overlay stays as it is."""

@@ -45,4 +45,5 @@ def broker_status(broker: Broker, now: float, uptime_s: float) -> BrokerStatus:
         counters=broker.counters.status(),
         rates=broker.load.rates,
         action=broker.actions.status(now) if broker.actions is not None else None,
+        organizing=broker.organizer.status() if broker.organizer is not None else None,
     )

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pubweave.core.events import ConnectionId
-from pubweave.model.ids import ActionId, BrokerId
+from pubweave.model.ids import ActionId, BrokerId, Link
 from pubweave.model.messages import Message
 from pubweave.model.publications import Publication
 
@@ -70,6 +70,22 @@ class ReportAction(msgspec.Struct, frozen=True, gc=False):
     held_s: float = 0.0
 
 
+class ProposeExchange(msgspec.Struct, frozen=True):
+    """Have a link of a ring replaced by the one that closes it, as a plan of the overlay like any
+    other; `ExchangeEnded` tells what became of it. ``ring`` leads from one end of the new link to
+    the other along the tree."""
+
+    request_id: str
+    ring: tuple[BrokerId, ...]
+    removed: Link
+
+
+class ProbeBroker(msgspec.Struct, frozen=True, gc=False):
+    """Find out how far a broker is to which there is no link; `BrokerProbed` tells."""
+
+    broker: BrokerId
+
+
 class Notify(msgspec.Struct, frozen=True):
     """Of a client core only: give these notifications to the application, in this order."""
 
@@ -89,12 +105,14 @@ class ReportSession(msgspec.Struct, frozen=True, gc=False):
     resumed: bool
 
 
+OrganizeEffect = ProposeExchange | ProbeBroker
 ActionEffect = OpenLink | CloseLink | DecideAction | ReportAction
 Effect = (
     Transmit
     | CloseConnection
     | EmitTelemetry
     | ActionEffect
+    | OrganizeEffect
     | Notify
     | ReportRefusal
     | ReportSession

@@ -50,6 +50,15 @@ class LinkRemoved(msgspec.Struct, frozen=True, gc=False):
     neighbor: BrokerId
 
 
+class LinkExpected(msgspec.Struct, frozen=True, gc=False):
+    """An action whose turn has yet to come will bring a link to ``neighbor``: connect already.
+
+    Told to both ends; `ActionDecided` ends it if the action comes to nothing."""
+
+    action_id: ActionId
+    neighbor: BrokerId
+
+
 class ActionRequested(msgspec.Struct, frozen=True):
     """This broker is to lead an action of a plan. Asked again while it is under way: ignored."""
 
@@ -64,6 +73,21 @@ class ActionDecided(msgspec.Struct, frozen=True, gc=False):
     committed: bool
 
 
+class ExchangeEnded(msgspec.Struct, frozen=True):
+    """What became of an exchange that this broker agreed to (`ProposeExchange`)."""
+
+    request_id: str
+    done: bool
+    reason: str = ""
+
+
+class BrokerProbed(msgspec.Struct, frozen=True, gc=False):
+    """A broker that is no neighbor was probed: its round-trip time, None if it did not answer."""
+
+    broker: BrokerId
+    rtt_ms: float | None
+
+
 class DeadlineReached(msgspec.Struct, frozen=True, gc=False):
     """The instant that ``next_deadline()`` named has come."""
 
@@ -74,7 +98,10 @@ Event = (
     | MessagesReceived
     | LinkAdded
     | LinkRemoved
+    | LinkExpected
     | ActionRequested
     | ActionDecided
+    | ExchangeEnded
+    | BrokerProbed
     | DeadlineReached
 )

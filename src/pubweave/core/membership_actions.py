@@ -13,7 +13,8 @@ n leads, because it stays. Nothing has to be held:
 
 from __future__ import annotations
 
-from pubweave.core.action_part import ActionPart, BrokerInside, LeadingPart, Phase
+from pubweave.core.action_part import ActionPart, LeadingPart, Phase
+from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.session import Session
 from pubweave.core.session_table import OBSERVER_MARK
 from pubweave.model.ids import ActionId

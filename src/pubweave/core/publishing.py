@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from pubweave.core.broker_meter import BrokerMeter
 from pubweave.core.counters import Counters
+from pubweave.core.interest_cache import InterestCache
 from pubweave.core.routing import RoutingStrategy
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.model.ids import ClientId
@@ -44,6 +45,8 @@ class Publishing:
         self._touched = touched
         self._refuse = refuse
         self._last_sequence: dict[ClientId, int] = {}
+        self.interest: InterestCache | None = None
+        """Takes note of what the broker's own clients publish and consume, if anybody wants to."""
 
     def take_in(
         self,
@@ -62,6 +65,7 @@ class Publishing:
         touched = self._touched
         last_sequence = self._last_sequence
         meter = self._meter
+        interest = self.interest
         previous: tuple[Session, ...] = ()
         came = routed = size_bytes = 0
         try:
@@ -90,6 +94,8 @@ class Publishing:
                     destination.pending.append(message)
                 if meter is not None:
                     meter.routed(message, origin, route, received_at, now)
+                if interest is not None:
+                    interest.routed(message, origin, route)
         finally:
             self._count(origin, came, routed, size_bytes)
 

@@ -3,6 +3,7 @@
 The link (i, j) becomes (i, k) while (j, k) stays. What is said, in this order, every message a
 frame of the sessions, so that order on a link and delivery after a dropped connection are given:
 
+  i, k          have opened their new link already if the action had to wait for others
   i -> j -> k   reserve            nobody holds anything yet
   k -> j -> i   reserved           i and k open their new link
   k -> i        linked             over the new link
@@ -22,7 +23,8 @@ they need, so whoever survives can go forward by itself. `shift_tables` says wha
 
 from __future__ import annotations
 
-from pubweave.core.action_part import ActionPart, BrokerInside, LeadingPart, Phase
+from pubweave.core.action_part import ActionPart, LeadingPart, Phase
+from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.holding import Hold
 from pubweave.core.link_table import LinkTable
 from pubweave.core.session import Session
@@ -269,6 +271,8 @@ class NewPeer(ShiftPart):
         self.make_link(self.action.mover)
         self.open_link()
         self.tell(self.action.old_peer, Signal.RESERVED)
+        if self._made_stands:
+            self.made_established(now)
 
     def made_established(self, now: float) -> None:
         self.tell(self.action.mover, Signal.LINKED)

@@ -124,13 +124,18 @@ class TreeRouting:
             self._send(link, Synced(SyncStage.SUBSCRIPTIONS))
 
     def forget_stale(self, link: Session) -> None:
+        """A neighbor that began anew had its time: what it has not told again is no more."""
+        self.sync.stop_waiting(link)
+        if link in self.sync.gates:
+            # It has not answered: it waits for others as long as we do for it, and what it has
+            # not told may be theirs. Its answer gives it its time again.
+            return
         advertisements, subscriptions = self._stale[link]
         for subscription in sorted(subscriptions):
             self._unsubscribe(link, subscription)
         for advertisement in sorted(advertisements):
             self._unadvertise(link, advertisement)
         self._stale[link] = (set(), set())
-        self.sync.stop_waiting(link)
         self._holds += 1
 
     def client_left(self, client: Session) -> None:

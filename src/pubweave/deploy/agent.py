@@ -7,6 +7,8 @@ both forget everything in a crash. Its duties, all of them decided afresh from t
 - **Join.** Before the core gets its links, every action of this broker that is RUNNING is aborted:
   whatever an earlier incarnation knew of it is lost. So nothing is undecided, and the links are
   the store's topology with what was committed since. Then the broker is registered.
+- **Expect.** While a shift waits for others of its step, both ends of the link that it will bring
+  connect already, so that it does not take that time when its turn comes.
 - **Start.** An action that this broker leads (or joins the overlay by) starts when it is RUNNING
   and every earlier action of its step that shares a broker with it is DONE. After an aborted one
   it never starts: the plan is about to be aborted, and the broker they share may not know yet.
@@ -23,13 +25,13 @@ from dataclasses import dataclass
 import msgspec
 
 from pubweave.core.effects import DecideAction, ReportAction
-from pubweave.core.events import ActionDecided, ActionRequested, LinkAdded
+from pubweave.core.events import ActionDecided, ActionRequested, LinkAdded, LinkExpected
+from pubweave.deploy.agent_reports import AgentReports
 from pubweave.deploy.documents import (
     ActionDocument,
     BrokerDocument,
     BrokerReport,
     DeploymentDocument,
-    PartDocument,
     PlanDocument,
     TopologyDocument,
     encode,
@@ -40,7 +42,6 @@ from pubweave.deploy.own_actions import OwnAction, own_actions
 from pubweave.deploy.store import (
     Create,
     Delete,
-    Outcome,
     Path,
     StoreAnswer,
     StoreEvent,
@@ -73,7 +74,7 @@ class StatusTaken(msgspec.Struct, frozen=True):
 
 
 AgentEvent = StoreEvent | DecideAction | ReportAction | StatusTaken
-CoreEvent = LinkAdded | ActionRequested | ActionDecided
+CoreEvent = LinkAdded | LinkExpected | ActionRequested | ActionDecided
 AgentEffect = StoreRequest | CoreEvent
 
 
@@ -90,12 +91,13 @@ class Agent:
         self._effects: list[CoreEvent] = []
         self._own: dict[ActionId, OwnAction] = {}
         self._own_of = ""
+        self._expected: set[ActionId] = set()
+        self._expecting: dict[ActionId, None] = {}
+        """Whose link the core was told to expect, and not what became of it."""
         self._requested: set[ActionId] = set()
         self._told_aborted: set[ActionId] = set()
         self._decisions: dict[ActionId, DecideAction] = {}
-        self._parts: dict[Path, PartDocument] = {}
-        self._report: bytes | None = None
-        self._has_report_node = True
+        self._reports = AgentReports(self._layout, self._mirror, config.broker)
 
     @property
     def is_ready(self) -> bool:
@@ -113,22 +115,27 @@ class Agent:
         return self._mirror.problem
 
     def handle(self, event: AgentEvent, now: float) -> list[AgentEffect]:
-        """Take an event in; return what is to be asked and what to tell the core, in order."""
-        self._effects = []
+        """Take an event in; return what is to be asked and what to tell the core, in order.
+
+        DocumentError: somebody else wrote what cannot be read. Nothing is lost by it: what the
+        core was to be told already is told with the next event."""
         match event:
             case DecideAction(id_):
                 self._decisions[id_] = event
-            case ReportAction():
-                self._note_part(event)
+            case ReportAction(id_):
+                self._decisions.pop(id_, None)
+                self._expecting.pop(id_, None)
+                self._reports.note_part(event)
             case StatusTaken(report):
-                self._report = encode(report)
+                self._reports.note_status(report)
             case _:
                 if isinstance(event, StoreAnswer):
-                    self._note_stored(event)
+                    self._reports.note_stored(event)
                 self._mirror.take(event, now)
         if self._mirror.is_connected:
             self._act()
-        return [*self._effects, *self._mirror.flush(now)]
+        told, self._effects = self._effects, []
+        return [*told, *self._mirror.flush(now)]
 
     def next_deadline(self) -> float:
         """When `TimerFired` is due; infinite: never."""
@@ -144,8 +151,7 @@ class Agent:
             self._tell_aborted()
             self._finish()
         self._decide()
-        self._store_parts()
-        self._store_report()
+        self._reports.store()
         # What was learned may call for more to be watched.
         self._watch()
 
@@ -214,8 +220,7 @@ class Agent:
         self._told_aborted = {id_ for id_ in self._own if self._state(id_) is ActionState.ABORTED}
         for id_ in committed:
             if self._state(id_) is ActionState.COMMITTED:
-                part = PartDocument(done=True, reason="restarted")
-                self._parts[layout.part(id_, broker)] = part
+                self._reports.note_restarted(id_)
         self.has_joined = True
 
     def _committed(
@@ -266,11 +271,17 @@ class Agent:
         if deployment is None or deployment.state is not DeploymentState.RUNNING:
             return
         for id_, own in self._own.items():
+            if not self._mirror.is_settled(self._layout.action(id_)):
+                continue
+            if self._state(id_) is not ActionState.RUNNING:
+                continue
+            if own.neighbor_to_be and id_ not in self._expected:
+                self._expected.add(id_)
+                self._expecting[id_] = None
+                self._effects.append(LinkExpected(id_, own.neighbor_to_be))
             if (
                 own.is_starter
                 and id_ not in self._requested
-                and self._mirror.is_settled(self._layout.action(id_))
-                and self._state(id_) is ActionState.RUNNING
                 and all(self._state(earlier) is ActionState.DONE for earlier in own.waits_for)
             ):
                 self._requested.add(id_)
@@ -280,8 +291,22 @@ class Agent:
         for id_ in self._own:
             if id_ not in self._told_aborted and self._state(id_) is ActionState.ABORTED:
                 self._told_aborted.add(id_)
+                self._expecting.pop(id_, None)
                 if id_ not in self._decisions:
                     self._effects.append(ActionDecided(id_, committed=False))
+        for id_ in [id_ for id_ in self._expecting if self._is_past(id_)]:
+            del self._expecting[id_]
+            self._effects.append(ActionDecided(id_, committed=False))
+
+    def _is_past(self, id_: ActionId) -> bool:
+        """Whether the action's deployment is over. If this broker has not reported its part, the
+        action was not committed: a deployment ends only after all have, of what was."""
+        deployment = self._mirror.document(self._layout.plan, DeploymentDocument)
+        return (
+            deployment is None
+            or deployment.state.is_final
+            or not id_.startswith(deployment.deployment + "/")
+        )
 
     # --- decide ----------------------------------------------------------------------------
 
@@ -310,39 +335,6 @@ class Agent:
         )
 
     # --- report ----------------------------------------------------------------------------
-
-    def _note_part(self, report: ReportAction) -> None:
-        self._decisions.pop(report.action_id, None)
-        path = self._layout.part(report.action_id, self.config.broker)
-        self._parts[path] = PartDocument(
-            done=report.done,
-            reason=report.reason,
-            held_messages=report.held_messages,
-            held_s=report.held_s,
-        )
-
-    def _note_stored(self, answer: StoreAnswer) -> None:
-        request = answer.request
-        if request.path in self._parts:
-            if answer.outcome in (Outcome.OK, Outcome.EXISTS):
-                del self._parts[request.path]
-        elif request.path == self._layout.report(self.config.broker):
-            if answer.outcome is Outcome.OK:
-                self._report = None
-            elif answer.outcome in (Outcome.MISSING, Outcome.EXISTS):
-                self._has_report_node = answer.outcome is Outcome.EXISTS
-
-    def _store_parts(self) -> None:
-        for path, part in self._parts.items():
-            if not self._mirror.is_changing(path):
-                self._mirror.send(Create(path, encode(part)))
-
-    def _store_report(self) -> None:
-        """Only this broker writes its report, and only the last one counts: no version."""
-        path = self._layout.report(self.config.broker)
-        if self._report is not None and not self._mirror.is_changing(path):
-            write, create = Write(path, self._report), Create(path, self._report)
-            self._mirror.send(write if self._has_report_node else create)
 
     def _finish(self) -> None:
         """All brokers have reported their part of an action this one leads: it is done."""

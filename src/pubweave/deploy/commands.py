@@ -37,9 +37,9 @@ from pubweave.deploy.store import (
 )
 from pubweave.deploy.topology_state import apply_actions, spell_out_step
 from pubweave.model.deployment import ActionState, DeploymentState
-from pubweave.model.ids import BrokerId
+from pubweave.model.ids import ActionId, BrokerId
 from pubweave.model.plan_files import PlanRecord, plan_id, topology_hash
-from pubweave.model.plans import Plan, Step
+from pubweave.model.plans import Action, Plan, Step
 from pubweave.model.topology import Topology, TopologyError, validate_tree
 
 T = TypeVar("T")
@@ -61,6 +61,10 @@ class ActionStatus(msgspec.Struct, frozen=True):
     state: ActionState
     reason: str
     parts: dict[BrokerId, PartDocument]
+    waits_for: tuple[BrokerId, ...] = ()
+    """It is decided, and these brokers have yet to report their part."""
+    since: float | None = None
+    """When it came into its state (seconds since 1970), if the store tells."""
 
     @property
     def held_messages(self) -> int:
@@ -75,6 +79,8 @@ class Progress(msgspec.Struct, frozen=True):
     actions: tuple[ActionStatus, ...]
     executor: str | None
     """Who executes; None: nobody, so nothing moves."""
+    missing: tuple[BrokerId, ...] = ()
+    """Brokers that decided actions wait for and that are not there."""
 
 
 # --- topology ----------------------------------------------------------------------------------
@@ -109,7 +115,7 @@ def read_topology(layout: Layout) -> Script[Topology]:
 
 
 def submit(
-    layout: Layout, record: PlanRecord, pause_after: int | None = None
+    layout: Layout, record: PlanRecord, pause_after: int | None = None, *, by: BrokerId = ""
 ) -> Script[DeploymentDocument]:
     """Hand a plan over: the deployment that an executor will carry out.
 
@@ -118,7 +124,7 @@ def submit(
     for _ in range(TRIES):
         current, version = yield from _read(layout.plan, DeploymentDocument)
         if current is not None and not current.state.is_final:
-            if is_unsure and current.deployment.endswith(plan_id(record)):
+            if is_unsure and current.by == by and current.deployment.endswith(plan_id(record)):
                 return current
             raise DeploymentError(
                 f"deployment {current.deployment} is {current.state.value} "
@@ -136,6 +142,7 @@ def submit(
             state=DeploymentState.READY,
             step_count=len(document.steps),
             pause_after=pause_after,
+            by=by,
         )
         laid = yield Create(layout.steps(wanted.deployment), encode(document))
         if laid.outcome not in (Outcome.OK, Outcome.EXISTS):
@@ -246,20 +253,38 @@ def read_progress(layout: Layout) -> Script[Progress]:
     if current.steps_done < len(steps):
         for place, action in enumerate(steps[current.steps_done]):
             id_ = action_id(current.deployment, current.steps_done, place)
-            document, _ = yield from _read(layout.action(id_), ActionDocument)
-            document = document or ActionDocument.of(action)
-            listed = yield List(layout.parts(id_))
-            parts: dict[BrokerId, PartDocument] = {}
-            for broker in listed.children:
-                part, _ = yield from _read(layout.part(id_, broker), PartDocument)
-                if part is not None:
-                    parts[broker] = part
-            actions.append(ActionStatus(str(action), document.state, document.reason, parts))
+            actions.append((yield from _read_action(layout, id_, action)))
+    living = yield List(layout.brokers)
+    awaited = {broker for action in actions for broker in action.waits_for}
     return Progress(
         current,
         tuple(tuple(str(action) for action in step) for step in steps),
         tuple(actions),
         executor.name if executor is not None else None,
+        tuple(sorted(awaited.difference(living.children))),
+    )
+
+
+def _read_action(layout: Layout, id_: ActionId, action: Action) -> Script[ActionStatus]:
+    path = layout.action(id_)
+    seen = yield from _read_answer(path)
+    document = ActionDocument.of(action)
+    if seen.outcome is Outcome.OK:
+        document = decode(seen.data, ActionDocument, path)
+    listed = yield List(layout.parts(id_))
+    parts: dict[BrokerId, PartDocument] = {}
+    for broker in listed.children:
+        part, _ = yield from _read(layout.part(id_, broker), PartDocument)
+        if part is not None:
+            parts[broker] = part
+    is_decided = document.state is ActionState.COMMITTED
+    return ActionStatus(
+        str(action),
+        document.state,
+        document.reason,
+        parts,
+        tuple(broker for broker in action.brokers if is_decided and broker not in parts),
+        seen.written_at,
     )
 
 
@@ -268,12 +293,18 @@ def read_progress(layout: Layout) -> Script[Progress]:
 
 def _read(path: Path, kind: type[DocumentT]) -> Script[tuple[DocumentT | None, int]]:
     """A document and its version, and None and -1 if there is none."""
+    answer = yield from _read_answer(path)
+    if answer.outcome is Outcome.MISSING:
+        return None, -1
+    return decode(answer.data, kind, path), answer.version
+
+
+def _read_answer(path: Path) -> Script[StoreAnswer]:
+    """An answer that says what is there, or that nothing is."""
     for _ in range(TRIES):
         answer = yield Read(path)
-        if answer.outcome is Outcome.OK:
-            return decode(answer.data, kind, path), answer.version
-        if answer.outcome is Outcome.MISSING:
-            return None, -1
+        if answer.outcome in (Outcome.OK, Outcome.MISSING):
+            return answer
         if answer.outcome is Outcome.DENIED:
             raise DeploymentError(f"{path}: the store denies access; check the credentials")
     raise DeploymentError(f"{path}: the store does not answer; try again when it is reachable")

@@ -69,6 +69,10 @@ class TopologyDocument(Document, frozen=True, kw_only=True):
             frozenset(self.brokers), frozenset(Link.between(a, b) for a, b in self.links)
         )
 
+    def has_step_of(self, current: DeploymentDocument) -> bool:
+        """Whether it already has the step that the deployment has not counted yet."""
+        return self.deployment == current.deployment and self.steps_applied > current.steps_done
+
 
 class ActionEntry(msgspec.Struct, frozen=True):
     """An action as a plan names it."""
@@ -115,6 +119,8 @@ class DeploymentDocument(Document, frozen=True, kw_only=True):
     """Pause when this many steps are done; None: do not."""
     reason: str = ""
     """Why it is aborting or was aborted."""
+    by: BrokerId = ""
+    """The broker that submitted it in a self-organizing overlay; empty: an operator did."""
 
     def moved_to(self, state: DeploymentState, reason: str = "") -> DeploymentDocument:
         """This deployment in its next state."""

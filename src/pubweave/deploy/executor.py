@@ -13,7 +13,6 @@ then the topology that results is written, and the deployment is ABORTED.
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from pubweave.deploy.documents import (
     TopologyDocument,
     encode,
 )
+from pubweave.deploy.executor_report import ActionProgress, ExecutorReport, ExecutorRole
 from pubweave.deploy.layout import Layout, action_id
 from pubweave.deploy.mirror import Mirror
 from pubweave.deploy.step_clock import StepClock
@@ -52,36 +52,6 @@ class ExecutorConfig:
     missing_grace_s: float = 15.0
     """A broker of an undecided action that is gone for this long aborts the plan."""
     retry_s: float = 0.5
-
-
-class ExecutorRole(enum.Enum):
-    """Of all executors of an overlay one executes, and the others stand by to take its place."""
-
-    CONNECTING = "connecting"
-    STANDBY = "standby"
-    EXECUTING = "executing"
-
-
-class ActionProgress(msgspec.Struct, frozen=True):
-    """One action of the current step."""
-
-    action_id: ActionId
-    text: str
-    state: ActionState
-    reason: str = ""
-
-
-class ExecutorReport(msgspec.Struct, frozen=True):
-    """Where things stand; told whenever it changed."""
-
-    role: ExecutorRole
-    holder: str = ""
-    """Who executes."""
-    deployment: DeploymentDocument | None = None
-    actions: tuple[ActionProgress, ...] = ()
-    missing: tuple[BrokerId, ...] = ()
-    """Brokers of the step that are not registered."""
-    problem: str = ""
 
 
 ExecutorEffect = StoreRequest | ExecutorReport
@@ -165,9 +135,6 @@ class Executor:
             for id_, document in found.items()
         }
 
-    def _is_settled(self, *paths: Path) -> bool:
-        return all(self._mirror.is_settled(path) for path in paths)
-
     def _write(self, path: Path, document: Document) -> None:
         """Compare-and-set against what was last read; nothing, if that is not settled."""
         if self._mirror.is_settled(path):
@@ -198,7 +165,9 @@ class Executor:
     def _execute(self, now: float) -> None:
         deployment = self._deployment()
         layout = self._layout
-        if deployment is None or not self._is_settled(layout.plan, layout.topology):
+        if deployment is None or not all(
+            map(self._mirror.is_settled, (layout.plan, layout.topology))
+        ):
             return
         topology = self._mirror.document(layout.topology, TopologyDocument)
         if deployment.state not in (DeploymentState.RUNNING, DeploymentState.ABORTING):
@@ -231,7 +200,7 @@ class Executor:
         if deployment.steps_done == deployment.step_count:
             self._write(self._layout.plan, deployment.moved_to(DeploymentState.DONE))
             return
-        if _has_step(topology, deployment):
+        if topology.has_step_of(deployment):
             self._count_step(deployment)
             return
         self._clock.run(deployment.deployment, deployment.steps_done, now)
@@ -284,7 +253,7 @@ class Executor:
         if not all(state in OVER for state in states.values()):
             return
         is_whole = bool(states) and ActionState.ABORTED not in states.values()
-        if ActionState.DONE in states.values() and not _has_step(topology, deployment):
+        if ActionState.DONE in states.values() and not topology.has_step_of(deployment):
             self._write_topology(deployment, topology, states)
             return
         done = deployment.steps_done + (1 if is_whole else 0)
@@ -379,11 +348,3 @@ class Executor:
             self._clock.missing,
             self._mirror.problem,
         )
-
-
-def _has_step(topology: TopologyDocument, deployment: DeploymentDocument) -> bool:
-    """Whether the topology already has the step that is not counted yet."""
-    return (
-        topology.deployment == deployment.deployment
-        and topology.steps_applied > deployment.steps_done
-    )

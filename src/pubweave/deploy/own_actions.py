@@ -8,7 +8,7 @@ from pubweave.deploy.documents import PlanDocument
 from pubweave.deploy.layout import action_id
 from pubweave.deploy.topology_state import earlier_sharing, leader_of
 from pubweave.model.ids import ActionId, BrokerId
-from pubweave.model.plans import Action, Append
+from pubweave.model.plans import Action, Append, Shift
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class OwnAction:
     is_leader: bool
     is_starter: bool
     waits_for: tuple[ActionId, ...] = ()
+    neighbor_to_be: BrokerId | None = None
+    """Whom a shift that has to wait will give the broker a link to."""
 
 
 def own_actions(plan: PlanDocument, deployment: str, broker: BrokerId) -> dict[ActionId, OwnAction]:
@@ -32,12 +34,21 @@ def own_actions(plan: PlanDocument, deployment: str, broker: BrokerId) -> dict[A
                 continue
             is_leader = leader_of(action) == broker
             is_starter = is_leader or isinstance(action, Append)
-            before = earlier_sharing(step, place) if is_starter else ()
+            before = earlier_sharing(step, place)
             found[action_id(deployment, number, place)] = OwnAction(
                 number,
                 action,
                 is_leader,
                 is_starter,
-                tuple(action_id(deployment, number, earlier) for earlier in before),
+                tuple(action_id(deployment, number, earlier) for earlier in before)
+                if is_starter
+                else (),
+                _neighbor_to_be(action, broker) if before else None,
             )
     return found
+
+
+def _neighbor_to_be(action: Action, broker: BrokerId) -> BrokerId | None:
+    if isinstance(action, Shift) and broker in action.added_link:
+        return action.added_link.far_end(broker)
+    return None

@@ -97,6 +97,8 @@ class StoreAnswer(msgspec.Struct, frozen=True):
     outcome: Outcome
     data: bytes = b""
     version: int = 0
+    written_at: float | None = None
+    """Of a `Read`: when the node was last written (seconds since 1970), if the store tells."""
     children: tuple[str, ...] = ()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Action, Append, Detach, Move, Shift, Step
@@ -101,20 +101,35 @@ def schedule_step(step: Step) -> Step:
     """The actions in an order in which those that share a broker wait for few others.
 
     Greedy list colouring, the most entangled first: an action joins the first wave in which
-    nobody has one of its brokers; the waves follow one another. O(actions^2)."""
+    nobody has one of its brokers; the waves follow one another."""
+    users: dict[BrokerId, set[Action]] = {}
+    for action in step:
+        for broker in action.brokers:
+            users.setdefault(broker, set()).add(action)
     entangled = {
-        action: sum(not set(action.brokers).isdisjoint(other.brokers) for other in step)
+        action: len(set[Action]().union(*(users[broker] for broker in action.brokers)))
         for action in step
     }
     waves: list[list[Action]] = []
+    taken: dict[BrokerId, set[int]] = {broker: set() for broker in users}
     for action in sorted(step, key=lambda action: (-entangled[action], str(action))):
-        for wave in waves:
-            if all(set(action.brokers).isdisjoint(other.brokers) for other in wave):
-                wave.append(action)
-                break
-        else:
-            waves.append([action])
+        full = set[int]().union(*(taken[broker] for broker in action.brokers))
+        number = next(wave for wave in count() if wave not in full)
+        if number == len(waves):
+            waves.append([])
+        waves[number].append(action)
+        for broker in action.brokers:
+            taken[broker].add(number)
     return tuple(action for wave in waves for action in wave)
+
+
+def rounds(step: Step) -> int:
+    """How many actions of a step, in this order, run one after the other at the most."""
+    depth: dict[BrokerId, int] = {}
+    for action in step:
+        own = 1 + max(depth.get(broker, 0) for broker in action.brokers)
+        depth.update(dict.fromkeys(action.brokers, own))
+    return max(depth.values(), default=0)
 
 
 def spell_out(topology: Topology, move: Move) -> tuple[Shift, ...]:

@@ -1,10 +1,10 @@
 """What brokers and clients say to each other over a connection.
 
 Two kinds. *Sequenced* messages are the traffic, and among it what brokers say to each other about
-an action they carry out: a session numbers them by counting, acknowledges them and sends them
-again after a dropped connection. *Session* messages (`Hello`, `Ack`, `Ping`,
-`Pong`, `Goodbye`, `Query`, `Answer`) keep that going, are not counted and may get lost with a
-connection.
+an action they carry out or about the overlay they organize: a session numbers them by counting,
+acknowledges them and sends them again after a dropped connection. *Session* messages (`Hello`,
+`Ack`, `Ping`, `Pong`, `Goodbye`, `Query`, `Answer`) keep that going, are not counted and may get
+lost with a connection.
 """
 
 from __future__ import annotations
@@ -143,6 +143,69 @@ class ShiftTables(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return TABLE_MESSAGE_BYTES * (1 + entries + len(self.advertised_by_mover) // 8)
 
 
+class InterestBroadcast(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a broker's clients were interested in during one window, as a Bloom filter, on its way
+    through the neighborhood (CI section 4.3.1).
+
+    ``brokers`` are those it has passed, its origin first, each with its processing cost; between
+    them the communication costs of the links and the common interest of their ends."""
+
+    window: int
+    hops_left: int
+    brokers: tuple[BrokerId, ...]
+    processing: tuple[float, ...]
+    link_costs: tuple[float, ...]
+    link_commons: tuple[float, ...]
+    bits: int
+    hashes: int
+    filter: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        return TABLE_MESSAGE_BYTES + len(self.filter) + 32 * len(self.brokers)
+
+
+class ExchangeRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The first broker of a ring asks the last one for a link, on the way that they have now (CI
+    section 4.3.2). ``link_costs`` of the ring, the new link last; ``costs`` is what the removal of
+    each link would leave the brokers to pay that have been asked so far."""
+
+    request_id: str
+    heuristic: str
+    brokers: tuple[BrokerId, ...]
+    processing: tuple[float, ...]
+    link_costs: tuple[float, ...]
+    costs: tuple[float, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return TABLE_MESSAGE_BYTES + 56 * len(self.brokers)
+
+
+class Verdict(enum.Enum):
+    """What became of a request; all but AGREED are its end."""
+
+    BUSY = "busy"
+    """A broker of the ring cannot take part now."""
+    DECLINED = "declined"
+    """It would not pay, or somebody knows too little to tell."""
+    AGREED = "agreed"
+    """The exchange was handed over to be carried out."""
+    DONE = "done"
+    FAILED = "failed"
+    """It was agreed, but could not be carried out, or only in part."""
+
+
+class ExchangeReply(_Weighed, frozen=True, array_like=True, gc=False):
+    """Goes back to whoever asked, and lets the brokers on the way go. ``removed`` is the number
+    of the ring's link that went, if it is known."""
+
+    request_id: str
+    verdict: Verdict
+    reason: str = ""
+    removed: int = -1
+
+
 class Role(enum.Enum):
     """Who is at the far end of a session."""
 
@@ -217,6 +280,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 TableMessage = Advertise | Unadvertise | Subscribe | Unsubscribe
 ActionMessage = ActionReserve | ActionSignal | ShiftTables
-SequencedMessage = TableMessage | Synced | Refused | ActionMessage | Publication
+OrganizeMessage = InterestBroadcast | ExchangeRequest | ExchangeReply
+SequencedMessage = TableMessage | Synced | Refused | ActionMessage | OrganizeMessage | Publication
 SessionMessage = Hello | Ack | Ping | Pong | Goodbye | Query | Answer
 Message = SequencedMessage | SessionMessage

@@ -59,6 +59,26 @@ class ActionStatus(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class OrganizeStatus(msgspec.Struct, frozen=True):
+    """A broker's part in a self-organizing overlay, since it started. Summed over all brokers,
+    no request is counted twice: who asked counts it until it is agreed, who agreed from there."""
+
+    heuristic: str
+    eta: int
+    interval_s: float
+    known_brokers: int
+    """How many brokers of the neighborhood it knows now."""
+    proposed: int
+    busy: int
+    declined: int
+    agreed: int
+    done: int
+    failed: int
+    messages_out: int
+    bytes_out: int
+    broadcasts_dropped: int
+
+
 class BrokerStatus(msgspec.Struct, frozen=True):
     """A broker at one instant."""
 
@@ -76,3 +96,4 @@ class BrokerStatus(msgspec.Struct, frozen=True):
     counters: CounterStatus
     rates: RateStatus
     action: ActionStatus | None = None
+    organizing: OrganizeStatus | None = None

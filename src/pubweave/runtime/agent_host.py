@@ -11,22 +11,32 @@ import asyncio
 import logging
 import math
 from collections import deque
+from collections.abc import Generator
+from typing import TypeVar
 
 from pubweave.core.effects import DecideAction, ReportAction
-from pubweave.core.events import ActionDecided, ActionRequested, LinkAdded, LinkRemoved
-from pubweave.deploy.agent import Agent, AgentConfig, AgentEvent, StatusTaken
+from pubweave.deploy.agent import Agent, AgentConfig, AgentEvent, CoreEvent, StatusTaken
 from pubweave.deploy.documents import BrokerDocument, BrokerReport, DocumentError, decode
 from pubweave.deploy.layout import Layout
-from pubweave.deploy.store import Outcome, Read, StoreAnswer, StoreNotice, TimerFired
+from pubweave.deploy.store import (
+    Outcome,
+    Read,
+    StoreAnswer,
+    StoreNotice,
+    StoreRequest,
+    TimerFired,
+)
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_host import BrokerHost
 from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.store_session import run_command
 from pubweave.runtime.timer import DeadlineTimer
 from pubweave.runtime.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.zookeeper_target import ZooKeeperTarget
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 REPORT_EVERY_S = 5.0
 RESOLVE_LIMIT_S = 1.0
@@ -72,6 +82,10 @@ class AgentHost:
             self._reports.cancel()
         await self._store.stop()
 
+    async def run(self, command: Generator[StoreRequest, StoreAnswer, T]) -> T:
+        """Run a command of `deploy` over the agent's own session with the store."""
+        return await run_command(self._store, command)
+
     # --- to and from the agent ---------------------------------------------------------------
 
     def _take(self, event: StoreAnswer | StoreNotice) -> None:
@@ -100,12 +114,16 @@ class AgentHost:
         assert self.agent is not None, "start() first"
         try:
             effects = self.agent.handle(event, self._clock.now())
+        except DocumentError as error:
+            log.warning("the agent of %s waits: %s", self.agent.config.broker, error)
+            return
         except Exception:
-            # A bug of ours or a foreign document: the broker must go on routing.
+            # A bug of ours: the broker must go on routing. What the agent had to say so far is
+            # said with the next event.
             log.exception("the agent failed at %s", event)
             return
         for effect in effects:
-            if isinstance(effect, LinkAdded | LinkRemoved | ActionRequested | ActionDecided):
+            if isinstance(effect, CoreEvent):
                 log.info("%s", effect)
                 self._host.handle(effect)
             else:

@@ -23,6 +23,7 @@ from pubweave.core.effects import (
     Effect,
     EmitTelemetry,
     OpenLink,
+    OrganizeEffect,
     ReportAction,
     Transmit,
 )
@@ -49,6 +50,9 @@ from pubweave.runtime.timer import DeadlineTimer
 from pubweave.wire.codec import DEFAULT_MAX_FRAME_BYTES
 
 log = logging.getLogger(__name__)
+
+SMOOTHING = 0.02
+"""The weight of one more event in the mean time that a message takes."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ class BrokerHost:
         self.resolve: Callable[[BrokerId], Awaitable[Address | None]] = self.configured_address
         """Where a broker listens, as far as it is known at the moment."""
         self.on_action: Callable[[DecideAction | ReportAction], None] = _nobody_listens
+        self.on_organize: Callable[[OrganizeEffect], None] = _nobody_listens
         self._clock = UnixClock()
         self._timer = DeadlineTimer(self._clock, self._on_deadline)
         self._connections: dict[ConnectionId, Connection] = {}
@@ -181,12 +186,19 @@ class BrokerHost:
             # A bug of ours: whoever triggered it is cut off, everybody else is served on.
             log.exception("handling messages failed; closing the connection they came from")
             self.broker.counters.protocol_errors += 1
+            self._carry_out(self.broker.salvage())
             connection.abort()
             return
-        if self._feed is not None:
-            self._handling_s = (self._clock.now() - now) / len(messages)
+        if self._feed is not None or self.broker.organizer is not None:
+            self._note_handling((self._clock.now() - now) / len(messages))
         self._carry_out(effects)
         self._arm()
+
+    def _note_handling(self, per_message_s: float) -> None:
+        self._handling_s = per_message_s
+        organizer = self.broker.organizer
+        if organizer is not None:
+            organizer.handling_ms += SMOOTHING * (1000.0 * per_message_s - organizer.handling_ms)
 
     def connection_closed(self, connection: Connection) -> None:
         self._connections.pop(connection.number, None)
@@ -234,7 +246,9 @@ class BrokerHost:
                 self._dial_no_more(effect.neighbor)
             elif isinstance(effect, DecideAction | ReportAction):
                 self.on_action(effect)
+            elif isinstance(effect, OrganizeEffect):
+                self.on_organize(effect)
 
 
-def _nobody_listens(effect: DecideAction | ReportAction) -> None:
+def _nobody_listens(effect: DecideAction | ReportAction | OrganizeEffect) -> None:
     log.error("%s, and there is no agent to take it", effect)

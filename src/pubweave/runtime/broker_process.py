@@ -20,6 +20,7 @@ import msgspec
 import uvloop
 
 from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.organize_config import OrganizeConfig
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_host import BrokerHost, HostConfig
@@ -28,6 +29,7 @@ from pubweave.runtime.zookeeper_target import Coordination
 
 if TYPE_CHECKING:
     from pubweave.runtime.agent_host import AgentHost
+    from pubweave.runtime.organizer_host import OrganizerHost
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +50,12 @@ class BrokerOrder(msgspec.Struct, frozen=True):
     sample_ratio: float = 1.0
     coordination: Coordination | None = None
     advertised: Address | None = None
+    organize: OrganizeConfig | None = None
 
     def host_config(self) -> HostConfig:
         directory = self.telemetry_directory
         return HostConfig(
-            broker=BrokerConfig(id=self.broker, strategy=self.strategy),
+            broker=BrokerConfig(id=self.broker, strategy=self.strategy, organize=self.organize),
             listen=self.listen,
             neighbors=self.neighbors,
             links_at_start=self.coordination is None,
@@ -84,14 +87,35 @@ class BrokerService:
     def __init__(self, config: HostConfig, coordination: Coordination | None = None) -> None:
         self.host = BrokerHost(config)
         self.agent = None if coordination is None else _make_agent(self.host, coordination)
+        self.organizer = self._make_organizer(coordination)
+
+    def _make_organizer(self, coordination: Coordination | None) -> OrganizerHost | None:
+        config = self.host.config.broker.organize
+        if config is None:
+            return None
+        if self.agent is None or coordination is None:
+            raise OverlayError(
+                "a self-organizing overlay needs a store, where changes are decided: "
+                "give it one with --zookeeper"
+            )
+        if self.host.broker.organizer is None:
+            strategy = self.host.config.broker.strategy
+            raise OverlayError(f"an overlay that routes by {strategy!r} cannot organize itself")
+        from pubweave.runtime.organizer_host import OrganizerHost
+
+        return OrganizerHost(self.host, self.agent, coordination, config)
 
     async def start(self) -> None:
         """OverlayError if it cannot listen where it should. An agent connects later by itself."""
         await start_host(self.host)
         if self.agent is not None:
             await self.agent.start()
+        if self.organizer is not None:
+            self.organizer.start()
 
     async def stop(self) -> None:
+        if self.organizer is not None:
+            await self.organizer.stop()
         if self.agent is not None:
             await self.agent.stop()
         await self.host.stop()

@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from pubweave.runtime.addresses import DEFAULT_HOST, Address
 from pubweave.runtime.overlay_ports import ReservedPorts
@@ -57,7 +58,33 @@ class ZooKeeperUnavailable(OverlayError):
     """No ZooKeeper can be started here, with the reason and the remedy in words."""
 
 
-class EmbeddedZooKeeper:
+class _Started:
+    """Something that is up inside ``async with``, and gone afterwards, also if it never came up."""
+
+    async def start(self) -> None:
+        raise AssertionError("provided by subclasses")
+
+    async def stop(self) -> None:
+        raise AssertionError("provided by subclasses")
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:  # a cancellation, too, must not leave a server behind
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+
+class EmbeddedZooKeeper(_Started):
     """One server: ``async with EmbeddedZooKeeper(directory) as server``; clients use `address`."""
 
     def __init__(
@@ -120,24 +147,8 @@ class EmbeddedZooKeeper:
             except OverlayError as error:
                 self._on_trouble(str(error))
 
-    async def __aenter__(self) -> EmbeddedZooKeeper:
-        try:
-            await self.start()
-        except BaseException:
-            await self.stop()
-            raise
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
-
-
-class ZooKeeperEnsemble:
+class ZooKeeperEnsemble(_Started):
     """Several servers that agree with each other: survives the loss of the fewer half."""
 
     def __init__(self, directory: Path, size: int = 3) -> None:
@@ -177,22 +188,6 @@ class ZooKeeperEnsemble:
         await asyncio.gather(*(server.stop() for server in self.servers))
         if self._ports is not None:
             self._ports.close()
-
-    async def __aenter__(self) -> ZooKeeperEnsemble:
-        try:
-            await self.start()
-        except BaseException:
-            await self.stop()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
 
 class ServerProcess:

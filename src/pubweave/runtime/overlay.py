@@ -90,6 +90,11 @@ class Overlay:
     ) -> None:
         """OverlayError if a port cannot be had, UnusableNameError if there is to be a store that
         cannot take a name. The directory is released by `stop`."""
+        if spec.organize is not None and store is None:
+            raise OverlayError(
+                "a self-organizing overlay needs a store, where changes are decided: "
+                "do not start it with --no-zookeeper"
+            )
         if store is not None:
             Layout(spec.name)
             for broker in spec.brokers:
@@ -237,6 +242,7 @@ class Overlay:
             if self._coordination is None
             else Coordination(spec.name, self._coordination.target),
             advertised=spec.advertised.get(broker),
+            organize=spec.organize_of(broker),
         )
 
     def _describe_telemetry(self) -> None:

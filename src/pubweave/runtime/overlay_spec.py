@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pubweave.model.ids import BrokerId, natural_order
+from pubweave.core.organize_config import OrganizeConfig
+from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.model.topology import Topology, validate_tree
 from pubweave.runtime.addresses import DEFAULT_HOST, PORT_MAX, Address
 
@@ -35,6 +36,10 @@ class OverlaySpec:
     sample_ratio: float = 1.0
     advertised: Mapping[BrokerId, Address] = field(default_factory=dict)
     """Where other brokers reach a broker, if that is not where it listens."""
+    organize: OrganizeConfig | None = None
+    """How the overlay organizes itself; None: it stays as it is."""
+    link_prices: Mapping[Link, float] = field(default_factory=dict)
+    """What links cost that are or could be, for organizing; others are measured."""
 
     @property
     def brokers(self) -> tuple[BrokerId, ...]:
@@ -45,6 +50,17 @@ class OverlaySpec:
         return {
             n: self.advertised.get(n, self.addresses[n]) for n in self.topology.neighbors[broker]
         }
+
+    def organize_of(self, broker: BrokerId) -> OrganizeConfig | None:
+        """How a broker takes part in organizing, with its row of the prices."""
+        if self.organize is None:
+            return None
+        row = {
+            link.far_end(broker): price
+            for link, price in self.link_prices.items()
+            if broker in link
+        }
+        return replace(self.organize, link_prices=row)
 
     def at(self, addresses: Mapping[BrokerId, Address]) -> OverlaySpec:
         """The same overlay at other addresses."""

@@ -370,7 +370,13 @@ def _answer_of(request: StoreRequest, error: Exception | None, value: Any) -> St
     match request:
         case Read():
             data, stat = value
-            return StoreAnswer(request, Outcome.OK, data=data, version=stat.version)
+            return StoreAnswer(
+                request,
+                Outcome.OK,
+                data=data,
+                version=stat.version,
+                written_at=stat.mtime / 1000.0,
+            )
         case Write():
             return StoreAnswer(request, Outcome.OK, version=value.version)
         case List():

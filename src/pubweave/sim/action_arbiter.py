@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pubweave.core.effects import ActionEffect, DecideAction, ReportAction
-from pubweave.core.events import ActionDecided, ActionRequested, Event
+from pubweave.core.events import ActionDecided, ActionRequested, Event, LinkExpected
 from pubweave.model.ids import ActionId, BrokerId, Link
 from pubweave.model.plans import Action, Append, Detach, Shift
 from pubweave.model.topology import Topology
@@ -29,6 +29,8 @@ class ActionRecord:
     committed: bool | None = None
     decided_at: float = 0.0
     reason: str = ""
+    expecting: list[BrokerId] = field(default_factory=list)
+    """Who was told of the link to be, and so will be told if it is not to be."""
     reports: dict[BrokerId, bool] = field(default_factory=dict)
     held_s: dict[BrokerId, float] = field(default_factory=dict)
     held_messages: dict[BrokerId, int] = field(default_factory=dict)
@@ -62,9 +64,19 @@ class ActionArbiter:
         record = ActionRecord(f"sim/1/{self._numbers}", action, self._world.now)
         self.records[record.id] = record
         self._world.note("arbiter", f"begins {record.id} {action}")
+        self._let_expect(record)
         for broker in _asked(action):
             self._give(broker, ActionRequested(record.id, action))
         return record
+
+    def _let_expect(self, record: ActionRecord) -> None:
+        """Tell the ends of the link to be that it is to be; who hears of it is left to chance."""
+        if isinstance(record.action, Shift):
+            near, far = record.action.added_link
+            for broker, neighbor in ((near, far), (far, near)):
+                if self._world.chance(0.5):
+                    record.expecting.append(broker)
+                    self._give(broker, LinkExpected(record.id, neighbor))
 
     def running(self) -> list[ActionRecord]:
         return [record for record in self.records.values() if not record.is_over]
@@ -116,6 +128,8 @@ class ActionArbiter:
         self._world.note("arbiter", f"{record.id} {'committed' if commit else 'aborted'} {reason}")
         if commit:
             self._overlay.set_topology(changed(self._overlay.topology, record.action))
+        for broker in () if commit else record.expecting:
+            self._give(broker, ActionDecided(record.id, False))
         self.on_decided(record)
 
     def _before_start(self, broker: SimBroker) -> None:

@@ -130,6 +130,14 @@ class DeliveryChecker:
             self.excused += len(lost)
             record.due -= lost
 
+    def receivers(self, since: float) -> list[tuple[Publication, list[str]]]:
+        """What was published from an instant on, and which clients have got it so far."""
+        return [
+            (record.publication, sorted(record.delivered))
+            for record in self._published.values()
+            if record.publication.published_at >= since
+        ]
+
     def undelivered(self) -> list[tuple[Publication, str]]:
         """What is due and has not come yet: publication and client, the oldest first."""
         return [

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pubweave.core.effects import ActionEffect, DecideAction, ReportAction
 from pubweave.core.events import LinkAdded
 from pubweave.deploy.agent import Agent, AgentConfig, AgentEvent
-from pubweave.deploy.executor import Executor, ExecutorConfig, ExecutorReport
+from pubweave.deploy.executor import Executor, ExecutorConfig
+from pubweave.deploy.executor_report import ExecutorReport
 from pubweave.deploy.store import (
     Create,
     Delete,
@@ -117,6 +118,11 @@ class SimExecutor:
     def crash(self) -> None:
         self.is_alive = False
         self.line.die()
+
+    def leave(self) -> None:
+        """End in good order: another one can take its place at once."""
+        self.is_alive = False
+        self.line.close()
 
     def _give(self, event: StoreEvent) -> None:
         if not self.is_alive:

@@ -22,6 +22,7 @@ from pubweave.core.effects import (
     EmitTelemetry,
     Notify,
     OpenLink,
+    OrganizeEffect,
     ReportRefusal,
     ReportSession,
     Transmit,
@@ -195,6 +196,8 @@ class SimBroker(_Node):
         """The path from one broker to another, for links that actions make."""
         self.on_action: Callable[[SimBroker, ActionEffect], None] = lambda broker, effect: None
         """Hears of every effect of an action, after this node has done its part of it."""
+        self.on_organize: Callable[[SimBroker, OrganizeEffect], None] = lambda broker, effect: None
+        """Carries out what a self-organizing broker wants."""
         self.before_start: Callable[[SimBroker], None] = lambda broker: None
         """May set `links`, which a crash can leave behind the topology."""
         self.core: Broker | None = None
@@ -267,6 +270,8 @@ class SimBroker(_Node):
             elif isinstance(effect, CloseLink):
                 self.unlink(effect.neighbor)
             self.on_action(self, effect)
+        elif isinstance(effect, OrganizeEffect):
+            self.on_organize(self, effect)
 
     def connection_ended(self, connection: SimConnection) -> None:
         neighbor = self.dialed_neighbor(connection)

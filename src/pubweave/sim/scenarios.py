@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pubweave.sim.reorganize_scenario import ReorganizeScenario
 from pubweave.sim.results import RunResult
 from pubweave.sim.routing_scenario import RoutingScenario
 from pubweave.sim.telemetry import SimTelemetry
@@ -16,6 +17,7 @@ from pubweave.sim.trace import Trace
 from pubweave.sim.transform_scenario import TransformScenario
 
 SCENARIOS: dict[str, Callable[..., Any]] = {
+    "reorganize": ReorganizeScenario,
     "routing": RoutingScenario,
     "transform": TransformScenario,
 }

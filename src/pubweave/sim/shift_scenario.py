@@ -1,10 +1,8 @@
 """The scenario `shift`: random shifts on a random tree while clients do everything they can do.
 
 As `routing_scenario`, with shifts begun at random all the time, alone and several at once, also
-such as share brokers. Some clients are steady: what they asked for stands from the beginning to
-the end, so everything that a steady publisher publishes is due to every steady subscriber that
-wants it, whatever any table says. After each round the overlay must be a tree again, that of the
-decisions taken, with tables that equal the truth.
+such as share brokers. Some clients are steady (`steady_clients`). After each round the overlay
+must be a tree again, that of the decisions taken, with tables that equal the truth.
 """
 
 from __future__ import annotations
@@ -22,15 +20,14 @@ from pubweave.model.plans import Action, Append, Detach, Shift
 from pubweave.sim.action_arbiter import ActionArbiter, ActionRecord
 from pubweave.sim.crash_losses import Holdings
 from pubweave.sim.faults import FaultRates
-from pubweave.sim.nodes import HandlingTime, SimBroker, SimClient
-from pubweave.sim.random_content import random_filter
+from pubweave.sim.nodes import HandlingTime, SimBroker
 from pubweave.sim.results import RunResult
 from pubweave.sim.routing_scenario import (
     REST_LIMIT_S,
-    RoutingScenario,
     RoutingSetting,
     TelemetrySink,
 )
+from pubweave.sim.steady_clients import SteadyScenario
 from pubweave.sim.trace import Trace
 from pubweave.sim.world import World
 
@@ -88,7 +85,7 @@ def fault_rates(world: World, fault: str) -> FaultRates:
     return NO_FAULTS
 
 
-class ShiftScenario(RoutingScenario):
+class ShiftScenario(SteadyScenario):
     """One run. ``fault`` is one of FAULTS."""
 
     name = "shift"
@@ -106,12 +103,9 @@ class ShiftScenario(RoutingScenario):
         if fault not in FAULTS:
             raise ValueError(f"unknown fault {fault!r}: choose {', '.join(FAULTS)}")
         self._fault = fault
-        self._steady: list[str] = []
-        self._crashed: set[BrokerId] = set()
         super().__init__(
             seed, max_brokers=max_brokers, rtt=rtt, trace=trace, on_telemetry=on_telemetry
         )
-        self.overlay.on_told_to_move = self._move_client
         low_s, high_s = self.shifting.store_s
         self.arbiter = ActionArbiter(self.overlay, lambda: self.world.uniform(low_s, high_s))
         self.arbiter.on_decided = self._on_decided
@@ -164,7 +158,7 @@ class ShiftScenario(RoutingScenario):
             stale_grace_s=1.0,
         )
 
-    # --- steady clients --------------------------------------------------------------------
+    # --- faults ----------------------------------------------------------------------------
 
     def run(self) -> RunResult:
         for number in range(self.world.integer(3, 8)):
@@ -172,26 +166,6 @@ class ShiftScenario(RoutingScenario):
         if not self.overlay.run_until_quiet(REST_LIMIT_S):
             self.violations.append("the overlay does not come to rest before it began")
         return super().run()
-
-    def _join_steady(self, name: str) -> None:
-        world = self.world
-        home = world.choice(self.homes())
-        self.overlay.join(
-            name, home, latency_s=world.uniform(0.0005, 0.005), limits=self.setting.limits
-        )
-        self._steady.append(name)
-        client = self.overlay.clients[name]
-        client.core.advertise(random_filter(world))
-        for _ in range(world.integer(1, 3)):
-            self._subscribe_as(client)
-        client.flush()
-
-    def always_due(self, publisher: SimClient) -> Collection[str]:
-        """Between steady clients, unless the broker of one crashed since the last rest."""
-        clients, crashed = self.overlay.clients, self._crashed
-        if publisher.name not in self._steady or publisher.home.name in crashed:
-            return ()
-        return [name for name in self._steady if clients[name].home.name not in crashed]
 
     def _on_crash(self, broker: SimBroker) -> None:
         """What only this broker has may be lost; nothing else."""
@@ -243,10 +217,6 @@ class ShiftScenario(RoutingScenario):
 
     def _count(self, name: str) -> None:
         self.faults.counts[name] = self.faults.counts.get(name, 0) + 1
-
-    def _client(self) -> SimClient | None:
-        names = [name for name in self.overlay.clients if name not in self._steady]
-        return self.overlay.clients[self.world.choice(names)] if names else None
 
     # --- shifts ----------------------------------------------------------------------------
 
@@ -307,17 +277,6 @@ class ShiftScenario(RoutingScenario):
         leaf = self.world.choice(leaves)
         neighbor = topology.neighbors[leaf][0]
         return None if neighbor in busy else Detach(leaf, neighbor)
-
-    def _move_client(self, client: SimClient) -> None:
-        """Its broker leaves: it says goodbye there when all is said, and somebody joins anew."""
-        if self.overlay.clients.get(client.name) is not client:
-            return
-        session = client.core.session
-        if session.is_established and session.queue_messages:
-            self.world.after(0.03, self._move_client, client)
-        else:
-            self.overlay.leave(client.name)
-            self._join()
 
     def _may_begin(self, shift: Shift) -> bool:
         """Its leader is there to be asked."""

@@ -1,10 +1,9 @@
 """The scenario `transform`: plans are carried out on a random overlay while everything fails.
 
 Real executors and agents, the memory store behind lines that break, the real broker core. Clients
-do all they can do; some are steady: what they asked for stands from beginning to end, so what a
-steady publisher publishes is due to every steady subscriber that wants it, whatever the overlay
-is going through. A plan ends in its target or, aborted, in the tree of what was committed; then
-every broker has exactly the links of that tree, and tables that equal the truth.
+do all they can do; some are steady (`steady_clients`). A plan ends in its target or, aborted, in
+the tree of what was committed; then every broker has exactly the links of that tree, and tables
+that equal the truth.
 
 With crashed brokers, what only they held is lost and counted; so is what the clients of a crashed
 broker were sending and about to receive.
@@ -32,15 +31,14 @@ from pubweave.sim.deployment_nodes import SimAgent, SimExecutor
 from pubweave.sim.deployment_watch import DeploymentWatch
 from pubweave.sim.faults import Faults
 from pubweave.sim.nodes import SimBroker, SimClient
-from pubweave.sim.random_content import random_filter
 from pubweave.sim.random_plans import PlanDraw, one_by_one
 from pubweave.sim.results import RunResult
 from pubweave.sim.routing_scenario import (
     REST_LIMIT_S,
-    RoutingScenario,
     RoutingSetting,
     TelemetrySink,
 )
+from pubweave.sim.steady_clients import SteadyScenario
 from pubweave.sim.store_lines import SimStore
 from pubweave.sim.trace import Trace
 from pubweave.sim.transform_measures import Deliveries, measure
@@ -71,7 +69,7 @@ class _MeasuredOverlay(TreeOverlay):
             self.deliveries.add((publication.published_at, self.world.now, home, client.home.name))
 
 
-class TransformScenario(RoutingScenario):
+class TransformScenario(SteadyScenario):
     """One run. ``fault`` is one of FAULTS or None (drawn from the seed); ``serial`` carries the
     same plans out one action at a time."""
 
@@ -95,8 +93,6 @@ class TransformScenario(RoutingScenario):
         self._serial = serial
         self._max_brokers = max_brokers
         self._rtt = rtt
-        self._steady: list[str] = []
-        self._crashed: set[BrokerId] = set()
         self._leaving: set[BrokerId] = set()
         self.tally: Counter[str] = Counter()
         super().__init__(
@@ -115,7 +111,6 @@ class TransformScenario(RoutingScenario):
         self.deliveries = Deliveries()
         assert isinstance(self.overlay, _MeasuredOverlay)
         self.overlay.deliveries = self.deliveries
-        self.overlay.on_told_to_move = self._move_client
         self.agents = {
             name: SimAgent(self.store, node, OVERLAY, on_report=self.watch.reported)
             for name, node in self.overlay.brokers.items()
@@ -269,42 +264,6 @@ class TransformScenario(RoutingScenario):
             if not holdings.is_safe(publication, client):
                 self.tally["lost_with_broker"] += 1
                 self.overlay.checker.excuse_one(publication, client)
-
-    # --- steady clients --------------------------------------------------------------------
-
-    def _join_steady(self, name: str) -> None:
-        world = self.world
-        home = world.choice(self.homes())
-        self.overlay.join(
-            name, home, latency_s=world.uniform(0.0005, 0.005), limits=self.setting.limits
-        )
-        self._steady.append(name)
-        client = self.overlay.clients[name]
-        client.core.advertise(random_filter(world))
-        for _ in range(world.integer(1, 3)):
-            self._subscribe_as(client)
-        client.flush()
-
-    def always_due(self, publisher: SimClient) -> Collection[str]:
-        if publisher.name not in self._steady or publisher.home.name in self._crashed:
-            return ()
-        clients = self.overlay.clients
-        return [name for name in self._steady if clients[name].home.name not in self._crashed]
-
-    def _client(self) -> SimClient | None:
-        names = [name for name in self.overlay.clients if name not in self._steady]
-        return self.overlay.clients[self.world.choice(names)] if names else None
-
-    def _move_client(self, client: SimClient) -> None:
-        """Its broker leaves: it says goodbye there when all is said, and somebody joins anew."""
-        if self.overlay.clients.get(client.name) is not client:
-            return
-        session = client.core.session
-        if session.is_established and session.queue_messages:
-            self.world.after(0.03, self._move_client, client)
-        else:
-            self.overlay.leave(client.name)
-            self._join()
 
     # --- checks ----------------------------------------------------------------------------
 

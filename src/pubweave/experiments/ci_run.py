@@ -1,0 +1,206 @@
+"""One heuristic in one world of CI's evaluation: what it costs, interval by interval.
+
+In each interval the notifications pay for the tree as it is; then the brokers broadcast what they
+saw, and exchange links by the rules of `ci_rules`. Control messages pay like notifications: the
+latency of each link they cross and the processing of each broker they reach. A request goes along
+the path; an exchange that was agreed on takes two more messages over every link of its cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from pubweave.design.ci_rules import Heuristic
+from pubweave.design.cost import links_of, total_cost
+from pubweave.design.global_search import GlobalSearch
+from pubweave.design.local_rounds import LocalOverlay, LocalSettings
+from pubweave.design.prices import Prices
+from pubweave.design.problem import DesignProblem
+from pubweave.design.traffic import Floats, Integers, Traffic
+from pubweave.experiments.ci_setting import World
+from pubweave.model.topology import Topology
+
+BLOOM_BITS, BLOOM_HASHES = 100_000, 5
+CACHE_ENTRIES = 8_192
+REQUESTS_PER_INTERVAL = 1
+PATIENCE_INTERVALS = 4
+STATIC, BEST = "static", "best"
+VARIANTS = (STATIC, "ci", "ci+", "lmst", "lmit", BEST)
+"""ci+ counts what three brokers share by the conjunction of Bloom filters; best is the global
+search with each interval's notifications known in advance and nothing paid for changes."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Costs of each interval of one run."""
+
+    variant: str
+    eta: int
+    notifications: list[float]
+    broadcasts: list[float]
+    reconfigurations: list[float]
+    requests: int
+    exchanges: int
+
+    @property
+    def total(self) -> Floats:
+        parts = np.array([self.notifications, self.broadcasts, self.reconfigurations])
+        summed: Floats = parts.sum(axis=0)
+        return summed
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class BloomInterest:
+    """Common interest as a broker finds it: its own entries looked up in others' filters."""
+
+    def __init__(self, common: Floats, traffic: Traffic, *, with_triples: bool) -> None:
+        entries = np.minimum(np.diag(common), CACHE_ENTRIES)
+        filled = 1.0 - np.exp(-BLOOM_HASHES * entries / BLOOM_BITS)
+        # Of the entries that the other has not, the filter affirms this share all the same.
+        false_share = filled**BLOOM_HASHES
+        seen = common + (np.diag(common)[:, None] - common) * false_share[None, :]
+        self._common: list[list[float]] = seen.tolist()
+        self._has: list[int] | None = None
+        if with_triples:
+            self._weights = traffic.weights
+            self._member = np.zeros((len(common), traffic.set_count), dtype=bool)
+            owner = np.repeat(np.arange(traffic.set_count), traffic.sizes)
+            self._member[traffic.members, owner] = True
+            self._has = []
+        self._known: dict[tuple[int, int, int], float] = {}
+
+    def own(self, broker: int) -> float:
+        return self._common[broker][broker]
+
+    def common(self, broker: int) -> Sequence[float]:
+        return self._common[broker]
+
+    def triple(self, broker: int, via: int, far: int) -> float | None:
+        if self._has is None:
+            return None
+        one, two, three = sorted((broker, via, far))
+        key = (one, two, three)
+        if key not in self._known:
+            both = self._member[one] & self._member[two] & self._member[three]
+            self._known[key] = float(self._weights @ both)
+        return self._known[key]
+
+
+def run_variant(
+    world: World, variant: str, *, eta: int = 4, seed: int = 0, until: int | None = None
+) -> Series:
+    """Play a world with one heuristic, from its beginning up to a tick."""
+    intervals = world.setting.intervals if until is None else until // world.setting.interval_ticks
+    if variant == STATIC:
+        costs = [_paid(world, k, world.start) for k in range(intervals)]
+        return Series(variant, eta, costs, [0.0] * intervals, [0.0] * intervals, 0, 0)
+    if variant == BEST:
+        costs = _best_costs(world, intervals, seed)
+        return Series(variant, eta, costs, [0.0] * intervals, [0.0] * intervals, 0, 0)
+    return _reorganizing(world, variant, eta, seed, intervals)
+
+
+def _reorganizing(world: World, variant: str, eta: int, seed: int, intervals: int) -> Series:
+    rng = np.random.default_rng([seed, 1])
+    settings = LocalSettings(
+        Heuristic(variant.strip("l+")),
+        eta,
+        requests=REQUESTS_PER_INTERVAL,
+        patience=PATIENCE_INTERVALS,
+    )
+    neighbors: list[list[int]] = [[] for _ in world.names]
+    for a, b in world.start.tolist():
+        neighbors[a].append(b)
+        neighbors[b].append(a)
+    overlay: LocalOverlay | None = None
+    series = Series(variant, eta, [], [], [], 0, 0)
+    requests = exchanges = 0
+    edges = world.start
+    for k in range(intervals):
+        prices = world.prices(k)
+        interest = BloomInterest(
+            world.common(k), world.traffic[k], with_triples=variant.endswith("+")
+        )
+        if overlay is None:
+            overlay = LocalOverlay(neighbors, [], [], interest, settings)
+        overlay.processing = prices.processing.tolist()
+        overlay.prices = prices.communication.tolist()
+        overlay.knowledge = interest
+        series.notifications.append(_paid(world, k, edges))
+        series.broadcasts.append(_crossing_cost(overlay.broadcasts(), prices))
+        made = overlay.play(rng)
+        series.reconfigurations.append(_control_cost(made.requested, made.agreed, prices))
+        requests += len(made.requested)
+        exchanges += len(made.exchanges)
+        if made.exchanges:
+            edges = _edges(overlay.neighbors)
+    return Series(
+        variant,
+        eta,
+        series.notifications,
+        series.broadcasts,
+        series.reconfigurations,
+        requests,
+        exchanges,
+    )
+
+
+def _paid(world: World, interval: int, edges: Integers) -> float:
+    return total_cost(world.traffic[interval], world.prices(interval), edges)
+
+
+def _crossing_cost(crossed: Iterable[tuple[int, int]], prices: Prices) -> float:
+    ends = np.array(list(crossed), dtype=np.int64).reshape(-1, 2)
+    links = prices.communication[ends[:, 0], ends[:, 1]].sum()
+    return float(links + prices.processing[ends[:, 1]].sum())
+
+
+def _control_cost(
+    requested: Iterable[tuple[int, ...]], agreed: Iterable[tuple[int, ...]], prices: Prices
+) -> float:
+    hops = [(path[m], path[m + 1]) for path in requested for m in range(len(path) - 1)]
+    for path in agreed:
+        ring = [*path, path[0]]
+        once = [(ring[m], ring[m + 1]) for m in range(len(path))]
+        hops += once + once
+    return _crossing_cost(hops, prices)
+
+
+def _edges(neighbors: list[list[int]]) -> Integers:
+    pairs = [(a, b) for a, ends in enumerate(neighbors) for b in ends if a < b]
+    return np.array(pairs, dtype=np.int64)
+
+
+def _best_costs(world: World, intervals: int, seed: int) -> list[float]:
+    """What the global search's tree for every four intervals costs, built anew each time."""
+    costs: list[float] = []
+    edges = world.start
+    for first in range(0, intervals, 4):
+        block = range(first, min(first + 4, intervals))
+        traffic = _joined([world.traffic[k] for k in block])
+        links = links_of(edges, world.names)
+        problem = DesignProblem(
+            Topology(frozenset(world.names), links), traffic, world.prices(first)
+        )
+        search = GlobalSearch(problem, stop=lambda: False, rng=np.random.default_rng(seed))
+        search.descend_from_starts()
+        edges = search.best.edges
+        costs.extend(_paid(world, k, edges) for k in block)
+    return costs
+
+
+def _joined(parts: list[Traffic]) -> Traffic:
+    sizes = np.concatenate([part.sizes for part in parts])
+    return Traffic.from_pairs(
+        parts[0].brokers,
+        np.repeat(np.arange(len(sizes)), sizes),
+        np.concatenate([part.members for part in parts]),
+        np.concatenate([part.weights for part in parts]),
+        sum(part.deliveries for part in parts),
+    )

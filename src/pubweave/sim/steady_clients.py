@@ -1,0 +1,76 @@
+"""Scenarios with steady clients among those that come and go.
+
+What a steady client asked for stands from beginning to end, so what a steady publisher publishes
+is due to every steady subscriber that wants it, whatever the overlay is going through; unless the
+broker of one of the two crashed since all was last at rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pubweave.generate.latencies import Matrix
+from pubweave.model.ids import BrokerId
+from pubweave.sim.nodes import SimClient
+from pubweave.sim.random_content import random_filter
+from pubweave.sim.routing_scenario import RoutingScenario, TelemetrySink
+from pubweave.sim.trace import Trace
+
+BUSY_S = 0.03
+"""A client that has to move looks so often whether all it said has arrived."""
+
+
+class SteadyScenario(RoutingScenario):
+    """A run with clients that stay put, on a topology that changes under them."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        max_brokers: int,
+        rtt: Matrix | None,
+        trace: Trace | None,
+        on_telemetry: TelemetrySink | None,
+    ) -> None:
+        self._steady: list[str] = []
+        self._crashed: set[BrokerId] = set()
+        """Since the last rest."""
+        super().__init__(
+            seed, max_brokers=max_brokers, rtt=rtt, trace=trace, on_telemetry=on_telemetry
+        )
+        self.overlay.on_told_to_move = self._move_client
+
+    def _join_steady(self, name: str) -> None:
+        world = self.world
+        home = world.choice(self.homes())
+        self.overlay.join(
+            name, home, latency_s=world.uniform(0.0005, 0.005), limits=self.setting.limits
+        )
+        self._steady.append(name)
+        client = self.overlay.clients[name]
+        client.core.advertise(random_filter(world))
+        for _ in range(world.integer(1, 3)):
+            self._subscribe_as(client)
+        client.flush()
+
+    def always_due(self, publisher: SimClient) -> Collection[str]:
+        clients, crashed = self.overlay.clients, self._crashed
+        if publisher.name not in self._steady or publisher.home.name in crashed:
+            return ()
+        return [name for name in self._steady if clients[name].home.name not in crashed]
+
+    def _client(self) -> SimClient | None:
+        """One of those that come and go."""
+        names = [name for name in self.overlay.clients if name not in self._steady]
+        return self.overlay.clients[self.world.choice(names)] if names else None
+
+    def _move_client(self, client: SimClient) -> None:
+        """Its broker leaves: it says goodbye there when all is said, and somebody joins anew."""
+        if self.overlay.clients.get(client.name) is not client:
+            return
+        session = client.core.session
+        if session.is_established and session.queue_messages:
+            self.world.after(BUSY_S, self._move_client, client)
+        else:
+            self.overlay.leave(client.name)
+            self._join()
