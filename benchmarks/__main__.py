@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import bench_matching, bench_sockets, bench_sockets_table
+from benchmarks import bench_matching, bench_pipeline, bench_sockets, bench_sockets_table
 
 BENCHMARKS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "matching": bench_matching.run,
+    "pipeline": bench_pipeline.run,
     "sockets": bench_sockets.run,
 }
 
@@ -24,19 +25,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", choices=sorted(BENCHMARKS), help="run just this benchmark")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures here")
+    parser.add_argument("--records", type=float, nargs="+", metavar="N",
+                        help="pipeline: so many telemetry records, one run each")  # fmt: skip
+    parser.add_argument("--work", type=Path, metavar="DIR",
+                        help="pipeline: keep telemetry and profiles here")  # fmt: skip
     options = parser.parse_args()
     names = [options.only] if options.only else list(BENCHMARKS)
     figures: dict[str, Any] = {"machine": machine()}
     print(_machine_line(figures["machine"]))
     for name in names:
         print(f"\n== {name}", flush=True)
-        figures[name] = BENCHMARKS[name]()
+        figures[name] = _run(name, options)
         _print(name, figures[name])
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
         print(f"\nall figures: {options.json}")
     return 0
+
+
+def _run(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    if name == "pipeline" and options.records:
+        return bench_pipeline.run([int(count) for count in options.records], options.work)
+    return BENCHMARKS[name]()
 
 
 def machine() -> dict[str, Any]:

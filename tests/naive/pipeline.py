@@ -171,6 +171,9 @@ class NaiveProfile:
 
     def delivery_trees(self) -> dict[Tree, Row]:
         counts = Counter(self.trees.values())
+        weights: dict[Tree, float] = defaultdict(float)
+        for key, tree in self.trees.items():
+            weights[tree] += 1 / self.publications[key]["sample_ratio"]
         found = {}
         for tree, count in counts.items():
             topic, root, links, receivers = tree
@@ -179,7 +182,7 @@ class NaiveProfile:
                              for b in brokers)  # fmt: skip
             communication = sum(self.link_cost(*link) for link in links)
             found[tree] = {
-                "topic": topic, "broker": root, "publications": count, "weight": float(count),
+                "topic": topic, "broker": root, "publications": count, "weight": weights[tree],
                 "brokers": len(brokers), "links": len(links), "receivers": len(receivers),
                 "relays": len(brokers - receivers - {root}), "processing_ms": processing,
                 "communication_ms": communication, "cost_ms": processing + communication,

@@ -32,6 +32,7 @@ class World:
     rng: np.random.Generator
     brokers: list[str]
     parents: dict[str, str]
+    sample_ratio: float = 1.0
     records: dict[str, list[Record]] = field(default_factory=lambda: {t: [] for t in TABLES})
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
     lost: set[tuple[str, int, str]] = field(default_factory=set)
@@ -61,18 +62,29 @@ class World:
         return way
 
 
-def make_world(seed: int, *, publications: int = 60, faulty: bool = True) -> World:
-    """An overlay of three to seven brokers at work for a minute."""
+def make_world(
+    seed: int,
+    *,
+    publications: int = 60,
+    faulty: bool = True,
+    brokers: int | None = None,
+    sample_ratio: float = 1.0,
+) -> World:
+    """An overlay at work for a minute, of three to seven brokers unless told otherwise.
+
+    With a ``sample_ratio`` below one the publications are those that were recorded of more.
+    """
     rng = np.random.default_rng(seed)
-    brokers = [f"b{i}" for i in range(1, int(rng.integers(4, 9)))]
-    parents = {b: brokers[int(rng.integers(0, i))] for i, b in enumerate(brokers) if i}
-    world = World(rng, brokers, parents)
+    drawn = int(rng.integers(4, 9)) - 1
+    names = [f"b{i}" for i in range(1, (brokers or drawn) + 1)]
+    parents = {b: names[int(rng.integers(0, i))] for i, b in enumerate(names) if i}
+    world = World(rng, names, parents, sample_ratio)
     for broker, parent in parents.items():
         for one, other in ((broker, parent), (parent, broker)):
             world.record("link_changes", one, changed_at=0.1, neighbor=other, change="added")
     _watch(world)
     subscriptions = _subscribe(world)
-    publishers = {f"p{i}": str(rng.choice(brokers)) for i in range(3)}
+    publishers = {f"p{i}": str(rng.choice(names)) for i in range(3)}
     for publisher, broker in publishers.items():
         world.record("advertisement_changes", broker, changed_at=1.0, client=publisher,
                      advertisement="a1", filter="*", topic=None, change="added")  # fmt: skip
@@ -209,7 +221,7 @@ def _deliver(
             "topic": publication.topic}  # fmt: skip
     world.record("publications", root, **name, published_at=at, accepted_at=at + 0.001,
                  size_bytes=publication.size_bytes, attributes=publication.attributes,
-                 sample_ratio=1.0, queueing_ms=float(rng.exponential()),
+                 sample_ratio=world.sample_ratio, queueing_ms=float(rng.exponential()),
                  matching_ms=float(rng.exponential()))  # fmt: skip
     clients = {
         held.client: held.broker

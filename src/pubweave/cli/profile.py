@@ -79,7 +79,7 @@ def profile(
 def _session(
     source: str, output: str, master: str, memory: str, conf: tuple[str, ...], follow: bool
 ) -> SparkSession:
-    from pubweave.pipeline.jobs.profile import quick_enough
+    from pubweave.pipeline.held_tables import is_small
     from pubweave.pipeline.locations import local_path
     from pubweave.pipeline.session import spark_session
 
@@ -94,7 +94,7 @@ def _session(
         memory=memory,
         conf=settings,
         log=log,
-        quick=follow or quick_enough(source),
+        quick=is_small(source),
         name="pubweave profile",
     )
 

@@ -43,6 +43,7 @@ CLIENT = text("client", "the client", key=True)
 SLOT = count("slot", "", "number of the time slot since the window's start", key=True)
 SLOT_STARTED_AT = number("slot_started_at", "s", "when the slot began, by the run's clock")
 TREE = count("tree", "", "names a delivery tree within this profile", key=True)
+PUBLICATIONS = count("publications", "publications", "recorded publications")
 RATE = number("rate_per_s", "1/s", "publications per second, weighted by the sampling")
 FILTERED_RATE = number(
     "filtered_rate_per_s", "1/s", "the estimate for the next slot (DYNATOPS Eq. 8)"

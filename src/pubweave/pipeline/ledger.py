@@ -7,12 +7,14 @@ then the batches so far are copied into one file; what a batch wrote stays until
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from pubweave.model.telemetry import TABLES
-from pubweave.pipeline.locations import Storage, is_hidden, joined
+from pubweave.pipeline.held_tables import gather, write_table
+from pubweave.pipeline.locations import Storage, is_hidden, joined, local_path
 from pubweave.pipeline.schemas import telemetry_schema
 from pubweave.pipeline.sources import RefusedFile, read_frames
 
@@ -41,10 +43,9 @@ class Ledger:
         self, batch: int, files: Mapping[str, Sequence[str]], refused: Sequence[RefusedFile]
     ) -> None:
         """Take over a batch's files; the same batch again changes nothing."""
-        frames = read_frames(self._spark, files)
-        for table, frame in frames.items():
-            if files.get(table):
-                self._write(frame, table, f"{BATCH}{batch:09d}")
+        for table, paths in files.items():
+            if paths:
+                self._write(table, paths, f"{BATCH}{batch:09d}")
         about = _Batch(
             {table: len(paths) for table, paths in files.items()},
             [(file.table, file.path, file.reason) for file in refused],
@@ -71,18 +72,23 @@ class Ledger:
         for table in TABLES:
             if len(self._paths(table, batch)) <= MANY_BATCHES:
                 continue
-            schema = telemetry_schema(table)
-            frame = self._spark.read.schema(schema).parquet(*self._paths(table, batch))
             old = self._folders(table)
-            self._write(frame, table, f"{UPTO}{batch:09d}")
+            self._write(table, self._paths(table, batch), f"{UPTO}{batch:09d}")
             for name in old:
                 if _number(name) <= batch:
                     self._storage.remove(joined(self._location, table, name))
 
-    def _write(self, frame: DataFrame, table: str, name: str) -> None:
+    def _write(self, table: str, paths: Sequence[str], name: str) -> None:
+        """Copy files of a table, or folders of files, into one file of a new folder."""
+        folder = joined(self._location, table, name)
+        target, sources = local_path(folder), [local_path(path) for path in paths]
+        local = [path for path in sources if path is not None]
+        if target is not None and len(local) == len(paths):
+            write_table(target, gather(table, _files(local)))
+            return
         # One task, one file: it appears by one rename, so a folder with a file is complete.
-        path = joined(self._location, table, name)
-        frame.coalesce(1).write.mode("overwrite").parquet(path)
+        frame = self._spark.read.schema(telemetry_schema(table)).parquet(*paths)
+        frame.coalesce(1).write.mode("overwrite").parquet(folder)
 
     def _folders(self, table: str) -> list[str]:
         names = self._storage.names(joined(self._location, table))
@@ -126,3 +132,12 @@ class Ledger:
 
 def _number(name: str) -> int:
     return int(name.partition("=")[2])
+
+
+def _files(paths: Sequence[Path]) -> list[Path]:
+    """Files as they are, folders as the complete files inside."""
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        found += [file for file in inside if not is_hidden(file.name)]
+    return found

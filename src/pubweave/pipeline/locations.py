@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pubweave.model.whole_files import replace_file
@@ -136,7 +138,9 @@ class Storage:
         remote = self._path(location)
         try:
             return remote.getFileSystem(self._configuration), remote
-        except Exception as error:  # py4j's error for a scheme that no file system claims
-            raise LocationError(
-                f"{location} cannot be reached: no file system for it ({urlsplit(location).scheme})"
-            ) from error
+        except (
+            Py4JJavaError,
+            PySparkException,
+        ) as error:  # nobody claims the scheme, or it refuses
+            reason = str(error).strip().splitlines()[-1].strip()
+            raise LocationError(f"{location} cannot be reached: {reason}") from error

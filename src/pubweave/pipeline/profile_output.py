@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -19,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pubweave.model.profile import PROFILE_FILE, ProfileDescription, ProfileError, TableSummary
 from pubweave.model.profile_tables import PROFILE_TABLES
+from pubweave.pipeline.held_tables import held, write_table
 from pubweave.pipeline.locations import Storage, absolute, is_hidden, joined, local_path
 
 TABLES_PREFIX = "tables-"
@@ -29,8 +31,12 @@ LOCK_FILE = ".lock"
 class ProfileOutput:
     """One new version of the profile in a directory."""
 
-    def __init__(self, spark: SparkSession, location: str, version: str) -> None:
+    def __init__(
+        self, spark: SparkSession, location: str, version: str, *, small: bool = False
+    ) -> None:
+        """``small``: frames are held in memory and written by the driver, where it is local."""
         self.location = absolute(location)
+        self._is_held = small and local_path(self.location) is not None
         self._spark = spark
         self._storage = Storage(spark)
         self._tables = f"{TABLES_PREFIX}{version}"
@@ -39,6 +45,11 @@ class ProfileOutput:
     def write(self, name: str, frame: DataFrame) -> DataFrame:
         """Write a table, or an intermediate frame, and give it back as it was written."""
         path = self.path(name)
+        if self._is_held:
+            table, computed = held(self._spark, frame)
+            if name in PROFILE_TABLES:
+                write_table(Path(path), table)
+            return computed
         frame.write.mode("overwrite").parquet(path)
         return self._spark.read.schema(frame.schema).parquet(path)
 

@@ -7,9 +7,10 @@ overlay writes more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from pubweave.model.telemetry import SCHEMA_VERSION, TABLES
+from pubweave.pipeline.held_tables import gather, write_table
 from pubweave.pipeline.locations import Storage, is_hidden, joined, local_path
 from pubweave.pipeline.record_rules import UNREADABLE, WRONG_SCHEMA
 from pubweave.pipeline.schemas import empty_frame, telemetry_schema
@@ -28,8 +30,8 @@ TELEMETRY_FOLDER = "telemetry"
 FOOTER_READERS = 4
 FEW_FILES = 2
 SMALL_FILE_BYTES = 2_000_000
-GATHERED_BYTES_MAX = 512_000_000
-"""Beyond this, one task would copy for too long; reading small files costs less than that."""
+GATHERED_BYTES_MAX = 256_000_000
+"""Beyond this, copying takes too long and too much memory; reading small files costs less."""
 
 
 @dataclass(frozen=True)
@@ -143,29 +145,26 @@ def read_frames(spark: SparkSession, files: Mapping[str, Iterable[str]]) -> dict
 
 
 def gathered(
-    frames: Mapping[str, DataFrame],
-    files: Mapping[str, Sequence[str]],
-    write: Callable[[str, DataFrame], DataFrame],
-    threads: int,
+    spark: SparkSession, files: Mapping[str, Sequence[str]], scratch: str
 ) -> dict[str, DataFrame]:
-    """The frames, with tables of many small files copied into one.
+    """One frame per telemetry table, from one file where a run wrote many small ones.
 
     Brokers write a file every few seconds, and every table is read for several others: opening
-    thousands of files once instead of ten times is worth the copy.
+    thousands of files once instead of ten times is worth the copy, which needs no Spark.
     """
+    chosen = dict(files)
+    target = local_path(scratch)
+    for table, names in files.items():
+        paths = [path for path in map(local_path, names) if path is not None]
+        is_local = target is not None and len(paths) == len(names)
+        if target is not None and is_local and len(paths) > FEW_FILES and _are_small(paths):
+            write_table(target / table, gather(table, paths))
+            chosen[table] = [joined(scratch, table)]
+    return read_frames(spark, chosen)
 
-    def gather(table: str) -> DataFrame:
-        frame = frames[table]
-        if len(files.get(table, ())) <= FEW_FILES or not _are_small(files[table]):
-            return frame
-        return write(f"gathered_{table}", frame.coalesce(1))
 
-    with ThreadPoolExecutor(threads) as pool:
-        return dict(zip(frames, pool.map(gather, frames), strict=True))
-
-
-def _are_small(paths: Sequence[str]) -> bool:
-    sizes = [path.stat().st_size for path in map(local_path, paths) if path is not None]
+def _are_small(paths: Sequence[Path]) -> bool:
+    sizes = [path.stat().st_size for path in paths]
     return sum(sizes) <= SMALL_FILE_BYTES * len(paths) and sum(sizes) <= GATHERED_BYTES_MAX
 
 

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pubweave.model.profile import ProfileDescription, ProfileError
 from pubweave.model.telemetry import TABLES
+from pubweave.pipeline.held_tables import is_small
 from pubweave.pipeline.ledger import Ledger
 from pubweave.pipeline.locations import Storage, absolute, joined
 from pubweave.pipeline.profile_build import TelemetryFrames, build_profile
@@ -131,7 +132,8 @@ class Follower:
         found = _by_table([row["path"] for row in names.collect()])
         refused = check_files(storage, found)
         bad = {file.path for file in refused}
-        ledger = Ledger(spark, joined(self._output, FOLLOW_FOLDER, "ledger"))
+        records = joined(self._output, FOLLOW_FOLDER, "ledger")
+        ledger = Ledger(spark, records)
         good = {table: [p for p in paths if p not in bad] for table, paths in found.items()}
         ledger.write(batch, good, refused)
         ledger.gather(batch)
@@ -143,7 +145,7 @@ class Follower:
             refused=ledger.refused(batch),
             batch=batch,
         )
-        target = ProfileOutput(spark, self._output, version_name())
+        target = ProfileOutput(spark, self._output, version_name(), small=is_small(records))
         self._latest = build_profile(
             spark, telemetry, target, self._settings, time.time(), threads=self._threads
         )

@@ -57,7 +57,7 @@ def run_tasks(
                     frames[name], seconds[name] = future.result()
                     if on_done is not None:
                         on_done(name, len(frames), len(tasks))
-        except BaseException:
+        except BaseException:  # also Ctrl-C: Spark would go on computing what nobody awaits
             pool.shutdown(wait=False, cancel_futures=True)
             spark.sparkContext.cancelAllJobs()
             raise

@@ -7,8 +7,6 @@ array column, and a publication satisfies a filter if all of them hold. Comparis
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -39,6 +37,36 @@ _PREDICATES = ArrayType(
 )
 _FILTERS = StructType([StructField("filter", StringType()), StructField("predicates", _PREDICATES)])
 _Typed = dict[str, str | float | bool | None]
+_VALUE = "attributes[p.attribute]"
+_IS_TOPIC = f"p.attribute = '{TOPIC_ATTRIBUTE}'"
+_TEXT = f"CASE WHEN {_IS_TOPIC} THEN topic ELSE {_VALUE}.text END"
+
+
+def _compared(operator: Operator) -> str:
+    pairs = [(f"({_TEXT})", "p.text"), (f"{_VALUE}.number", "p.number")]
+    if operator in (Operator.EQ, Operator.NE):
+        pairs.append((f"{_VALUE}.boolean", "p.boolean"))
+    comparisons = [f"{left} {operator.value} {right}" for left, right in pairs]
+    # Another type leaves a null on one side: the comparison is unknown, the predicate false.
+    return f"coalesce({', '.join(comparisons)}, false)"
+
+
+def _part(function: str) -> str:
+    return f"coalesce({function}({_TEXT}, p.text), false)"
+
+
+_MEANINGS = {
+    Operator.PRESENT: f"{_IS_TOPIC} OR {_VALUE} IS NOT NULL",
+    Operator.PREFIX: _part("startswith"),
+    Operator.SUFFIX: _part("endswith"),
+    Operator.CONTAINS: _part("contains"),
+} | {
+    operator: _compared(operator)
+    for operator in (Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE)
+}
+_CASES = " ".join(f"WHEN '{op.value}' THEN {meaning}" for op, meaning in _MEANINGS.items())
+_HOLDS = f"CASE p.operator {_CASES} ELSE false END"
+"""Whether a predicate ``p`` holds, as text: Spark's parser is quicker than building it."""
 
 
 def is_plain(topic: str = "topic", filter_: str = "filter") -> Column:
@@ -60,7 +88,7 @@ def parsed_filters(spark: SparkSession, filters: DataFrame) -> DataFrame:
 
 def satisfies(predicates: str = "predicates") -> Column:
     """Whether a row with ``topic`` and ``attributes`` satisfies all predicates; null if unknown."""
-    return F.forall(F.col(predicates), _holds)
+    return F.expr(f"forall({predicates}, p -> {_HOLDS})")
 
 
 def _predicates(text: str) -> list[_Typed] | None:
@@ -80,48 +108,3 @@ def _typed(predicate: Predicate) -> _Typed:
         "number": float(value) if is_number and value is not None else None,
         "boolean": value if isinstance(value, bool) else None,
     }
-
-
-def _holds(predicate: Column) -> Column:
-    is_topic = predicate["attribute"] == TOPIC_ATTRIBUTE
-    value = F.col("attributes")[predicate["attribute"]]
-    text = F.when(is_topic, F.col("topic")).otherwise(value["text"])
-    wanted = predicate["text"]
-
-    def compared(operator: Operator) -> Column:
-        pairs = [(text, wanted), (value["number"], predicate["number"])]
-        if operator in (Operator.EQ, Operator.NE):
-            pairs.append((value["boolean"], predicate["boolean"]))
-        return _known(_compare(operator, left, right) for left, right in pairs)
-
-    holds = F.when(predicate["operator"] == Operator.PRESENT.value, is_topic | value.isNotNull())
-    for operator in (Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE):
-        holds = holds.when(predicate["operator"] == operator.value, compared(operator))
-    for operator, part in (
-        (Operator.PREFIX, F.startswith(text, wanted)),
-        (Operator.SUFFIX, F.endswith(text, wanted)),
-        (Operator.CONTAINS, F.contains(text, wanted)),
-    ):
-        holds = holds.when(predicate["operator"] == operator.value, _known([part]))
-    return holds.otherwise(F.lit(False))
-
-
-def _known(comparisons: Iterable[Column]) -> Column:
-    # Another type leaves a null on one side: the comparison is unknown, the predicate false.
-    return F.coalesce(*comparisons, F.lit(False))
-
-
-def _compare(operator: Operator, left: Column, right: Column) -> Column:
-    match operator:
-        case Operator.EQ:
-            return left == right
-        case Operator.NE:
-            return left != right
-        case Operator.LT:
-            return left < right
-        case Operator.LE:
-            return left <= right
-        case Operator.GT:
-            return left > right
-        case _:
-            return left >= right
