@@ -21,7 +21,8 @@ from typing import Any
 
 from benchmarks.pipeline_compare import differences
 from benchmarks.pipeline_duckdb import run_duckdb
-from benchmarks.pipeline_records import Workload, write_telemetry
+from benchmarks.pipeline_overlay import Workload
+from benchmarks.pipeline_records import write_telemetry
 from pubweave.model.profile_files import WorkloadProfile
 from pubweave.pipeline.settings import ProfileSettings
 

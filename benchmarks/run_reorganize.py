@@ -3,8 +3,8 @@
     python -m benchmarks.run_reorganize [--heuristic ci|mst|mit] [--seed N] [--json]
 
 Brokers start as a random tree. Each topic has one publisher and a few subscribing brokers, all at
-random, and topics differ in rate by Zipf's law, so some brokers have much to do with each other
-and sit far apart. Nobody plans anything: ``--self-organize`` is on from the start. Every
+random, and topics differ in rate by Zipf's law: some brokers have much to do with each other and
+sit far apart. Nobody plans anything: ``--self-organize`` is on from the start. Every
 publication is held against every subscription.
 
 The cost is measured at the brokers, at a price of 1 for each broker that handles a publication
@@ -53,6 +53,8 @@ BEFORE_S = 2.0
 AFTER_S = 10.0
 """How long it is measured for at the end."""
 PRICE = 1.0
+SKEW = 1.5
+"""Zipf's exponent: the rate of the topic of rank r is proportional to 1 / r ** SKEW."""
 SNAPSHOT_LIMIT_S = 5.0
 SNAPSHOT_TRIES = 5
 
@@ -76,7 +78,7 @@ class SkewedTraffic:
     ) -> SkewedTraffic:
         """``rate_per_s`` is of all publishers together."""
         brokers = sorted(topology.brokers)
-        weights = 1.0 / np.arange(1, topics + 1)
+        weights = 1.0 / np.arange(1, topics + 1) ** SKEW
         rates = rate_per_s * weights / weights.sum()
         publishers, subscribers = [], []
         for topic, rate in enumerate(rates.tolist()):
@@ -116,9 +118,10 @@ def run(
     rate: float = 200.0,
     *,
     heuristic: Heuristic = Heuristic.CI,
-    seconds: float = 90.0,
-    interval_s: float = 5.0,
+    seconds: float = 150.0,
+    interval_s: float = 3.0,
     joint_triples: bool = False,
+    adapt_bloom: bool = False,
     seed: int = 1,
 ) -> dict[str, Any]:
     """Run it and return the figures; ``is_clean`` should be true."""
@@ -130,6 +133,7 @@ def run(
         interval_s=interval_s,
         link_price=LinkPrice.HOPS,
         joint_triples=joint_triples,
+        adapt_bloom=adapt_bloom,
     )
     with tempfile.TemporaryDirectory(prefix="pubweave-reorganize-") as scratch:
         figures = uvloop.run(_organize(Path(scratch), topology, traffic, organize, seconds))
@@ -252,10 +256,11 @@ def main() -> int:
     parser.add_argument("--brokers", type=int, default=20)
     parser.add_argument("--topics", type=int, default=20)
     parser.add_argument("--rate", type=float, default=200.0)
-    parser.add_argument("--seconds", type=float, default=90.0)
-    parser.add_argument("--interval", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=150.0)
+    parser.add_argument("--interval", type=float, default=3.0)
     parser.add_argument("--heuristic", choices=[h.value for h in Heuristic], default="ci")
     parser.add_argument("--joint-triples", action="store_true")
+    parser.add_argument("--adapt-bloom", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -267,6 +272,7 @@ def main() -> int:
         seconds=given.seconds,
         interval_s=given.interval,
         joint_triples=given.joint_triples,
+        adapt_bloom=given.adapt_bloom,
         seed=given.seed,
     )
     if given.json:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pubweave.cli import main
-from pubweave.cli.profile_summary import summary_lines
+from pubweave.cli.profile_summary import most_at_once, summary_lines
 from pubweave.model.profile_files import WorkloadProfile
 from pubweave.pipeline.settings import ProfileSettings
 from tests.naive.telemetry_world import make_world, write_world
@@ -38,6 +38,12 @@ def test_the_summary_has_the_ten_things(profile: Path) -> None:
     assert "due deliveries" in lines["nothing lost"]
     assert "publications/s" in lines["traffic"]
     assert "p99" in lines["latency"]
+
+
+def test_subscriptions_that_stand_together_are_counted_at_their_most() -> None:
+    spans = [(0.0, 5.0), (1.0, 5.0), (5.0, None), (6.0, 7.0)]
+    assert most_at_once([{"added_at": a, "removed_at": r} for a, r in spans]) == 2
+    assert most_at_once([]) == 0
 
 
 def test_the_report_is_one_page_with_six_pictures(

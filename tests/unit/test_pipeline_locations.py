@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 def mount(spark: SparkSession, folder: Path) -> str:
     """A view of a local folder that is no local path to us: everything goes through Hadoop."""
     settings = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
-    settings.set("fs.viewfs.mounttable.elsewhere.link./data", folder.as_uri())
-    return "viewfs://elsewhere/data"
+    # Hadoop keeps the first view of a name: each folder has its own.
+    name = folder.name.replace("_", "")
+    settings.set(f"fs.viewfs.mounttable.{name}.link./data", folder.as_uri())
+    return f"viewfs://{name}/data"
 
 
 def test_files_are_replaced_listed_and_removed_by_uri(spark: SparkSession, tmp_path: Path) -> None:

@@ -48,3 +48,14 @@ def test_surroundings_grow_with_the_radius_up_to_all_that_can_be_reached(number:
         sizes.append(size(narrow))
     assert sizes == sorted(sizes)
     assert sizes[-1] <= size(reach)
+
+
+@pytest.mark.parametrize("number", range(0, 60, 6))
+def test_surroundings_grow_with_how_far_ahead_tokens_may_be(number: int) -> None:
+    _, plan, reachability, reach = planned(number)
+    sizes = []
+    for ahead in (0, 1, 2):
+        narrow = corridor(reachability, reach, plan, 1, ahead)
+        assert narrow is not None
+        sizes.append(size(narrow))
+    assert sizes == sorted(sizes)

@@ -46,7 +46,7 @@ def broken(plan: Plan, rng: np.random.Generator) -> Iterator[Plan]:
     place = int(rng.integers(len(steps)))
     step = steps[place]
     yield Plan(tuple(steps[:place] + steps[place + 1 :]))
-    yield Plan(tuple(steps[:place] + [()] + steps[place:]))
+    yield Plan((*steps[:place], (), *steps[place:]))
     yield Plan((*steps[:place], step + step[:1], *steps[place + 1 :]))
     yield Plan((*steps[:place], step[1:], *steps[place + 1 :]))
     yield Plan(tuple(reversed(steps)))

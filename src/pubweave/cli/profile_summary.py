@@ -130,11 +130,11 @@ def _subscriptions(profile: WorkloadProfile) -> str:
     rows = profile.rows("broker_subscriptions")
     standing = sum(row["subscriptions"] for row in rows)
     changes = sum(row["added_per_s"] + row["removed_per_s"] for row in rows)
-    most = _most_at_once(profile.rows("subscriptions"))
+    most = most_at_once(profile.rows("subscriptions"))
     return f"{standing:,} at the end, at most {most:,} at once, {changes:,.2f} changes/s"
 
 
-def _most_at_once(intervals: list[dict[str, Any]]) -> int:
+def most_at_once(intervals: list[dict[str, Any]]) -> int:
     """How many stood together: a run that ended in order has none left at its end."""
     moments = [(row["added_at"], 1) for row in intervals]
     moments += [(row["removed_at"], -1) for row in intervals if row["removed_at"] is not None]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pubweave.cli import reproduce_ci
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
 from pubweave.cli.reproduce_disruption import figure_6
@@ -37,10 +38,13 @@ def reproduce() -> None:
       pubweave reproduce ipitt-table1
       pubweave reproduce ipitt-fig5 --out runs/fig5
       pubweave reproduce ipitt-fig6 --jobs 4
+      pubweave reproduce ci-fig4
     """
 
 
 reproduce.add_command(figure_6)
+for figure in (reproduce_ci.figure_4, reproduce_ci.figure_5, reproduce_ci.figure_6):
+    reproduce.add_command(figure)
 
 _out = click.option(
     "--out",

@@ -19,13 +19,7 @@ from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.broker_meter import BrokerMeter
 from pubweave.core.broker_status import broker_status
 from pubweave.core.counters import Counters, LoadWindow
-from pubweave.core.effects import (
-    CloseConnection,
-    DecideAction,
-    Effect,
-    EmitTelemetry,
-    Transmit,
-)
+from pubweave.core.effects import CloseConnection, DecideAction, Effect, EmitTelemetry, Transmit
 from pubweave.core.events import (
     ActionDecided,
     ActionRequested,

@@ -36,10 +36,10 @@ class ExactInterest:
 
     def __init__(self, traffic: Traffic, *, with_triples: bool, rng: np.random.Generator) -> None:
         self._common: list[list[float]] = common_interest(traffic).tolist()
-        self._triples: _TripleCounts | None = None
+        self._triples: TripleCounts | None = None
         if with_triples:
             small = traffic.set_count <= _TRIPLE_SETS
-            self._triples = _TripleCounts(traffic if small else traffic.sample(_TRIPLE_SETS, rng))
+            self._triples = TripleCounts(traffic if small else traffic.sample(_TRIPLE_SETS, rng))
 
     def own(self, broker: int) -> float:
         return self._common[broker][broker]
@@ -51,7 +51,9 @@ class ExactInterest:
         return None if self._triples is None else self._triples.of(broker, via, far)
 
 
-class _TripleCounts:
+class TripleCounts:
+    """I(i, j, k) of a traffic, counted when it is first asked for."""
+
     def __init__(self, traffic: Traffic) -> None:
         self._weights = traffic.weights
         self._has = np.zeros((len(traffic.brokers), traffic.set_count), dtype=bool)

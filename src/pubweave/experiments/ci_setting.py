@@ -67,9 +67,24 @@ class World:
             self._common[interval] = common_interest(self.traffic[interval])
         return self._common[interval]
 
+    def scaled(self, link_cost_max: float, processing_max: float) -> World:
+        """The same world with other maxima of its prices (CI 5.3)."""
+        links = link_cost_max / self.setting.link_cost_max
+        brokers = processing_max / self.setting.processing_max
+        phases = [(first, _scaled(prices, links, brokers)) for first, prices in self.phases]
+        return World(self.setting, self.start, self.traffic, phases, self._common)
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         return self.phases[0][1].brokers
+
+
+def _scaled(prices: Prices, links: float, brokers: float) -> Prices:
+    # The diagonal is infinite, and infinity times zero is nothing anybody wants.
+    known = np.isfinite(prices.communication)
+    scaled = np.full_like(prices.communication, np.inf)
+    scaled[known] = prices.communication[known] * links
+    return Prices(prices.brokers, prices.processing * brokers, scaled)
 
 
 def make_world(seed: int, setting: Setting) -> World:

@@ -57,8 +57,10 @@ def at_most_one(
 
 
 @njit(cache=True)
-def somewhere_once(groups: Ints, top: int, flat: Ints, ends: Ints) -> tuple[int, int, int]:
-    """Each token is somewhere, once: positions groups[g] .. groups[g + 1] - 1 are one token's."""
+def somewhere_once(groups: Ints, top: int, flat: Ints, ends: Ints) -> tuple[int, int]:
+    """Each token is somewhere, once: positions groups[g] .. groups[g + 1] - 1 are one token's.
+
+    Returns the top variable and the number of clauses."""
     size, count = 0, 0
     for g in range(len(groups) - 1):
         for p in range(groups[g], groups[g + 1]):
@@ -68,14 +70,12 @@ def somewhere_once(groups: Ints, top: int, flat: Ints, ends: Ints) -> tuple[int,
         top, size, count = at_most_one(
             groups[g] + 1, groups[g + 1] + 1, top, flat, size, ends, count
         )
-    return top, size, count
+    return top, count
 
 
 @njit(cache=True)
-def supported(
-    order: Ints, sides: Ints, stay: Ints, is_edge: Flags, flat: Ints, ends: Ints
-) -> tuple[int, int]:
-    """Each position follows from where the token was, or leads to where it will be.
+def supported(order: Ints, sides: Ints, stay: Ints, is_edge: Flags, flat: Ints, ends: Ints) -> int:
+    """Each position follows from where the token was, or leads to where it will be; how many.
 
     ``order`` sorts the slides, rows (position, neighbor), by position; positions of ``is_edge``
     have no neighbors to name."""
@@ -93,14 +93,14 @@ def supported(
             size += 1
             s += 1
         count = _close(flat, size, ends, count)
-    return size, count
+    return count
 
 
 @njit(cache=True)
 def leaning(
     slides: Ints, stay: Ints, number: Ints, needed: Flags, top: int, flat: Ints, ends: Ints
-) -> tuple[int, int, int]:
-    """A slide along a link that is not firm needs a token that rests there.
+) -> int:
+    """A slide along a link that is not firm needs a token that rests there; how many clauses.
 
     ``number`` is each position's pivot, ``needed`` flags pivots on which someone must rest."""
     size, count = 0, 0
@@ -129,7 +129,7 @@ def leaning(
 @njit(cache=True)
 def _resting(
     stay: Ints, number: Ints, rest: Ints, at: tuple[int, int, int], flat: Ints, ends: Ints
-) -> tuple[int, int, int]:
+) -> int:
     """Whoever rests on a pivot is there before and after the step."""
     top, size, count = at
     order = np.argsort(number, kind="mergesort")
@@ -160,4 +160,4 @@ def _resting(
         size += 1
     if open_pivot != NONE:
         count = _close(flat, size, ends, count)
-    return stays, size, count
+    return count

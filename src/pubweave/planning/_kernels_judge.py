@@ -132,5 +132,7 @@ def is_valid(
         if (limits[1] and degree.max() > limits[1]) or not _is_connected(ends, leader):
             return False
         first = last
-    reached = np.sort(np.minimum(ends[:, 0], ends[:, 1]) * count + np.maximum(ends[:, 0], ends[:, 1]))
+    reached = np.sort(
+        np.minimum(ends[:, 0], ends[:, 1]) * count + np.maximum(ends[:, 0], ends[:, 1])
+    )
     return bool(np.array_equal(reached, target))

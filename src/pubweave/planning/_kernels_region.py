@@ -16,17 +16,18 @@ Flags = npt.NDArray[np.bool_]
 
 NONE = -1
 FIRM = -1
-_MIX = np.uint64(0x9E3779B97F4A7C15)
+_MIX = 0x1E3779B97F4A7C15
 
 
 @njit(cache=True)
 def find(table: Ints, key: int) -> int:
     """The place of a key in an open hash table of rows (key, value), or of the gap for it."""
-    size = np.uint64(len(table) - 1)
-    place = ((np.uint64(key) * _MIX) >> np.uint64(20)) & size
+    last = len(table) - 1
+    # Wraps around: any spread will do.
+    place = (key * _MIX >> 20) & last
     while table[place, 0] != NONE and table[place, 0] != key:
-        place = (place + np.uint64(1)) & size
-    return np.int64(place)
+        place = (place + 1) & last
+    return place
 
 
 @njit(cache=True)
@@ -115,7 +116,6 @@ def pivots_of(
 @njit(cache=True)
 def widen(
     positions: Ints,
-    is_wide: Flags,
     kept: tuple[Ints, Ints],
     pivots: tuple[Ints, Ints],
     parts: Ints,
@@ -138,19 +138,14 @@ def widen(
         put(table, key_of(t, i, u, v, tokens, count), p)
     for p in range(len(positions)):
         t, i = positions[p, 0], positions[p, 1]
-        if t == 0 or not is_wide[i]:
+        if t == 0:
             continue
         for end in range(2):
             a, b = positions[p, 2 + end], positions[p, 3 - end]
-            for layer in range(t - 2, t + 1):
-                # The kept links are the layer of their own.
-                start, rows = pivots
-                place = layer * count + a
-                if layer == t - 2:
-                    start, rows = kept
-                    place = a
-                elif layer == steps:
-                    continue
+            for layer in range(t - 2, min(t + 1, steps)):
+                # Kept links are there in every step: once, instead of the step before the last.
+                start, rows = kept if layer == t - 2 else pivots
+                place = a if layer == t - 2 else layer * count + a
                 for row in range(start[place], start[place + 1]):
                     w = rows[row, 0]
                     if parts[w] == parts[b]:

@@ -20,14 +20,15 @@ Walk = list[list[tuple[int, int]]]
 
 
 def corridor(
-    reachability: Reachability, reach: Reach, near: NumberedSteps, radius: int
+    reachability: Reachability, reach: Reach, near: NumberedSteps, radius: int, ahead: int = 1
 ) -> Reach | None:
-    """``reach`` within so many slides of the walks of a plan; None where that leaves no plan."""
+    """``reach`` within so many slides of where the tokens of a plan are at the same instant or up
+    to ``ahead`` steps later; None where that leaves no plan."""
     walks = token_walks(reachability.indexed, near)
     alive = []
     for t, everywhere in enumerate(reach.alive):
         pivots = reach.pivots[min(t, reach.steps - 1)]
-        around = _around(reachability, walks, t)
+        around = _around(reachability, walks, range(t, t + ahead + 1))
         for _ in range(radius):
             around = around | reachability.spread(around, pivots)
         alive.append(everywhere & around)
@@ -48,9 +49,8 @@ def token_walks(indexed: IndexedProblem, plan: NumberedSteps) -> Walk:
     return walks
 
 
-def _around(reachability: Reachability, walks: Walk, t: int) -> Bits:
-    """Each token's link in the plan after t and after t + 1 steps."""
+def _around(reachability: Reachability, walks: Walk, instants: range) -> Bits:
+    """Each token's links in the plan at these instants."""
     count = reachability.indexed.broker_count
-    here, then = walks[min(t, len(walks) - 1)], walks[min(t + 1, len(walks) - 1)]
-    links = [np.array([here[m], then[m]]) for m in range(len(here))]
-    return np.stack([bit_matrix(pair, count) for pair in links])
+    states = np.array([walks[min(t, len(walks) - 1)] for t in instants])
+    return np.stack([bit_matrix(states[:, m], count) for m in range(states.shape[1])])

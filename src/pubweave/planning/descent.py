@@ -2,8 +2,9 @@
 
 Whether a step can be saved within one slide of a plan is decided in a tenth of a second at 100
 brokers, where the whole question takes minutes. Most plans have no better one so close by, but the
-greedy has hundreds of plans of about the same length to offer, and it takes only one of them. Wider
-surroundings of the best plan are tried in between.
+greedy has hundreds of plans of about the same length to offer, and it takes only one of them. In
+between, now and then, more room: tokens may be two steps ahead of the plan, which takes a second or
+two and finds what close surroundings miss; two slides away, which takes ten.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ import numpy as np
 from pubweave.planning.greedy import Greedy
 from pubweave.planning.indexed import NumberedSteps
 from pubweave.planning.reachability import Reach, Reachability
-from pubweave.planning.token_plans import plan_around
+from pubweave.planning.token_plans import Surroundings, plan_around
 
-_CLOSE = 1
-# After so many fruitless starts the surroundings of the best plan with this radius.
-_WIDER = {8: 2, 24: 3, 48: 4}
-_STARTS = 64
-_CONFLICTS = 20_000
+_CLOSE = Surroundings(radius=1, ahead=1, conflicts=20_000)
+_AHEAD = Surroundings(radius=1, ahead=2, conflicts=40_000)
+_WIDE = Surroundings(radius=2, ahead=1, conflicts=20_000)
+# After this many starts in vain, again and again.
+_AHEAD_EVERY = 4
+_WIDE_EVERY = 20
+_STARTS = 40
 _GREEDY_RUNS = 500
 
 
@@ -36,17 +39,16 @@ class Descent:
     def run(self, best: NumberedSteps, at_least: int) -> Iterator[NumberedSteps]:
         """Each plan has fewer steps than ``best`` and all before; none has fewer than
         ``at_least``."""
-        start: NumberedSteps | None = best
-        longest, fruitless = len(best), 0
-        while len(best) > at_least and fruitless < _STARTS:
-            found = best if start is None else self._down(start, at_least)
-            if len(found) >= len(best) and fruitless in _WIDER:
-                found = self._around(best, _WIDER[fruitless]) or found
-            fruitless += 1
+        start, longest, in_vain = best, len(best), 0
+        while len(best) > at_least and in_vain < _STARTS:
+            found = self._down(start, at_least)
+            in_vain += 1
+            if len(found) >= len(best):
+                found = self._further(found if len(found) == len(best) else best, in_vain)
             if len(found) < len(best):
-                best, fruitless = found, 0
+                best, in_vain = found, 0
                 yield best
-            start = self._another(longest)
+            start = self._another(longest) or best
 
     def within(self, steps: int) -> Reach | None:
         """What so many steps can reach, worked out once."""
@@ -63,11 +65,18 @@ class Descent:
             plan = found
         return plan
 
-    def _around(self, plan: NumberedSteps, radius: int) -> NumberedSteps | None:
+    def _further(self, plan: NumberedSteps, in_vain: int) -> NumberedSteps:
+        """One step less with more room, if it is time for that; else the plan itself."""
+        found = None
+        if in_vain % _WIDE_EVERY == 0:
+            found = self._around(plan, _WIDE)
+        elif in_vain % _AHEAD_EVERY == 0:
+            found = self._around(plan, _AHEAD)
+        return plan if found is None else found
+
+    def _around(self, plan: NumberedSteps, where: Surroundings) -> NumberedSteps | None:
         reach = self.within(len(plan) - 1)
-        if reach is None:
-            return None
-        return plan_around(self._reachability, reach, plan, radius, _CONFLICTS)
+        return None if reach is None else plan_around(self._reachability, reach, plan, where)
 
     def _another(self, longest: int) -> NumberedSteps | None:
         """A greedy plan, mostly of no more than so many steps."""

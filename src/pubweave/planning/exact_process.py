@@ -47,7 +47,8 @@ class ExactProcess:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            start_new_session=True,
+            # Its own group: Ctrl-C passes it by. The session, and so its share of the CPU, is ours.
+            process_group=0,
         )
         self._reader.start()
         return self

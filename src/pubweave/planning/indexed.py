@@ -75,9 +75,7 @@ class IndexedProblem:
         names = self.brokers
         # Names are sorted as plain tuples: shifts would compare in Python, field by field.
         named = (
-            tuple(
-                starmap(Shift, sorted([(names[i], names[j], names[k]) for i, j, k in step]))
-            )
+            tuple(starmap(Shift, sorted([(names[i], names[j], names[k]) for i, j, k in step])))
             for step in steps
         )
         return Plan(tuple(step for step in named if step))

@@ -1,10 +1,10 @@
 """A few free tokens near their tracks in a known plan, while all others keep to theirs.
 
-What `corridor` is to the exact planner this is to thousands of brokers: nothing here is as large as
-brokers times brokers. Free tokens may be a few slides away from where the plan has them at an
-instant or one step later, and must all be on goal links a step before the plan ends; held tokens
-do as in the plan, which needs free ones to rest where it leans on them. Every plan found is a plan
-of the problem (without degree limit or disjoint brokers); that none is found proves nothing.
+What `corridor` is to the exact planner this is to a thousand brokers: nothing here is as large as
+brokers times brokers. A free token may be one slide away from where the plan has it at an instant
+or one step later; held tokens do as in the plan, which needs free ones to rest where they lean on
+them. Every assignment found makes a plan of the problem (without degree limit and disjoint
+brokers), for the reasons in `token_model`; that none is found proves nothing.
 """
 
 from __future__ import annotations
@@ -17,48 +17,11 @@ import numpy.typing as npt
 from pubweave.planning import _kernels_clauses as clauses
 from pubweave.planning import _kernels_region as kernels
 from pubweave.planning._kernels_region import FIRM, NONE, Flags, Ints
-from pubweave.planning.corridor import token_walks
-from pubweave.planning.indexed import IndexedProblem, NumberedSteps
+from pubweave.planning.indexed import IndexedProblem
+from pubweave.planning.tracks import Tracks, link_keys
 
 Clause = list[int]
-_POSITIONS_MAX = 400_000
-
-
-class Tracks:
-    """A plan as walks: ``links[t, m]`` is token m's link (u < v) after t steps."""
-
-    def __init__(self, indexed: IndexedProblem, links: npt.NDArray[np.int64]) -> None:
-        self.indexed = indexed
-        self.links = links
-        self.steps = len(links) - 1
-        count = indexed.broker_count
-        self.keys = links[:, :, 0] * count + links[:, :, 1]
-        self.goal_keys = np.sort(indexed.goals[:, 0] * count + indexed.goals[:, 1])
-
-    @classmethod
-    def of(cls, indexed: IndexedProblem, plan: NumberedSteps) -> Tracks:
-        walks = np.array(token_walks(indexed, plan), dtype=np.int64)
-        return cls(indexed, np.sort(walks, axis=2))
-
-    @property
-    def late(self) -> npt.NDArray[np.int64]:
-        """The tokens that move in the last step."""
-        return np.flatnonzero(self.keys[-1] != self.keys[-2])
-
-    def plan(self) -> NumberedSteps:
-        """The shifts, without empty steps."""
-        found: NumberedSteps = []
-        for before, after in zip(self.links[:-1], self.links[1:], strict=True):
-            moved = np.flatnonzero((before != after).any(axis=1))
-            step = [_shift(b, a) for b, a in zip(before[moved].tolist(), after[moved].tolist())]
-            if step:
-                found.append(step)
-        return found
-
-
-def _shift(before: list[int], after: list[int]) -> tuple[int, int, int]:
-    mover = before[0] if before[0] in after else before[1]
-    return mover, before[0] + before[1] - mover, after[0] + after[1] - mover
+_POSITIONS_MAX = 100_000
 
 
 @dataclass
@@ -86,24 +49,20 @@ class Region:
         flat = np.empty(16 * rows + 8 * len(self.slides) + 4096, np.int64)
         ends = np.empty(8 * rows + 4 * len(self.slides) + 2048, np.int64)
         found: list[Clause] = []
-        top, size, count = clauses.somewhere_once(groups, rows, flat, ends)
+        top, count = clauses.somewhere_once(groups, rows, flat, ends)
         _take(flat, ends, count, found)
         sides = np.ascontiguousarray(self.slides[:, :2])
         order = np.arange(len(sides))
         instants = self.positions[:, 0]
-        size, count = clauses.supported(
-            order, sides, self.stay, instants == self.steps, flat, ends
-        )
+        count = clauses.supported(order, sides, self.stay, instants == self.steps, flat, ends)
         _take(flat, ends, count, found)
         back = np.full(rows, NONE)
         back[self.stay[self.stay != NONE]] = np.flatnonzero(self.stay != NONE)
         sides = np.ascontiguousarray(sides[:, ::-1])
         order = np.argsort(sides[:, 0], kind="stable")
-        size, count = clauses.supported(order, sides, back, instants == 0, flat, ends)
+        count = clauses.supported(order, sides, back, instants == 0, flat, ends)
         _take(flat, ends, count, found)
-        top, size, count = clauses.leaning(
-            self.slides, self.stay, self.number, self.needed, top, flat, ends
-        )
+        count = clauses.leaning(self.slides, self.stay, self.number, self.needed, top, flat, ends)
         _take(flat, ends, count, found)
         return found
 
@@ -130,8 +89,7 @@ class Region:
     @property
     def keys(self) -> npt.NDArray[np.int64]:
         count = self.tracks.indexed.broker_count
-        keys: npt.NDArray[np.int64] = self.positions[:, 2] * count + self.positions[:, 3]
-        return keys
+        return link_keys(self.positions[:, 2:], count)
 
     def phases(self) -> list[int]:
         """Each position's variable, negative where its token is elsewhere in the plan."""
@@ -146,9 +104,9 @@ class Region:
         links = self.tracks.links.copy()
         for t, i, u, v in self.positions[held].tolist():
             links[t, self.free[i]] = u, v
-        if (links[-1] == links[-2]).all():
-            links = links[:-1]
-        return Tracks(self.tracks.indexed, links)
+        return Tracks(
+            self.tracks.indexed, links[: len(links) - int((links[-1] == links[-2]).all())]
+        )
 
 
 def _take(flat: Ints, ends: Ints, count: int, found: list[Clause]) -> None:
@@ -160,7 +118,7 @@ def _take(flat: Ints, ends: Ints, count: int, found: list[Clause]) -> None:
         begin = stop
 
 
-class Surroundings:
+class Regions:
     """What is the same for all regions of a problem: kept links, parts, forbidden links."""
 
     def __init__(self, indexed: IndexedProblem) -> None:
@@ -171,17 +129,18 @@ class Surroundings:
         self.indexed = indexed
         self.kept = kernels.rows_by_broker(rows, count, 1)
         self.parts = np.asarray(indexed.parts)
-        self.forbidden = indexed.forbidden[:, 0] * count + indexed.forbidden[:, 1]
+        self.forbidden = link_keys(indexed.forbidden, count)
+        self.goals = np.sort(link_keys(indexed.goals, count))
 
-    def region(self, tracks: Tracks, free: npt.NDArray[np.int64], radius: npt.NDArray[np.int64]) -> Region | None:
-        """The free tokens' surroundings; None where they are too many or leave no plan."""
-        return _Growth(self, tracks, free).region(radius)
+    def around(self, tracks: Tracks, free: npt.NDArray[np.int64]) -> Region | None:
+        """The free tokens' surroundings; None where they are too large or leave no plan."""
+        return _Growth(self, tracks, free).region()
 
 
 class _Growth:
     """One region on its way."""
 
-    def __init__(self, around: Surroundings, tracks: Tracks, free: npt.NDArray[np.int64]) -> None:
+    def __init__(self, around: Regions, tracks: Tracks, free: npt.NDArray[np.int64]) -> None:
         self._around = around
         self._tracks = tracks
         self._free = free
@@ -192,7 +151,7 @@ class _Growth:
         is_held[free] = False
         self._held = np.flatnonzero(is_held)
         self._resting = self._held_rests()
-        self._wanted = np.setdiff1d(tracks.goal_keys, tracks.keys[-1, self._held])
+        self._wanted = np.setdiff1d(around.goals, tracks.keys[-1, self._held])
 
     def _held_rests(self) -> Ints:
         keys = self._tracks.keys[:, self._held]
@@ -233,18 +192,14 @@ class _Growth:
                 rows.append(np.column_stack([np.full(len(token), t), token, links]))
         return np.unique(np.concatenate(rows), axis=0)
 
-    def region(self, radius: npt.NDArray[np.int64]) -> Region | None:
-        positions, taken = self._start(), self._taken()
-        around = self._around
+    def region(self) -> Region | None:
+        positions, around = self._start(), self._around
         pivots, _ = self._pivots(positions)
         layers = kernels.rows_by_broker(pivots, self._count, self._steps)
-        for turn in range(int(radius.max())):
-            positions = kernels.widen(
-                positions, radius > turn, around.kept, layers, around.parts, taken, self._sizes
-            )
-            if not len(positions):
-                return None
-        return self._settled(self._in_order(positions))
+        positions = kernels.widen(
+            positions, around.kept, layers, around.parts, self._taken(), self._sizes
+        )
+        return self._settled(self._in_order(positions)) if len(positions) else None
 
     def _in_order(self, positions: Ints) -> Ints:
         """Sorted, without those of the last instant that are no goal link of free tokens."""
@@ -271,7 +226,7 @@ class _Growth:
         pivots, pivot_count = self._pivots(positions)
         layers = kernels.rows_by_broker(pivots, count, self._steps)
         keys = positions[:, 2] * count + positions[:, 3]
-        is_goal = np.isin(keys, self._tracks.goal_keys)
+        is_goal = np.isin(keys, around.goals)
         table = self._table(positions)
         slides, stay = kernels.slides_of(
             positions, table, around.kept, layers, is_goal, self._sizes

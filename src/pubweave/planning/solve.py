@@ -17,6 +17,7 @@ from pubweave.planning.anytime import Anytime
 from pubweave.planning.background_bound import BackgroundBound
 from pubweave.planning.exact import Way
 from pubweave.planning.exact_process import ExactProcess
+from pubweave.planning.fast import FastSearch
 from pubweave.planning.greedy import Greedy
 from pubweave.planning.impossible import Exhaustion
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps, indexed
@@ -38,7 +39,7 @@ _POLL_S = 0.02
 # While the child proves, the greedy goes on here, on another core if there is one.
 _GREEDY_SHARE_S = 0.02
 # Later the children find what it misses, and it would only take a core from them.
-_GREEDY_S = 3.0
+_GREEDY_S = 1.0
 # Before it starts: per link to change, so that small problems are not kept waiting.
 _FIRST_IMPROVEMENT_S = 0.005
 # Where no plan is known, before a child is worth its start.
@@ -195,8 +196,9 @@ class _Solver:
                 bound.wait()
             else:
                 steps = numbered.steps(self._best.plan)
-                for better in greedy.improve(steps, lambda: self._ends(bound)):
-                    self._best.offer(numbered.plan(better), "greedy")
+                search = FastSearch(numbered, greedy, self._rng)
+                for better in search.run(steps, lambda: self._ends(bound)):
+                    self._best.offer(numbered.plan(better), "fast")
                     self._best.raise_bounds(steps=bound.steps)
             self._best.raise_bounds(steps=bound.steps)
             if bound.is_infeasible:

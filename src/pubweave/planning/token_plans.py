@@ -6,6 +6,7 @@ ends it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from pubweave.planning.corridor import corridor
@@ -36,15 +37,26 @@ def plan_within(
         return model.decode(solver.get_model()) if solver.solve() else None
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """How far from a plan to look for one of a step less, and how long."""
+
+    radius: int
+    ahead: int
+    """How many steps earlier than in the plan a token may be where it goes."""
+    conflicts: int
+
+
 def plan_around(
-    reachability: Reachability, reach: Reach, plan: NumberedSteps, radius: int, conflicts: int
+    reachability: Reachability, reach: Reach, plan: NumberedSteps, where: Surroundings
 ) -> NumberedSteps | None:
-    """A plan within so many slides of a plan of a step more; None says nothing."""
-    model = model_of(reachability, corridor(reachability, reach, plan, radius))
+    """A plan near one of a step more; None says nothing."""
+    near = corridor(reachability, reach, plan, where.radius, where.ahead)
+    model = model_of(reachability, near)
     if model is None:
         return None
     with solver_of(model) as solver:
-        solver.conf_budget(conflicts)
+        solver.conf_budget(where.conflicts)
         return model.decode(solver.get_model()) if solver.solve_limited() else None
 
 

@@ -5,6 +5,7 @@ For whoever changes a part of a plan: cut it at an instant, go on otherwise, rea
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +19,7 @@ class Tracks:
 
     def __init__(self, indexed: IndexedProblem, links: npt.NDArray[np.int64]) -> None:
         self.links = links
-        self._indexed = indexed
+        self.indexed = indexed
 
     @classmethod
     def of(cls, indexed: IndexedProblem, plan: NumberedSteps) -> Tracks:
@@ -29,15 +30,25 @@ class Tracks:
     def steps(self) -> int:
         return len(self.links) - 1
 
+    @cached_property
+    def keys(self) -> npt.NDArray[np.int64]:
+        """Each link as one number, low * brokers + high."""
+        return link_keys(self.links, self.indexed.broker_count)
+
+    @property
+    def late(self) -> npt.NDArray[np.int64]:
+        """The tokens that the last step moves."""
+        return np.flatnonzero(self.keys[-1] != self.keys[-2])
+
     def state(self, t: int) -> Pairs:
         """All links after t steps, the tokens' first."""
-        state: Pairs = np.concatenate([self.links[t], self._indexed.kept])
+        state: Pairs = np.concatenate([self.links[t], self.indexed.kept])
         return state
 
     def followed_by(self, t: int, plan: NumberedSteps) -> Tracks:
         """These walks for t steps, then a plan that starts there."""
         rest = walks(self.links[t], plan)
-        return Tracks(self._indexed, np.concatenate([self.links[:t], rest]))
+        return Tracks(self.indexed, np.concatenate([self.links[:t], rest]))
 
     def plan(self) -> NumberedSteps:
         """The shifts; steps without shifts are left out."""
@@ -50,13 +61,18 @@ class Tracks:
 
     def done_at(self) -> npt.NDArray[np.int64]:
         """For each goal link the step that brought it."""
-        count = self._indexed.broker_count
-        keys = self.links[:, :, 0] * count + self.links[:, :, 1]
+        keys = self.keys
         moves = np.arange(1, self.steps + 1)[:, None] * (keys[1:] != keys[:-1])
         last = moves.max(axis=0, initial=0)
-        goals = self._indexed.goals[:, 0] * count + self._indexed.goals[:, 1]
+        goals = link_keys(self.indexed.goals, self.indexed.broker_count)
         done: npt.NDArray[np.int64] = last[np.argsort(keys[-1])][np.argsort(np.argsort(goals))]
         return done
+
+
+def link_keys(links: Pairs, count: int) -> npt.NDArray[np.int64]:
+    """One number for each link, of which the lower end comes first."""
+    keys: npt.NDArray[np.int64] = links[..., 0] * count + links[..., 1]
+    return keys
 
 
 def walks(tokens: Pairs, plan: NumberedSteps) -> npt.NDArray[np.int64]:
@@ -64,7 +80,7 @@ def walks(tokens: Pairs, plan: NumberedSteps) -> npt.NDArray[np.int64]:
     links = [(a, b) if a < b else (b, a) for a, b in tokens.tolist()]
     token = {link: m for m, link in enumerate(links)}
     found = np.empty((len(plan) + 1, len(links), 2), dtype=np.int64)
-    found[0] = links
+    found[0] = np.array(links, dtype=np.int64).reshape(-1, 2)
     for t, step in enumerate(plan, 1):
         # No link is added in a step that is there before it, so the order does not matter.
         for i, j, k in step:

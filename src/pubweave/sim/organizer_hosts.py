@@ -107,10 +107,6 @@ class SimOrganizerHost:
     def is_executing(self) -> bool:
         return self._executor is not None
 
-    def lines(self) -> list[Any]:
-        """The lines to the store that are in use."""
-        return [] if self._script is None else [self._script.line]
-
     def crashed(self) -> None:
         """The broker is about to crash, and all this with it."""
         self._incarnation += 1

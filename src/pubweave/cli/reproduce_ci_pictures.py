@@ -1,0 +1,118 @@
+"""The pictures of CI's Figures 4, 5 and 6, in the paper's form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pubweave.cli.figures import headless_pyplot, tidy
+from pubweave.experiments.ci_figures import MEASURED_TICKS, Run, chosen, mean, ratio
+from pubweave.experiments.ci_run import ALL, STATIC
+
+COLOURS = {
+    "static": "#7b8794",
+    "ci": "#2a9d5c",
+    "ci-conjunction": "#8ac926",
+    "ci-damped": "#1b4965",
+    "lmst": "#d1495b",
+    "lmit": "#e09f3e",
+    "best": "#222222",
+}
+LABELS = {
+    "static": "static",
+    "ci": "CI",
+    "ci-conjunction": "CI, conjunction",
+    "ci-damped": "CI, damped",
+    "lmst": "lMST",
+    "lmit": "lMIT",
+    "best": "best of a global search",
+}
+
+
+def draw(figure: str, runs: Sequence[Run], output: Path) -> None:
+    """One picture into a file."""
+    pyplot = headless_pyplot()
+    sheet, axes = pyplot.subplots(figsize=(9, 5.4))
+    {"ci-fig4": _figure_4, "ci-fig5": _figure_5, "ci-fig6": _figure_6}[figure](axes, runs)
+    tidy(axes)
+    axes.legend(frameon=False, fontsize=9)
+    underlays = len({run.seed for run in runs})
+    axes.set_title(
+        f"{TITLES[figure]}\n{underlays} underlays, bars: 95% confidence", loc="left", fontsize=10
+    )
+    sheet.tight_layout()
+    sheet.savefig(output, dpi=110)
+    pyplot.close(sheet)
+
+
+TITLES = {
+    "ci-fig4": "CI Figure 4: cost with and without the heuristics; links change at 25,000, "
+    "brokers at 50,000",
+    "ci-fig5": "CI Figure 5: what the neighborhood's size brings and costs in 25,000 ticks",
+    "ci-fig6": "CI Figure 6: improvement over the static tree by the weight of processing",
+}
+
+
+def _figure_4(axes: Any, runs: Sequence[Run]) -> None:
+    for variant in ALL:
+        curves = [run.curve for run in chosen(runs, variant)]
+        if not curves:
+            continue
+        points = [mean(column) for column in zip(*curves, strict=True)]
+        ticks = [MEASURED_TICKS * (place + 1) / 1000 for place in range(len(points))]
+        axes.errorbar(
+            ticks,
+            [point.value / 1e6 for point in points],
+            yerr=[point.half / 1e6 for point in points],
+            errorevery=(ALL.index(variant), 10),
+            color=COLOURS[variant],
+            label=LABELS[variant],
+            linewidth=1.5,
+            linestyle="--" if variant == "best" else "-",
+            capsize=2,
+        )
+    axes.set_xlabel("time, 1,000 ticks")
+    axes.set_ylabel("cost of 1,000 ticks, millions")
+    axes.set_ylim(bottom=0)
+
+
+def _figure_5(axes: Any, runs: Sequence[Run]) -> None:
+    etas = sorted({run.point for run in runs if run.point is not None})
+    static = mean([run.total for run in chosen(runs, STATIC)])
+    axes.axhline(static.value / 1e6, color=COLOURS["static"], label="static")
+    for name, label, colour in (
+        ("total", "adapted by CI, everything", COLOURS["ci"]),
+        ("broadcasts", "of it broadcasts", COLOURS["lmit"]),
+        ("reconfigurations", "of it reconfigurations", COLOURS["lmst"]),
+    ):
+        points = [mean([getattr(run, name) for run in chosen(runs, "ci", eta)]) for eta in etas]
+        axes.errorbar(
+            etas,
+            [point.value / 1e6 for point in points],
+            yerr=[point.half / 1e6 for point in points],
+            color=colour,
+            label=label,
+            marker="o",
+            capsize=3,
+        )
+    axes.set_xlabel("eta: size of the neighborhood in hops")
+    axes.set_ylabel("accumulated cost, millions")
+    axes.set_ylim(bottom=0)
+
+
+def _figure_6(axes: Any, runs: Sequence[Run]) -> None:
+    alphas = sorted({run.point for run in runs if run.point is not None})
+    for variant in ("ci", "ci-damped", "lmst", "lmit"):
+        points = [ratio(runs, (variant, alpha), (STATIC, alpha)) for alpha in alphas]
+        axes.errorbar(
+            alphas,
+            [-100 * point.value for point in points],
+            yerr=[100 * point.half for point in points],
+            color=COLOURS[variant],
+            label=LABELS[variant],
+            marker="o",
+            capsize=3,
+        )
+    axes.set_xlabel("alpha: weight of processing costs")
+    axes.set_ylabel("improvement over the static tree, %")

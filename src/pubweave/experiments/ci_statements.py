@@ -1,0 +1,157 @@
+"""What CI's evaluation says of its figures, and whether it holds in our runs.
+
+A statement is met if the means say so; the interval beside it tells whether the underlays are
+enough to be sure. "No worse" allows for a tie: the other side's advantage is not significant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pubweave.experiments.ci_figures import MEASURED_TICKS, Mean, Run, chosen, mean, ratio
+from pubweave.experiments.ci_run import BEST, STATIC, VARIANTS
+from pubweave.experiments.ci_setting import Setting
+
+RECONFIGURATION_SHARE_MAX = 0.03
+PAPER_ETA = 4.0
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One sentence of the paper (or of our own promises) beside what was found."""
+
+    wanted: str
+    found: str
+    is_met: bool
+
+
+def statements(figure: str, runs: Sequence[Run]) -> list[Statement]:
+    """All that is said of a figure."""
+    return {"ci-fig4": _figure_4, "ci-fig5": _figure_5, "ci-fig6": _figure_6}[figure](runs)
+
+
+def percent(share: Mean) -> str:
+    """A share with its interval.
+
+    >>> percent(Mean(-0.25, 0.03))
+    '-25.0% ± 3.0'
+    """
+    return f"{100 * share.value:+.1f}% ± {100 * share.half:.1f}"
+
+
+def _figure_4(runs: Sequence[Run]) -> list[Statement]:
+    found = []
+    for other in ("lmst", "lmit", STATIC):
+        gain = ratio(runs, ("ci", None), (other, None))
+        found.append(Statement(f"CI costs less than {other}", percent(gain), gain.value < 0))
+    for name in VARIANTS:
+        gain = ratio(runs, (name, None), (STATIC, None))
+        words = f"{name} lowers the cost of the static tree"
+        found.append(Statement(words, percent(gain), gain.is_below_zero))
+    found.extend(_recoveries(runs))
+    share = _reconfiguration_share(chosen(runs, "ci"))
+    found.append(
+        Statement(
+            "CI's reconfiguration messages stay below 3% of the adapted network's cost",
+            percent(share),
+            share.value + share.half < RECONFIGURATION_SHARE_MAX,
+        )
+    )
+    for name, words in (
+        ("ci-conjunction", "the conjunction of Bloom filters beats phi, significantly"),
+        ("ci-damped", "the damping rule beats the original, significantly"),
+    ):
+        gain = ratio(runs, (name, None), ("ci", None))
+        found.append(Statement(words, percent(gain), gain.is_below_zero))
+        above = ratio(runs, (name, None), (BEST, None))
+        words = f"{name} lies between the static tree and the best of a global search"
+        found.append(Statement(words, f"{percent(above)} above the best", above.is_above_zero))
+    return found
+
+
+def _recoveries(runs: Sequence[Run]) -> list[Statement]:
+    """After a change: the first 1,000 ticks against the last 5,000 before the next change."""
+    setting = Setting()
+    changes = (setting.links_change_at, setting.brokers_change_at, setting.ticks)
+    found = []
+    for (begin, end), what in zip(pairwise(changes), ("links", "brokers"), strict=True):
+        first, last = begin // MEASURED_TICKS, end // MEASURED_TICKS
+        shares = [
+            mean(run.curve[last - 5 : last]).value / run.curve[first] - 1
+            for run in chosen(runs, "ci")
+            if len(run.curve) >= last
+        ]
+        if shares:
+            fall = mean(shares)
+            words = f"CI recovers after all costs of {what} change"
+            found.append(Statement(words, percent(fall), fall.value < 0))
+    return found
+
+
+def _figure_5(runs: Sequence[Run]) -> list[Statement]:
+    etas = sorted({run.point for run in runs if run.point is not None})
+    means = {eta: mean([run.total for run in chosen(runs, "ci", eta)]).value for eta in etas}
+    best = min(means, key=means.__getitem__)
+    behind = ratio(runs, ("ci", PAPER_ETA), ("ci", best))
+    broadcasts = [mean([run.broadcasts for run in chosen(runs, "ci", eta)]).value for eta in etas]
+    shares = {eta: _reconfiguration_share(chosen(runs, "ci", eta)) for eta in etas}
+    worst = max(shares.values(), key=lambda share: share.value)
+    gain = ratio(runs, ("ci", PAPER_ETA), (STATIC, None)) if _has_static(runs) else None
+    found = [
+        Statement(
+            "eta = 4 is best, or tied with the best",
+            f"best at {best:.0f}; eta = 4 is {percent(behind)} above it",
+            not behind.is_above_zero,
+        ),
+        Statement(
+            "broadcasts cost more with every hop of the neighborhood",
+            f"{broadcasts[0]:,.0f} at {etas[0]:.0f} hops, {broadcasts[-1]:,.0f} at {etas[-1]:.0f}",
+            all(less < more for less, more in pairwise(broadcasts)),
+        ),
+        Statement(
+            "reconfigurations cost less than 3% of the adapted network, at every eta",
+            f"at most {percent(worst)}",
+            worst.value < RECONFIGURATION_SHARE_MAX,
+        ),
+    ]
+    if gain is not None:
+        words = "the adapted network costs less than the static one"
+        found.append(Statement(words, percent(gain), gain.is_below_zero))
+    return found
+
+
+def _has_static(runs: Sequence[Run]) -> bool:
+    return bool(chosen(runs, STATIC))
+
+
+def _figure_6(runs: Sequence[Run]) -> list[Statement]:
+    alphas = sorted({run.point for run in runs if run.point is not None})
+    found = []
+    for other in ("lmst", "lmit"):
+        gains = {alpha: ratio(runs, ("ci", alpha), (other, alpha)) for alpha in alphas}
+        worst = max(gains, key=lambda alpha: gains[alpha].value)
+        found.append(
+            Statement(
+                f"at every alpha CI is no worse than {other}",
+                f"closest at alpha = {worst:g}: {percent(gains[worst])}",
+                not any(gain.is_above_zero for gain in gains.values()),
+            )
+        )
+    first, last = (
+        ratio(runs, ("lmst", alpha), (STATIC, alpha)) for alpha in (alphas[0], alphas[-1])
+    )
+    found.append(
+        Statement(
+            "lMST gets worse the more processing counts",
+            f"{percent(first)} against static at alpha = {alphas[0]:g}, {percent(last)} at "
+            f"{alphas[-1]:g}",
+            first.value < last.value,
+        )
+    )
+    return found
+
+
+def _reconfiguration_share(runs: Sequence[Run]) -> Mean:
+    return mean([run.reconfigurations / run.total for run in runs])
