@@ -129,11 +129,12 @@ def _trees(
         root = int(rng.integers(size.brokers))
         distance = np.linalg.norm(places - places[root], axis=1)
         share = np.exp(-4.0 * distance)
-        interested = rng.choice(size.brokers, size=60, replace=False, p=share / share.sum())
+        reach = min(60, size.brokers // 2)
+        interested = rng.choice(size.brokers, size=reach, replace=False, p=share / share.sum())
         spread = rng.multinomial(count, rng.dirichlet(np.full(size.patterns, 0.5)))
         for weight in spread[spread > 0].tolist():
             tree = len(columns["tree"])
-            number = int(np.clip(rng.poisson(size.receivers_mean), 1, 60))
+            number = int(np.clip(rng.poisson(size.receivers_mean), 1, reach))
             chosen = rng.permutation(interested)[:number].tolist()
             for name, value in zip(
                 columns, (tree, f"t{topic}", names[root], float(weight)), strict=True

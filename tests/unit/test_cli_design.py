@@ -45,8 +45,8 @@ def figure_2(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A profile of 14 brokers, too many for a proof."""
-    size = ProfileSize(brokers=70, notifications=2_000, topics=10, patterns=8)
+    """A profile of 24 brokers, too many for a proof."""
+    size = ProfileSize(brokers=24, notifications=2_000, topics=10, patterns=8, receivers_mean=4)
     return write_large_profile(tmp_path_factory.mktemp("measured"), size, seed=5)
 
 
@@ -60,7 +60,7 @@ def designed(capsys: pytest.CaptureFixture[str], method: str, files: Any, *more:
     code, out, err = run(
         capsys,
         *("design", method, "--profile", files["profile"], "--topology", files["topology"]),
-        *("--latency", files["latency"], "--json", *more),
+        *("--latency", files["latency"], "--time-limit", 600, "--json", *more),
     )
     assert (code, err) == (0, "")
     return json.loads(out)

@@ -106,12 +106,12 @@ def test_a_transformation_is_counted_and_measured() -> None:
     assert "hold_ms_max: median" in shown.stdout
 
 
-def test_a_fault_is_chosen_for_transform_only_and_is_part_of_the_replay(
+def test_a_fault_is_chosen_where_there_are_kinds_of_faults_and_is_part_of_the_replay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     refused = CliRunner().invoke(simulate, ["routing", "--fault", "none"])
     assert refused.exit_code == 2
-    assert "--fault is for the scenario transform" in refused.stderr
+    assert "--fault is for the scenarios transform and reorganize" in refused.stderr
     monkeypatch.setattr(Session, "take_ack", lambda *_: 1 / 0)
     result = CliRunner().invoke(simulate, ["transform", "--seed", "1", "--fault", "control"])
     assert result.exit_code == 1

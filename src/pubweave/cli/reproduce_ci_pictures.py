@@ -33,10 +33,10 @@ LABELS = {
 def draw(figure: str, runs: Sequence[Run], output: Path) -> None:
     """One picture into a file."""
     pyplot = headless_pyplot()
-    sheet, axes = pyplot.subplots(figsize=(9, 5.4))
+    sheet, axes = pyplot.subplots(figsize=(11, 5.4))
     {"ci-fig4": _figure_4, "ci-fig5": _figure_5, "ci-fig6": _figure_6}[figure](axes, runs)
     tidy(axes)
-    axes.legend(frameon=False, fontsize=9)
+    axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     underlays = len({run.seed for run in runs})
     axes.set_title(
         f"{TITLES[figure]}\n{underlays} underlays, bars: 95% confidence", loc="left", fontsize=10

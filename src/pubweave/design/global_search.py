@@ -91,6 +91,8 @@ class GlobalSearch:
                 self._state.reset(edges)
                 self._allowance.bring_within(self._state)
                 starts.append(Found(self._state.edges, self._state.cost))
+            # A start that is cheaper is a result already, should somebody stop the search now.
+            self.best = min(starts, key=lambda found: found.cost)
         else:
             self._spend_changes()
         if self._problem.traffic.set_count > 4 * _SAMPLED_SETS:

@@ -24,6 +24,7 @@ from pubweave.planning.quiet_steps import quieter_plan
 from pubweave.planning.reachability import Reachability
 from pubweave.planning.repair import Repair
 from pubweave.planning.stop import never
+from pubweave.planning.token_positions import TokenPositions
 
 _BROKERS = 9
 _STRIDE = 4
@@ -49,6 +50,9 @@ def warm_up() -> None:
     accepts(numbered.problem, numbered.plan(first))
     quieter_plan(numbered, numbered.plan(first), 0, never)
     Reachability(numbered, apart=False).fewest_steps()
+    reach = Reachability(numbered, apart=True).within(len(first))
+    assert reach is not None, "a plan of this many steps exists"
+    TokenPositions.of(numbered, reach)  # of single tokens: what huge problems are left with
     for way in Way:
         search(numbered, 1, first, way, 0, lambda _: None)
 
