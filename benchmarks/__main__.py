@@ -12,9 +12,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import bench_matching, bench_pipeline, bench_sockets, bench_sockets_table
+from benchmarks import (
+    bench_design,
+    bench_matching,
+    bench_pipeline,
+    bench_sockets,
+    bench_sockets_table,
+)
 
 BENCHMARKS: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "design": bench_design.run,
     "matching": bench_matching.run,
     "pipeline": bench_pipeline.run,
     "sockets": bench_sockets.run,

@@ -17,8 +17,8 @@ import click
 
 from pubweave.cli.design_inputs import price_options, profile_option, read_inputs
 from pubweave.cli.output import error_console, json_option, print_json, remark, warn
-from pubweave.cli.plan import StopRequest, _stopping
-from pubweave.cli.plan_rules import _link
+from pubweave.cli.plan_rules import link_named
+from pubweave.cli.search_stop import SearchStop, stopping
 
 if TYPE_CHECKING:
     from pubweave.design.problem import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 METHODS = ("ci", "lmst", "lmit", "mst", "mit", "exact")
 QUICKEST_FIRST = ("mst", "mit", "lmst", "lmit", "ci", "exact")
-LIMIT_S = 40.0
+LIMIT_S = 30.0
 OWN_SHARE = 0.6
 """Of the time limit; the rest is for the methods beside which the result is shown."""
 
@@ -131,17 +131,17 @@ def design(
     problem = _problem(inputs, settings)
     started_at = time.perf_counter()
     others: dict[str, DesignResult | str] = {}
-    with _stopping(time_limit * (OWN_SHARE if compare else 1.0)) as stop:
+    with stopping(time_limit * (OWN_SHARE if compare else 1.0)) as stop:
         with _shown_progress(as_json) as on_progress:
             result = run_method(method, problem, settings, stop, on_progress)
         seconds = time.perf_counter() - started_at
         is_cut = stop.was_asked
-    if compare and not stop.interrupted:
-        with _stopping(time_limit - seconds) as rest, _shown_progress(as_json) as on_progress:
-            others = _others(method, problem, settings, rest, on_progress)
     target = target_topology(problem, result)
     if output is not None:
         write_topology(target, output)
+    if compare and not stop.interrupted:
+        with stopping(time_limit - seconds) as rest, _shown_progress(as_json) as on_progress:
+            others = _others(method, problem, settings, rest, on_progress)
     document = design_document(problem, result, others, target, seconds)
     document["output"] = None if output is None else str(output)
     if as_json:
@@ -161,8 +161,8 @@ def _problem(inputs: Any, settings: dict[str, Any]) -> DesignProblem:
     known = inputs.topology.brokers
     limits = Limits(
         settings["max_degree"],
-        frozenset(_link("--pin", text, known) for text in settings["pins"]),
-        frozenset(_link("--forbid", text, known) for text in settings["bans"]),
+        frozenset(link_named("--pin", text, known) for text in settings["pins"]),
+        frozenset(link_named("--forbid", text, known) for text in settings["bans"]),
         settings["max_changes"],
     )
     return DesignProblem(inputs.topology, inputs.traffic, inputs.prices, limits)
@@ -204,7 +204,7 @@ def _others(
     method: str,
     problem: DesignProblem,
     settings: dict[str, Any],
-    stop: StopRequest,
+    stop: SearchStop,
     on_progress: OnProgress,
 ) -> dict[str, DesignResult | str]:
     """What the other methods come to, or why they come to nothing."""

@@ -7,13 +7,11 @@ time limit end the search with the best plan so far, which is then a result like
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +26,7 @@ from pubweave.cli.plan_rules import (
     source_argument,
     target_argument,
 )
+from pubweave.cli.search_stop import SearchStop, stopping
 
 if TYPE_CHECKING:
     from pubweave.planning.problem import PlanningProblem
@@ -131,7 +130,7 @@ def make(
         different = min(problem.source.brokers ^ problem.target.brokers)
         raise BadInput(f"the topologies have different brokers, for example {different!r}")
     problem = replace(problem, action_cost=costs_from(action_cost, problem.source, problem.target))
-    with _stopping(time_limit) as stop, _shown_progress(as_json) as on_progress:
+    with stopping(time_limit) as stop, _shown_progress(as_json) as on_progress:
         result = solve_with(
             problem,
             method=method,
@@ -271,7 +270,7 @@ def _exit_code(result: PlanResult) -> int:
     return IMPOSSIBLE if result.status is PlanStatus.INFEASIBLE else UNKNOWN
 
 
-def _with_note(result: PlanResult, stop: StopRequest) -> PlanResult:
+def _with_note(result: PlanResult, stop: SearchStop) -> PlanResult:
     if not stop.was_asked:
         return result
     why = "Ctrl-C" if stop.interrupted else f"the time limit of {stop.limit_s:g} s"
@@ -279,39 +278,6 @@ def _with_note(result: PlanResult, stop: StopRequest) -> PlanResult:
     if result.status.value == "optimal":
         return result
     return replace(result, notes=(*result.notes, f"ended by {why}: {found}"))
-
-
-class StopRequest:
-    """The planner's stop: true from the first Ctrl-C or the time limit on."""
-
-    def __init__(self, limit_s: float | None) -> None:
-        self.limit_s = limit_s
-        self.interrupted = False
-        self.was_asked = False
-        self._until = None if limit_s is None else time.monotonic() + limit_s
-
-    def __call__(self) -> bool:
-        late = self._until is not None and time.monotonic() >= self._until
-        if late or self.interrupted:
-            self.was_asked = True
-        return late or self.interrupted
-
-
-@contextlib.contextmanager
-def _stopping(limit_s: float | None) -> Iterator[StopRequest]:
-    """A stop that the first Ctrl-C sets; the second interrupts as ever."""
-    stop = StopRequest(limit_s)
-
-    def on_interrupt(number: int, frame: FrameType | None) -> None:
-        stop.interrupted = True
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

@@ -87,10 +87,10 @@ def _links(
     option: str, texts: tuple[str, ...], source: Topology, target: Topology
 ) -> frozenset[Link]:
     known = source.brokers | target.brokers
-    return frozenset(_link(option, text, known) for text in texts)
+    return frozenset(link_named(option, text, known) for text in texts)
 
 
-def _link(option: str, text: str, known: frozenset[BrokerId]) -> Link:
+def link_named(option: str, text: str, known: frozenset[BrokerId]) -> Link:
     """The link named by A-B; ids may have dashes themselves, so every dash is tried."""
     halves = [(text[:place], text[place + 1 :]) for place, sign in enumerate(text) if sign == "-"]
     found = [(a, b) for a, b in halves if a in known and b in known and a != b]

@@ -1,7 +1,7 @@
 """What CI's evaluation says of its figures, and whether it holds in our runs.
 
-A statement is met if the means say so; the interval beside it tells whether the underlays are
-enough to be sure. "No worse" allows for a tie: the other side's advantage is not significant.
+"Less" is met only if the whole 95% interval says so: a tie is not met. "No worse" and "tied" allow
+for one: the other side's advantage is not significant.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _figure_4(runs: Sequence[Run]) -> list[Statement]:
         for other in ("lmst", "lmit", STATIC):
             gain = ratio(runs, (name, None), (other, None))
             words = f"{title} costs less than {other}"
-            found.append(Statement(words, percent(gain), gain.value < 0))
+            found.append(Statement(words, percent(gain), gain.is_below_zero))
     for name in VARIANTS:
         gain = ratio(runs, (name, None), (STATIC, None))
         words = f"{name} lowers the cost of the static tree"
@@ -90,7 +90,7 @@ def _recoveries(runs: Sequence[Run]) -> list[Statement]:
             if shares:
                 fall = mean(shares)
                 words = f"{title} recovers after all costs of {what} change"
-                found.append(Statement(words, percent(fall), fall.value < 0))
+                found.append(Statement(words, percent(fall), fall.is_below_zero))
     return found
 
 

@@ -45,7 +45,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
     # Rows cross to Python by Arrow; without pandas.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.parquet.compression.codec": "zstd",
+    # Most of what is written is read again a moment later: quick to write counts, not small.
+    "spark.sql.parquet.compression.codec": "lz4_raw",
     "spark.sql.session.timeZone": "UTC",
     # The tables of a profile are computed side by side: a long one must not hold up short ones.
     "spark.scheduler.mode": "FAIR",
