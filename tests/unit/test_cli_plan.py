@@ -15,7 +15,7 @@ import pytest
 from pubweave.cli import main
 from pubweave.cli import plan as plan_verb
 from pubweave.cli.plan_report import print_result
-from pubweave.cli.plan_rules import _link
+from pubweave.cli.plan_rules import link_named
 from pubweave.model.ids import Link
 from pubweave.model.plan_files import PlanRecord, read_plan, topology_hash, write_plan
 from pubweave.model.plans import Append, Bounds, Detach, Plan, PlanStatus, Shift
@@ -430,5 +430,5 @@ def test_progress_names_the_best_plan_so_far(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_link_is_found_where_ids_have_dashes() -> None:
     known = frozenset({"eu-1", "eu-2", "us"})
-    assert _link("--pin", "eu-1-eu-2", known) == Link("eu-1", "eu-2")
-    assert _link("--pin", "us-eu-1", known) == Link("eu-1", "us")
+    assert link_named("--pin", "eu-1-eu-2", known) == Link("eu-1", "eu-2")
+    assert link_named("--pin", "us-eu-1", known) == Link("eu-1", "us")
