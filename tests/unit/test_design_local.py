@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pubweave.design.ci_rules import Heuristic
+from pubweave.design.ci_rules import Estimate, Heuristic
 from pubweave.design.cost import common_interest, links_of, total_cost
 from pubweave.design.local_design import ExactInterest, reorganized
 from pubweave.design.local_rounds import LocalOverlay, LocalSettings
@@ -65,6 +65,22 @@ def test_ci_lowers_the_cost_of_a_random_tree(seed: int) -> None:
     assert result.cost < 0.8 * total_cost(asked.traffic, asked.prices, edges)
 
 
+@pytest.mark.parametrize("price", ["drawn", "equal"])
+@pytest.mark.parametrize("seed", range(3))
+def test_sides_come_to_less_than_the_printed_estimate(seed: int, price: str) -> None:
+    asked = problem(seed, brokers=40)
+    if price == "equal":
+        links = np.full_like(asked.prices.communication, 1.0)
+        equal = Prices.from_matrix(asked.prices.brokers, np.ones(40), links)
+        asked = DesignProblem(asked.source, asked.traffic, equal)
+    settings = LocalSettings(requests=3, patience=4, estimate=Estimate.SIDES)
+    found, printed = (
+        reorganized(asked, chosen, stop=lambda: False, rng=np.random.default_rng(seed))
+        for chosen in (settings, LocalSettings())
+    )
+    assert found.cost < printed.cost
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_with_eyes_on_everything_lmst_and_lmit_end_at_mst_and_mit(seed: int) -> None:
     asked = problem(seed)
@@ -91,11 +107,11 @@ def test_limits_bind_the_local_heuristics() -> None:
     assert len(found.links - asked.source.links) <= 9
 
 
-def overlay(asked: DesignProblem, settings: LocalSettings, **more: bool) -> LocalOverlay:
+def overlay(asked: DesignProblem, settings: LocalSettings) -> LocalOverlay:
     index = asked.brokers.index
     neighbors = [sorted(map(index, asked.source.neighbors[broker])) for broker in asked.brokers]
     rng = np.random.default_rng(0)
-    interest = ExactInterest(asked.traffic, with_triples=more.get("with_triples", False), rng=rng)
+    interest = ExactInterest(asked.traffic, settings.estimate, rng)
     return LocalOverlay(
         neighbors,
         asked.prices.processing.tolist(),
@@ -145,7 +161,7 @@ def test_broadcasts_cross_a_link_for_everyone_within_the_hops() -> None:
 
 def test_triples_are_counted_in_the_sets() -> None:
     traffic = Traffic.of("abc", [("abc", 2.0), ("ab", 5.0)])
-    interest = ExactInterest(traffic, with_triples=True, rng=np.random.default_rng(0))
+    interest = ExactInterest(traffic, Estimate.CONJUNCTION, np.random.default_rng(0))
     assert interest.triple(0, 1, 2) == 2.0
     assert interest.common(0)[1] == 7.0
     assert interest.own(2) == 2.0

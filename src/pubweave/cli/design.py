@@ -73,10 +73,11 @@ def _limit_options(command: Any) -> Any:
 )
 @click.option(
     "--estimate",
-    default="overlap",
+    default="sides",
     show_default=True,
-    type=click.Choice(["overlap", "conjunction"]),
-    help="ci: what three brokers share, by the paper's phi or by counting.",
+    type=click.Choice(["overlap", "conjunction", "sides"]),
+    help="ci: by what clients share, as the paper has it (overlap), with triples counted "
+    "(conjunction); or by all that passes, relayed or not (sides).",
 )
 @click.option(
     "--least-gain",
@@ -178,10 +179,10 @@ def run_method(
     """One method on a problem; the same seed gives the same tree unless it is stopped."""
     import numpy as np
 
-    from pubweave.design.ci_rules import Heuristic
+    from pubweave.design.ci_rules import Estimate, Heuristic
     from pubweave.design.exact import cheapest_tree
     from pubweave.design.local_design import reorganized
-    from pubweave.design.local_rounds import LocalSettings
+    from pubweave.design.local_rounds import LIVE_PATIENCE, LIVE_REQUESTS, LocalSettings
     from pubweave.design.spanning import maximum_interest_tree, minimum_spanning_tree
 
     rng = np.random.default_rng(settings["seed"])
@@ -191,13 +192,16 @@ def run_method(
         return minimum_spanning_tree(problem)
     if method == "mit":
         return maximum_interest_tree(problem)
+    estimate = Estimate(settings["estimate"])
     local = LocalSettings(
-        Heuristic(method.removeprefix("l")), settings["eta"], settings["least_gain"]
+        Heuristic(method.removeprefix("l")),
+        settings["eta"],
+        settings["least_gain"],
+        requests=LIVE_REQUESTS if estimate is Estimate.SIDES else None,
+        patience=LIVE_PATIENCE if estimate is Estimate.SIDES else 0,
+        estimate=estimate,
     )
-    counting = method == "ci" and settings["estimate"] == "conjunction"
-    return reorganized(
-        problem, local, stop=stop, rng=rng, with_triples=counting, on_progress=on_progress
-    )
+    return reorganized(problem, local, stop=stop, rng=rng, on_progress=on_progress)
 
 
 def _others(

@@ -15,15 +15,17 @@ COLOURS = {
     "ci": "#2a9d5c",
     "ci-conjunction": "#8ac926",
     "ci-damped": "#1b4965",
+    "ci-sides": "#7b2cbf",
     "lmst": "#d1495b",
     "lmit": "#e09f3e",
     "best": "#222222",
 }
 LABELS = {
     "static": "static",
-    "ci": "CI",
+    "ci": "CI as printed",
     "ci-conjunction": "CI, conjunction",
     "ci-damped": "CI, damped",
+    "ci-sides": "CI by sides (ours)",
     "lmst": "lMST",
     "lmit": "lMIT",
     "best": "best of a global search",
@@ -81,21 +83,24 @@ def _figure_5(axes: Any, runs: Sequence[Run]) -> None:
     etas = sorted({run.point for run in runs if run.point is not None})
     static = mean([run.total for run in chosen(runs, STATIC)])
     axes.axhline(static.value / 1e6, color=COLOURS["static"], label="static")
-    for name, label, colour in (
-        ("total", "adapted by CI, everything", COLOURS["ci"]),
-        ("broadcasts", "of it broadcasts", COLOURS["lmit"]),
-        ("reconfigurations", "of it reconfigurations", COLOURS["lmst"]),
-    ):
-        points = [mean([getattr(run, name) for run in chosen(runs, "ci", eta)]) for eta in etas]
-        axes.errorbar(
-            etas,
-            [point.value / 1e6 for point in points],
-            yerr=[point.half / 1e6 for point in points],
-            color=colour,
-            label=label,
-            marker="o",
-            capsize=3,
-        )
+    for variant in ("ci", "ci-sides"):
+        for name, label, style in (
+            ("total", "everything", "-"),
+            ("broadcasts", "of it broadcasts", "--"),
+            ("reconfigurations", "of it reconfigurations", ":"),
+        ):
+            groups = [chosen(runs, variant, eta) for eta in etas]
+            points = [mean([getattr(run, name) for run in group]) for group in groups]
+            axes.errorbar(
+                etas,
+                [point.value / 1e6 for point in points],
+                yerr=[point.half / 1e6 for point in points],
+                color=COLOURS[variant],
+                linestyle=style,
+                label=f"{LABELS[variant]}: {label}",
+                marker="o",
+                capsize=3,
+            )
     axes.set_xlabel("eta: size of the neighborhood in hops")
     axes.set_ylabel("accumulated cost, millions")
     axes.set_ylim(bottom=0)
@@ -103,7 +108,7 @@ def _figure_5(axes: Any, runs: Sequence[Run]) -> None:
 
 def _figure_6(axes: Any, runs: Sequence[Run]) -> None:
     alphas = sorted({run.point for run in runs if run.point is not None})
-    for variant in ("ci", "ci-damped", "lmst", "lmit"):
+    for variant in ("ci", "ci-damped", "ci-sides", "lmst", "lmit"):
         points = [ratio(runs, (variant, alpha), (STATIC, alpha)) for alpha in alphas]
         axes.errorbar(
             alphas,

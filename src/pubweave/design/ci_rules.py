@@ -27,6 +27,17 @@ class Heuristic(enum.Enum):
     MIT = "mit"
 
 
+class Estimate(enum.Enum):
+    """How CI finds out what a ring's brokers have in common."""
+
+    OVERLAP = "overlap"
+    """As printed: pairs by Bloom filters, triples by phi (Eq. 6)."""
+    CONJUNCTION = "conjunction"
+    """Triples, too, by what both Bloom filters have: the paper's future work."""
+    SIDES = "sides"
+    """By all that passes the ring, relayed notifications included: see `ring_sides`."""
+
+
 def neighborhood_overlap(own: float, common: Sequence[float]) -> float | None:
     """CI's phi (Eq. 6), never below zero; None with fewer than two brokers in the neighborhood.
 

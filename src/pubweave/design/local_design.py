@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pubweave.design.allowance import Allowance
+from pubweave.design.ci_rules import Estimate
 from pubweave.design.cost import common_interest, edges_of, links_of, total_cost
 from pubweave.design.exchange import Pair, TreeState
 from pubweave.design.local_rounds import LocalOverlay, LocalSettings
@@ -24,22 +25,24 @@ from pubweave.design.problem import (
     Stop,
     ignore_progress,
 )
+from pubweave.design.side_counts import SideCounts
 from pubweave.design.traffic import Integers, Traffic
 
 ROUNDS_MAX = 200
 _TRIPLE_SETS = 20_000
-"""Triples are counted in at most this many notifications, drawn by weight."""
+_SIDE_SETS = 5_000
+"""Triples and sides are counted in at most this many notifications, drawn by weight."""
 
 
 class ExactInterest:
-    """Common interest as the traffic has it; triples on demand, where the setting wants them."""
+    """Common interest as the traffic has it; triples where the estimate wants them."""
 
-    def __init__(self, traffic: Traffic, *, with_triples: bool, rng: np.random.Generator) -> None:
+    def __init__(self, traffic: Traffic, estimate: Estimate, rng: np.random.Generator) -> None:
         self._common: list[list[float]] = common_interest(traffic).tolist()
         self._triples: TripleCounts | None = None
-        if with_triples:
-            small = traffic.set_count <= _TRIPLE_SETS
-            self._triples = TripleCounts(traffic if small else traffic.sample(_TRIPLE_SETS, rng))
+        self._seen = _at_most(_SIDE_SETS, traffic, rng)
+        if estimate is Estimate.CONJUNCTION:
+            self._triples = TripleCounts(_at_most(_TRIPLE_SETS, traffic, rng))
 
     def own(self, broker: int) -> float:
         return self._common[broker][broker]
@@ -49,6 +52,13 @@ class ExactInterest:
 
     def triple(self, broker: int, via: int, far: int) -> float | None:
         return None if self._triples is None else self._triples.of(broker, via, far)
+
+    def sides(self, neighbors: Sequence[Sequence[int]]) -> SideCounts:
+        return SideCounts(self._seen, neighbors)
+
+
+def _at_most(count: int, traffic: Traffic, rng: np.random.Generator) -> Traffic:
+    return traffic if traffic.set_count <= count else traffic.sample(count, rng)
 
 
 class TripleCounts:
@@ -75,10 +85,13 @@ def reorganized(
     *,
     stop: Stop,
     rng: np.random.Generator,
-    with_triples: bool = False,
     on_progress: OnProgress = ignore_progress,
 ) -> DesignResult:
-    """The tree after as many rounds as change anything, at most `ROUNDS_MAX`."""
+    """The tree when nothing changes any more, after at most `ROUNDS_MAX` rounds.
+
+    Whoever was denied waits for ``patience`` rounds: only so many and one without any exchange
+    are rest.
+    """
     allowance = Allowance(problem)
     edges = edges_of(problem.source, problem.brokers)
     state = TreeState(problem.traffic, problem.prices, edges)
@@ -88,11 +101,11 @@ def reorganized(
         _neighbors(state.edges, len(problem.brokers)),
         problem.prices.processing.tolist(),
         allowance.candidates.tolist(),
-        ExactInterest(problem.traffic, with_triples=with_triples, rng=rng),
+        ExactInterest(problem.traffic, settings.estimate, rng),
         settings,
         may_exchange=lambda removed, added: allowance.permits(links, removed, added),
     )
-    exchanges = 0
+    exchanges = at_rest = 0
     notes: tuple[str, ...] = (f"still changing after {ROUNDS_MAX} rounds",)
     for number in range(1, ROUNDS_MAX + 1):
         if stop():
@@ -103,7 +116,8 @@ def reorganized(
             links.remove(removed)
             links.add(added)
         exchanges += len(made)
-        if not made:
+        at_rest = 0 if made else at_rest + 1
+        if at_rest > settings.patience:
             notes = ()
             break
         message = f"{settings.heuristic.value}: round {number}, {len(made)} exchanges"

@@ -97,14 +97,15 @@ def run_task(task: Task) -> list[Run]:
     if task.figure == "ci-fig5":
         static = run_variant(world, STATIC)
         runs = [_run(task, None, static)]
-        for eta in task.points:
-            found = run_variant(world, "ci", eta=int(eta), seed=task.seed)
-            runs.append(_run(task, eta, found))
+        for name in ("ci", "ci-sides"):
+            for eta in task.points:
+                found = run_variant(world, name, eta=int(eta), seed=task.seed)
+                runs.append(_run(task, eta, found))
         return runs
     runs = []
     for alpha in task.points:
         scaled = world.scaled((1 - alpha) * GAMMA, alpha * GAMMA)
-        for name in (STATIC, "ci", "ci-damped", "lmst", "lmit"):
+        for name in (STATIC, "ci", "ci-damped", "ci-sides", "lmst", "lmit"):
             runs.append(_run(task, alpha, run_variant(scaled, name, seed=task.seed)))
     return runs
 

@@ -8,27 +8,23 @@ the path; an exchange that was agreed on takes two more messages over every link
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from pubweave.design.ci_rules import Heuristic
+from pubweave.design.ci_rules import Estimate, Heuristic
 from pubweave.design.cost import links_of, total_cost
 from pubweave.design.global_search import GlobalSearch
-from pubweave.design.local_design import TripleCounts
-from pubweave.design.local_rounds import LocalOverlay, LocalSettings
+from pubweave.design.local_rounds import LIVE_PATIENCE, LIVE_REQUESTS, LocalOverlay, LocalSettings
 from pubweave.design.prices import Prices
 from pubweave.design.problem import DesignProblem
 from pubweave.design.traffic import Floats, Integers, Traffic
+from pubweave.experiments.ci_filters import FilterInterest
 from pubweave.experiments.ci_setting import World
 from pubweave.model.topology import Topology
 
-BLOOM_BITS, BLOOM_HASHES = 100_000, 5
-CACHE_ENTRIES = 8_192
-PATIENCE_INTERVALS = 4
-"""What was denied is asked for again after these many intervals."""
 DAMPED_GAIN = 0.3
 """The share of its cycle's cost that a damped exchange must save; found on seeds 1001 and 1002."""
 STATIC, BEST = "static", "best"
@@ -39,15 +35,16 @@ class Variant:
     """A heuristic with its switches: the paper's own have none."""
 
     heuristic: Heuristic
-    with_triples: bool = False
-    """What three brokers share by the conjunction of Bloom filters instead of phi."""
+    estimate: Estimate = Estimate.OVERLAP
     least_gain: float = 0.0
+    requests: int | None = None
 
 
 VARIANTS = {
     "ci": Variant(Heuristic.CI),
-    "ci-conjunction": Variant(Heuristic.CI, with_triples=True),
+    "ci-conjunction": Variant(Heuristic.CI, Estimate.CONJUNCTION),
     "ci-damped": Variant(Heuristic.CI, least_gain=DAMPED_GAIN),
+    "ci-sides": Variant(Heuristic.CI, Estimate.SIDES, requests=LIVE_REQUESTS),
     "lmst": Variant(Heuristic.MST),
     "lmit": Variant(Heuristic.MIT),
 }
@@ -78,29 +75,6 @@ class Series:
         return asdict(self)
 
 
-class BloomInterest:
-    """Common interest as a broker finds it: its own entries looked up in others' filters."""
-
-    def __init__(self, common: Floats, traffic: Traffic, *, with_triples: bool) -> None:
-        entries = np.minimum(np.diag(common), CACHE_ENTRIES)
-        filled = 1.0 - np.exp(-BLOOM_HASHES * entries / BLOOM_BITS)
-        # Of the entries that the other has not, the filter affirms this share all the same.
-        false_share = filled**BLOOM_HASHES
-        seen = common + (np.diag(common)[:, None] - common) * false_share[None, :]
-        self._common: list[list[float]] = seen.tolist()
-        # The same of two filters at once is their false shares' product: nothing.
-        self._triples = TripleCounts(traffic) if with_triples else None
-
-    def own(self, broker: int) -> float:
-        return self._common[broker][broker]
-
-    def common(self, broker: int) -> Sequence[float]:
-        return self._common[broker]
-
-    def triple(self, broker: int, via: int, far: int) -> float | None:
-        return None if self._triples is None else self._triples.of(broker, via, far)
-
-
 def run_variant(
     world: World, variant: str, *, eta: int = 4, seed: int = 0, until: int | None = None
 ) -> Series:
@@ -118,7 +92,14 @@ def run_variant(
 def _reorganizing(world: World, variant: str, eta: int, seed: int, intervals: int) -> Series:
     rng = np.random.default_rng([seed, 1])
     chosen = VARIANTS[variant]
-    settings = LocalSettings(chosen.heuristic, eta, chosen.least_gain, patience=PATIENCE_INTERVALS)
+    settings = LocalSettings(
+        chosen.heuristic,
+        eta,
+        chosen.least_gain,
+        chosen.requests,
+        LIVE_PATIENCE,
+        chosen.estimate,
+    )
     neighbors: list[list[int]] = [[] for _ in world.names]
     for a, b in world.start.tolist():
         neighbors[a].append(b)
@@ -131,9 +112,7 @@ def _reorganizing(world: World, variant: str, eta: int, seed: int, intervals: in
     edges = world.start
     for k in range(intervals):
         prices = world.prices(k)
-        interest = BloomInterest(
-            world.common(k), world.traffic[k], with_triples=chosen.with_triples
-        )
+        interest = FilterInterest(world.common(k), world.traffic[k], chosen.estimate, rng)
         if overlay is None:
             overlay = LocalOverlay(neighbors, [], [], interest, settings)
         overlay.processing = prices.processing.tolist()
