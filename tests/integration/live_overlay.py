@@ -30,13 +30,13 @@ WAIT_S = 60.0
 class LiveOverlay:
     """A running overlay in a directory of its own."""
 
-    def __init__(self, directory: Path, topology: Topology) -> None:
+    def __init__(self, directory: Path, topology: Topology, *, telemetry: bool = False) -> None:
         self.directory = directory
         self.topology = topology
         write_topology(topology, directory / "before.json")
         self._process = start(
-            "up", str(directory / "before.json"), "--port", "0", "-q", "--no-telemetry",
-            *self.options,
+            "up", str(directory / "before.json"), "--port", "0", "-q",
+            "--telemetry" if telemetry else "--no-telemetry", *self.options,
         )  # fmt: skip
         try:
             until(self._is_running)

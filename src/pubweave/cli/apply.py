@@ -52,6 +52,7 @@ step_timeout_option = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     help="The topology the plan was made for, to show exactly how the overlay differs.",
 )
+@click.option("--reason", default="", help="Why, for those who look at 'pubweave plan status'.")
 @step_timeout_option
 @click.option("-q", "--quiet", is_flag=True, help="Report only the end.")
 @json_option
@@ -67,6 +68,7 @@ def apply(
     dry_run: bool,
     traffic: Path | None,
     source: Path | None,
+    reason: str,
     step_timeout: float,
     quiet: bool,
     as_json: bool,
@@ -109,7 +111,7 @@ def apply(
         run_async(
             carry_out(
                 where,
-                lambda layout: submit(layout, record, pause_after_step),
+                lambda layout: submit(layout, record, pause_after_step, purpose=reason),
                 step_timeout_s=step_timeout,
                 as_json=as_json,
                 quiet=quiet,

@@ -12,7 +12,7 @@ from pubweave.cli.errors import blaming
 
 if TYPE_CHECKING:
     from pubweave.design.prices import Prices
-    from pubweave.design.traffic import Traffic
+    from pubweave.design.traffic import Floats, Traffic
     from pubweave.model.topology import Topology
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -71,14 +71,21 @@ def read_inputs(
     topology = topology_of(profile) if topology_file is None else read_topology(topology_file)
     with blaming(str(topology_file or profile_dir)):
         validate_tree(topology)
-    mesh = matrix = None
-    if latency is not None and latency.suffix.lower() in _TOPOLOGY_ENDINGS:
-        mesh = read_topology(latency)
-    elif latency is not None:
-        from pubweave.generate.latencies import read_rtt_matrix
-
-        with blaming("--latency"):
-            matrix = read_rtt_matrix(latency)
+    matrix, mesh = read_latency(latency)
     traffic = traffic_of(profile, topology.brokers)
     prices = prices_of(profile, topology, matrix_ms=matrix, mesh=mesh, assumed_ms=assume)
     return Inputs(topology, traffic, prices)
+
+
+def read_latency(path: Path | None) -> tuple[Floats | None, Topology | None]:
+    """What ``--latency`` names: a matrix of round trips, or a topology with latencies."""
+    if path is None:
+        return None, None
+    if path.suffix.lower() in _TOPOLOGY_ENDINGS:
+        from pubweave.model.topology_files import read_topology
+
+        return None, read_topology(path)
+    from pubweave.generate.latencies import read_rtt_matrix
+
+    with blaming("--latency"):
+        return read_rtt_matrix(path), None

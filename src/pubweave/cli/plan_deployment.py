@@ -161,6 +161,7 @@ def _document(progress: Progress) -> dict[str, Any]:
         "step_count": deployment.step_count,
         "pause_after": deployment.pause_after,
         "reason": deployment.reason or None,
+        "purpose": deployment.purpose or None,
         "executor": progress.executor,
         "steps": [list(step) for step in progress.steps],
         "actions": [
@@ -214,6 +215,8 @@ def _print(progress: Progress) -> None:
         deployment.state, deployment.steps_done, deployment.step_count, deployment.reason
     )
     click.echo(f"plan {deployment.deployment} {told}")
+    if deployment.purpose:
+        click.echo(f"asked for because: {deployment.purpose}")
     for action in progress.actions:
         if action.waits_for:
             click.echo(_waiting(action, progress.missing, time.time()))

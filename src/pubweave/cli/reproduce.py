@@ -17,6 +17,7 @@ import click
 from pubweave.cli import reproduce_ci
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
+from pubweave.cli.reproduce_autopilot import autopilot_day
 from pubweave.cli.reproduce_disruption import figure_6
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ def reproduce() -> None:
       pubweave reproduce ipitt-fig5 --out runs/fig5
       pubweave reproduce ipitt-fig6 --jobs 4
       pubweave reproduce ci-fig4
+      pubweave reproduce autopilot-day
     """
 
 
 reproduce.add_command(figure_6)
+reproduce.add_command(autopilot_day)
 for figure in (reproduce_ci.figure_4, reproduce_ci.figure_5, reproduce_ci.figure_6):
     reproduce.add_command(figure)
 

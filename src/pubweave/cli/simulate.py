@@ -25,7 +25,7 @@ from pubweave.sim.trace import Trace
 from pubweave.sim.transform_setting import FAULTS
 
 SHOWN = 5
-MAX_BROKERS = {"reorganize": 14, "routing": 30, "transform": 60}
+MAX_BROKERS = {"autopilot": 10, "reorganize": 14, "routing": 30, "transform": 60}
 """The size of the largest tree of each scenario, unless another is asked for."""
 
 
@@ -40,7 +40,8 @@ MAX_BROKERS = {"reorganize": 14, "routing": 30, "transform": 60}
 @click.option("--telemetry", type=click.Path(path_type=Path, file_okay=False),
               help="Also write the telemetry of the runs to this folder.")  # fmt: skip
 @click.option("--max-brokers", type=click.IntRange(min=1),
-              help="The largest tree: reorganize 14, routing 30, transform 60.")  # fmt: skip
+              help="The largest tree: autopilot 10, reorganize 14, routing 30, "
+              "transform 60.")  # fmt: skip
 @click.option("--fault", type=click.Choice(FAULTS),
               help="What fails in all runs, not a random choice (not of routing).")  # fmt: skip
 @click.option("--rtt", type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -71,6 +72,7 @@ def simulate(
       pubweave simulate routing --seed 17 --trace
       pubweave simulate transform --seeds 2000
       pubweave simulate reorganize --seeds 1000
+      pubweave simulate autopilot --seeds 200
     """
     largest = max_brokers or MAX_BROKERS[scenario]
     matrix = None if rtt is None else _read_rtt(rtt, largest)

@@ -29,15 +29,17 @@ _SPACING_ROUNDS = 60
 _STRETCH_MAX = 1.6
 
 
-def settled_layout(topologies: Sequence[Topology]) -> Positions:
-    """Places within [-1, 1] for the brokers of all the topologies, the first one a tree."""
+def settled_layout(topologies: Sequence[Topology], start: Positions | None = None) -> Positions:
+    """Places within [-1, 1] for the brokers of all the topologies, the first one a tree.
+
+    From the places of ``start``, where given, everybody goes only as far as the links pull."""
     links = frozenset[Link]().union(*(topology.links for topology in topologies))
     brokers = frozenset[BrokerId]().union(*(topology.brokers for topology in topologies))
     whole = Topology(brokers, links)
-    start = _with_latecomers(radial_layout(topologies[0]), whole)
+    begin = _with_latecomers(start or radial_layout(topologies[0]), whole)
     names = sorted(whole.brokers, key=natural_order)
-    places = np.array([start[name] for name in names])
-    if len(names) > 2:
+    places = np.array([begin[name] for name in names])
+    if len(names) > 2 and start is None:
         places = _bent(places)
     if 2 < len(names) <= _SETTLED_UP_TO:
         places = _majorized(places, _hops(whole, names))

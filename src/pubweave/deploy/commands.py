@@ -115,7 +115,12 @@ def read_topology(layout: Layout) -> Script[Topology]:
 
 
 def submit(
-    layout: Layout, record: PlanRecord, pause_after: int | None = None, *, by: BrokerId = ""
+    layout: Layout,
+    record: PlanRecord,
+    pause_after: int | None = None,
+    *,
+    by: BrokerId = "",
+    purpose: str = "",
 ) -> Script[DeploymentDocument]:
     """Hand a plan over: the deployment that an executor will carry out.
 
@@ -143,6 +148,7 @@ def submit(
             step_count=len(document.steps),
             pause_after=pause_after,
             by=by,
+            purpose=purpose,
         )
         laid = yield Create(layout.steps(wanted.deployment), encode(document))
         if laid.outcome not in (Outcome.OK, Outcome.EXISTS):

@@ -121,6 +121,8 @@ class DeploymentDocument(Document, frozen=True, kw_only=True):
     """Why it is aborting or was aborted."""
     by: BrokerId = ""
     """The broker that submitted it in a self-organizing overlay; empty: an operator did."""
+    purpose: str = ""
+    """Why the overlay is changed, in the words of whoever asked for it."""
 
     def moved_to(self, state: DeploymentState, reason: str = "") -> DeploymentDocument:
         """This deployment in its next state."""

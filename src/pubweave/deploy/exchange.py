@@ -50,7 +50,8 @@ def submit_exchange(
     move = Move(removed.a, removed.b, *ends)
     # The hash makes `submit` refuse if somebody changes the topology between here and there.
     record = PlanRecord(Plan(((move,),)), source_hash=topology_hash(topology))
-    submitted = yield from submit(layout, record, by=by)
+    purpose = f"brokers agreed to exchange {removed} for {move.added_link}"
+    submitted = yield from submit(layout, record, by=by, purpose=purpose)
     # Nobody else can hand a plan over before this one is over, so what is swept is nobody's.
     yield from sweep(layout)
     return submitted

@@ -10,6 +10,8 @@
     /pubweave/<overlay>/plans/<deployment>     its steps, never changed      PlanDocument
     .../<deployment>/<step>/<place>            one action and its state      ActionDocument
     .../<deployment>/<step>/<place>/brokers/<id>   that broker's part of it  PartDocument
+    /pubweave/<overlay>/autopilot              ephemeral: a control loop     AutopilotStatus
+    /pubweave/<overlay>/decisions/<id>         what it decided, and why      DecisionRecord
 
 A deployment has a name of its own, so that nothing of an earlier one can be taken for the current
 one's. Steps and places count from 0. An action's id is its path below ``plans``.
@@ -99,6 +101,17 @@ class Layout:
 
     def part(self, action_id: ActionId, broker: BrokerId) -> Path:
         return f"{self.plans}/{action_id}/brokers/{broker}"
+
+    @property
+    def autopilot(self) -> Path:
+        return f"{self.top}/autopilot"
+
+    @property
+    def decisions(self) -> Path:
+        return f"{self.top}/decisions"
+
+    def decision(self, id_: str) -> Path:
+        return f"{self.decisions}/{id_}"
 
 
 def action_id(deployment: str, step: int, place: int) -> ActionId:

@@ -39,10 +39,11 @@ from pubweave.core.events import (
 )
 from pubweave.core.metering import Metering
 from pubweave.model.ids import BrokerId
-from pubweave.model.messages import Message
+from pubweave.model.messages import Hello, Message, Role
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.clock import UnixClock
 from pubweave.runtime.connection import Connection
+from pubweave.runtime.delay_line import DelayLine
 from pubweave.runtime.dialer import Dialer
 from pubweave.runtime.telemetry_feed import TelemetryFeed
 from pubweave.runtime.telemetry_files import TelemetryWriter
@@ -69,6 +70,8 @@ class HostConfig:
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
     telemetry_directory: Path | None = None
     sample_ratio: float = 1.0
+    distances_ms: Mapping[BrokerId, float] = field(default_factory=dict)
+    """How long what other brokers send is under way besides; for brokers that play being apart."""
     owns_process: bool = True
     """Whether this broker is alone in its process."""
 
@@ -86,6 +89,7 @@ class BrokerHost:
         self._timer = DeadlineTimer(self._clock, self._on_deadline)
         self._connections: dict[ConnectionId, Connection] = {}
         self._dialers: dict[BrokerId, Dialer] = {}
+        self._delay_lines: dict[ConnectionId, DelayLine] = {}
         self._server: asyncio.Server | None = None
         self._handling_s = 0.0
         self._all_closed = asyncio.Event()
@@ -179,6 +183,22 @@ class BrokerHost:
         self.handle(ConnectionOpened(connection.number, neighbor))
 
     def messages_received(self, connection: Connection, messages: list[Message]) -> None:
+        if self.config.distances_ms:
+            line = self._delay_line(connection, messages[0])
+            if line is not None:
+                line.put(lambda: self._take(connection, messages))
+                return
+        self._take(connection, messages)
+
+    def _delay_line(self, connection: Connection, message: Message) -> DelayLine | None:
+        """The line of a connection to a broker at a distance: it says at first who it is."""
+        if isinstance(message, Hello) and message.role is Role.BROKER:
+            delay_ms = self.config.distances_ms.get(message.id, 0.0)
+            if delay_ms > 0:
+                self._delay_lines[connection.number] = DelayLine(delay_ms / 1000.0)
+        return self._delay_lines.get(connection.number)
+
+    def _take(self, connection: Connection, messages: list[Message]) -> None:
         now = self._clock.now()
         try:
             effects = self.broker.handle(MessagesReceived(connection.number, messages, now), now)
@@ -201,6 +221,13 @@ class BrokerHost:
             organizer.handling_ms += SMOOTHING * (1000.0 * per_message_s - organizer.handling_ms)
 
     def connection_closed(self, connection: Connection) -> None:
+        line = self._delay_lines.pop(connection.number, None)
+        if line is None:
+            self._forget(connection)
+        else:
+            line.put(lambda: self._forget(connection))  # after what came before it
+
+    def _forget(self, connection: Connection) -> None:
         self._connections.pop(connection.number, None)
         if not self._connections:
             self._all_closed.set()

@@ -51,6 +51,7 @@ class BrokerOrder(msgspec.Struct, frozen=True):
     coordination: Coordination | None = None
     advertised: Address | None = None
     organize: OrganizeConfig | None = None
+    distances_ms: dict[BrokerId, float] = {}
 
     def host_config(self) -> HostConfig:
         directory = self.telemetry_directory
@@ -62,6 +63,7 @@ class BrokerOrder(msgspec.Struct, frozen=True):
             advertised=self.advertised,
             telemetry_directory=None if directory is None else Path(directory),
             sample_ratio=self.sample_ratio,
+            distances_ms=self.distances_ms,
         )
 
 

@@ -40,6 +40,8 @@ class OverlaySpec:
     """How the overlay organizes itself; None: it stays as it is."""
     link_prices: Mapping[Link, float] = field(default_factory=dict)
     """What links cost that are or could be, for organizing; others are measured."""
+    distances_ms: Mapping[Link, float] = field(default_factory=dict)
+    """How long brokers on this machine pretend that links take, one way, if they pretend."""
 
     @property
     def brokers(self) -> tuple[BrokerId, ...]:
@@ -55,16 +57,19 @@ class OverlaySpec:
         """How a broker takes part in organizing, with its row of the prices."""
         if self.organize is None:
             return None
-        row = {
-            link.far_end(broker): price
-            for link, price in self.link_prices.items()
-            if broker in link
-        }
-        return replace(self.organize, link_prices=row)
+        return replace(self.organize, link_prices=_row(self.link_prices, broker))
+
+    def distances_of(self, broker: BrokerId) -> dict[BrokerId, float]:
+        """How far away the others pretend to be from a broker."""
+        return _row(self.distances_ms, broker)
 
     def at(self, addresses: Mapping[BrokerId, Address]) -> OverlaySpec:
         """The same overlay at other addresses."""
         return replace(self, addresses={broker: addresses[broker] for broker in self.addresses})
+
+
+def _row(by_link: Mapping[Link, float], broker: BrokerId) -> dict[BrokerId, float]:
+    return {link.far_end(broker): value for link, value in by_link.items() if broker in link}
 
 
 def make_spec(

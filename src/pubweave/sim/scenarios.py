@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pubweave.sim.autopilot_scenario import AutopilotScenario
 from pubweave.sim.reorganize_scenario import ReorganizeScenario
 from pubweave.sim.results import RunResult
 from pubweave.sim.routing_scenario import RoutingScenario
@@ -17,6 +18,7 @@ from pubweave.sim.trace import Trace
 from pubweave.sim.transform_scenario import TransformScenario
 
 SCENARIOS: dict[str, Callable[..., Any]] = {
+    "autopilot": AutopilotScenario,
     "reorganize": ReorganizeScenario,
     "routing": RoutingScenario,
     "transform": TransformScenario,

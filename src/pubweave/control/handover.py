@@ -1,0 +1,53 @@
+"""From a decision to a deployment: handed over once, however often the loop is killed in between.
+
+A deployment names its decision in its purpose. So whoever picks the decision up again can tell
+whether its plan was handed over, how far it is and how it ended, and hands it over only if nobody
+has. The one lock for changes of the topology is the store's plan node, as for everybody else.
+"""
+
+from __future__ import annotations
+
+from pubweave.control.requests import CarriedOut
+from pubweave.deploy.commands import Script, read_topology, resume, submit, sweep
+from pubweave.deploy.documents import DeploymentDocument, decode
+from pubweave.deploy.layout import Layout
+from pubweave.deploy.store import Outcome, Read
+from pubweave.model.decisions import DecisionRecord
+from pubweave.model.deployment import DeploymentState
+from pubweave.model.plan_files import topology_hash
+
+
+def hand_over(layout: Layout, record: DecisionRecord) -> Script[DeploymentDocument | CarriedOut]:
+    """The deployment to be seen through, or how it ended where there is nothing left to do.
+
+    DeploymentError if the store cannot tell: then it may have been handed over."""
+    answer = yield Read(layout.plan)
+    current = None
+    if answer.outcome is Outcome.OK:
+        current = decode(answer.data, DeploymentDocument, layout.plan)
+    if current is not None and current.purpose.startswith(_prefix(record)):
+        if current.state.is_final:
+            return carried_out(current)
+        if current.state is DeploymentState.PAUSED:
+            return (yield from resume(layout))
+        return current
+    if current is not None and not current.state.is_final:
+        return CarriedOut(None, reason=f"deployment {current.deployment} is under way")
+    planned = record.plan_record()
+    topology = yield from read_topology(layout)
+    if planned.source_hash != topology_hash(topology):
+        return CarriedOut(None, reason="the overlay has changed since the plan was made")
+    begun = yield from submit(layout, planned, purpose=_prefix(record) + record.reason)
+    # Nobody else can hand a plan over before this one is over, so what is swept is nobody's.
+    yield from sweep(layout)
+    return begun
+
+
+def carried_out(deployment: DeploymentDocument) -> CarriedOut:
+    """How a deployment that is over ended."""
+    assert deployment.state.is_final, f"{deployment.deployment} is {deployment.state}"
+    return CarriedOut(deployment.state, deployment.deployment, deployment.reason)
+
+
+def _prefix(record: DecisionRecord) -> str:
+    return f"decision {record.id}: "
