@@ -238,3 +238,34 @@ def test_an_overlay_in_one_process_can_be_looked_into(tmp_path: Path) -> None:
             assert runner.hosts["b2"].broker.config.id == "b2"
 
     run(work())
+
+
+def test_brokers_that_pretend_to_be_apart_take_their_time_and_keep_the_order(
+    tmp_path: Path,
+) -> None:
+    """Four links of 20 ms one way: nothing is faster, nothing is lost or overtaken."""
+    chain = Topology.from_links([("b1", "b2"), ("b2", "b3"), ("b3", "b4"), ("b4", "b5")])
+    spec = replace(make_spec(chain, base_port=0), distances_ms=dict.fromkeys(chain.links, 20.0))
+    count = 200
+
+    async def work() -> None:
+        async with Overlay(spec, RunDirectory(tmp_path / "run"), in_process=True) as overlay:
+            at = overlay.spec.addresses
+            async with (
+                pubweave.connect(at["b1"]) as publisher,
+                pubweave.connect(at["b5"]) as subscriber,
+            ):
+                subscription = await subscriber.subscribe("class = 'news'")
+                await publisher.advertise("class = 'news'")
+                await wait_until_settled(overlay.observer)
+                began = asyncio.get_running_loop().time()
+                for number in range(count):
+                    await publisher.publish("news", {"number": number})
+                first = await anext(subscription)
+                took_s = asyncio.get_running_loop().time() - began
+                rest = [await anext(subscription) for _ in range(count - 1)]
+                assert took_s >= 0.08
+                numbers = [each.attributes["number"] for each in (first, *rest)]
+                assert numbers == list(range(count))
+
+    run(work())

@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from pubweave.cli.output import output_console
 from pubweave.runtime.overlay_workload import percentile
 
 if TYPE_CHECKING:
@@ -124,3 +127,35 @@ def _share(one: float | None, other: float | None) -> float | None:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
+
+
+def print_summary(document: dict[str, Any]) -> None:
+    """For people."""
+    from rich.table import Table
+
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("")
+    for title in ("before", "predicted", "after", "change", "prediction off by"):
+        shown.add_column(title, justify="right")
+    for row in document["figures"]:
+        values = [_number(row[name]) for name in ("before", "predicted", "after")]
+        shares = [_percent(row[name]) for name in ("change", "prediction_error")]
+        shown.add_row(row["figure"], *values, *shares)
+    output_console().print(shown)
+    click.echo(f"the change took {document['steps']} steps, while traffic flowed")
+    verdict = document["deliveries"]
+    if verdict is not None:
+        click.echo(
+            f"{verdict['delivered']:,} of {verdict['expected']:,} deliveries: {verdict['lost']} "
+            f"lost, {verdict['duplicated']} duplicated, {verdict['unexpected']} unexpected, "
+            f"{verdict['out_of_order']} out of order"
+        )
+    click.echo(f"report: {document['report']}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:+.1%}"
