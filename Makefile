@@ -22,11 +22,12 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-$(WARM): $(STAMP) $(wildcard src/pubweave/planning/_kernels_*.py)
+$(WARM): $(STAMP) $(wildcard src/pubweave/planning/_kernels_*.py src/pubweave/design/_kernels_*.py)
 	$(BIN)/python -m pubweave.planning.warm_up
+	$(BIN)/python -m pubweave.design.warm_up
 	@touch $(WARM)
 
-demo: $(STAMP) ## a 20-broker overlay on this machine with live counters and a summary
+demo: $(STAMP) $(WARM) ## a 20-broker overlay improves itself under traffic: before, predicted, after
 	$(BIN)/pubweave demo
 
 test: $(STAMP) lint types ## lint, types and the fast tests (what CI runs)

@@ -1,0 +1,49 @@
+"""Compiles every kernel that a design needs into numba's cache on disk.
+
+``python -m pubweave.design.warm_up``, a step of ``make setup``, as `planning.warm_up` is for
+plans: the first design of a new installation would otherwise compile for half a minute.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+
+import numpy as np
+
+from pubweave.design.cost import common_interest, tree_cost
+from pubweave.design.exact import cheapest_tree
+from pubweave.design.prices import Prices
+from pubweave.design.problem import DesignProblem, Limits
+from pubweave.design.traffic import Traffic
+from pubweave.model.ids import Link
+from pubweave.model.topology import Topology
+
+
+def warm_up() -> None:
+    """Design trees of few brokers: proven, searched, and within limits."""
+    for count in (6, 12):
+        names = [f"b{number}" for number in range(1, count + 1)]
+        source = Topology.from_links(list(pairwise(names)))
+        pairs = [((names[n], names[(5 * n + 3) % count]), 1.0 + n) for n in range(count)]
+        traffic = Traffic.of(
+            names, [(pair, weight) for pair, weight in pairs if len(set(pair)) > 1]
+        )
+        rng = np.random.default_rng(count)
+        links = rng.uniform(1, 2, (count, count))
+        prices = Prices.from_matrix(traffic.brokers, np.ones(count), links + links.T)
+        common_interest(traffic)
+        tree_cost(traffic, prices, source)
+        pinned = frozenset({Link.between(names[0], names[3])})
+        for limits in (Limits(), Limits(max_degree=4), Limits(pinned=pinned)):
+            problem = DesignProblem(source, traffic, prices, limits)
+            cheapest_tree(problem, stop=lambda: False, rng=np.random.default_rng(0))
+
+
+def main() -> None:
+    warm_up()
+    sys.stdout.write("the design's kernels are compiled\n")
+
+
+if __name__ == "__main__":
+    main()
