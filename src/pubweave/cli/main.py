@@ -31,7 +31,7 @@ VERBS = {
     "status": Verb("pubweave.cli.status", "status", "Show brokers, links, tables and rates."),
     "pub": Verb("pubweave.cli.pub", "pub", "Publish from the command line."),
     "sub": Verb("pubweave.cli.sub", "sub", "Subscribe and print what comes."),
-    "demo": Verb("pubweave.cli.demo", "demo", "A 20-broker overlay at work, with a verdict."),
+    "demo": Verb("pubweave.cli.demo", "demo", "An overlay that improves itself, with proof."),
     "topology": Verb("pubweave.cli.topology", "topology", "Make, change and show topologies."),
     "cost": Verb("pubweave.cli.cost", "cost", "What a tree costs for measured traffic."),
     "design": Verb("pubweave.cli.design", "design", "A cheaper tree for measured traffic."),

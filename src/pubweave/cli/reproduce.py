@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pubweave.cli import reproduce_ci
+from pubweave.cli import reproduce_ci, reproduce_ci_real
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
 from pubweave.cli.reproduce_autopilot import autopilot_day
@@ -46,7 +46,12 @@ def reproduce() -> None:
 
 reproduce.add_command(figure_6)
 reproduce.add_command(autopilot_day)
-for figure in (reproduce_ci.figure_4, reproduce_ci.figure_5, reproduce_ci.figure_6):
+for figure in (
+    reproduce_ci.figure_4,
+    reproduce_ci.figure_5,
+    reproduce_ci.figure_6,
+    reproduce_ci_real.figure,
+):
     reproduce.add_command(figure)
 
 _out = click.option(

@@ -98,7 +98,7 @@ def make_world(seed: int, setting: Setting) -> World:
     start = edges_of(first.random_overlay(rng), first.brokers)
     processing = [rng.uniform(0, 1, setting.brokers) for _ in range(2)]
     load = rng.uniform(0, 1, setting.brokers)
-    traffic = list(_traffic(setting, first.brokers, load / load.sum(), rng))
+    traffic = list(clients_traffic(setting, first.brokers, load / load.sum(), rng))
 
     def prices(link_costs: Floats, shares: Floats) -> Prices:
         scaled = shares * setting.processing_max
@@ -113,7 +113,7 @@ def make_world(seed: int, setting: Setting) -> World:
     return World(setting, start, traffic, phases)
 
 
-def _traffic(
+def clients_traffic(
     setting: Setting, brokers: tuple[str, ...], load: Floats, rng: np.random.Generator
 ) -> Iterator[Traffic]:
     """The notifications of each interval, as sets of brokers with counts."""

@@ -53,6 +53,20 @@ def read_rtt_matrix(path: str | Path, time_slice: int | None = None) -> Matrix:
     return _with_gaps(path, _one_slice(path, rows, time_slice) if has_slices else rows)
 
 
+def read_rtt_slices(path: str | Path) -> list[Matrix]:
+    """All squares of a file with time slices, in their order. Raises ValueError naming the file."""
+    path = Path(path)
+    lines = _lines(path)
+    if not lines[0].lower().startswith("slice,"):
+        raise ValueError(f"{path}: has no time slices")
+    try:
+        rows = np.loadtxt(lines[1:], delimiter=",", ndmin=2)
+    except ValueError as error:
+        raise ValueError(f"{path}: not a matrix of numbers: {error}") from error
+    numbers = np.unique(rows[:, 0]).astype(int).tolist()
+    return [_with_gaps(path, _one_slice(path, rows, number)) for number in numbers]
+
+
 def assign_latencies(topology: Topology, rtt_ms: Matrix, rng: np.random.Generator) -> Topology:
     """The topology with each broker at a random row of the matrix, no two at the same.
 
