@@ -1,6 +1,6 @@
 """Twenty broker processes that organize themselves under skewed traffic: what is gained, what lost?
 
-    python -m benchmarks.run_reorganize [--heuristic ci|mst|mit] [--seed N] [--json]
+    python -m benchmarks.run_reorganize [--heuristic ci|mst|mit] [--estimate E] [--seed N] [--json]
 
 Brokers start as a random tree. Each topic has one publisher and a few subscribing brokers, all at
 random, and topics differ in rate by Zipf's law: some brokers have much to do with each other and
@@ -32,7 +32,7 @@ import uvloop
 
 from benchmarks.run_fifty import SubscriberProcesses
 from pubweave.core.organize_config import LinkPrice, OrganizeConfig
-from pubweave.design.ci_rules import Heuristic
+from pubweave.design.ci_rules import Estimate, Heuristic
 from pubweave.generate.clients import Content, WorkloadPublisher, WorkloadSubscriber
 from pubweave.generate.trees import random_tree
 from pubweave.model.filters import Filter, Operator, Predicate
@@ -120,8 +120,9 @@ def run(
     heuristic: Heuristic = Heuristic.CI,
     seconds: float = 150.0,
     interval_s: float = 3.0,
-    joint_triples: bool = False,
+    estimate: Estimate = Estimate.SIDES,
     adapt_bloom: bool = False,
+    damping: bool = False,
     seed: int = 1,
 ) -> dict[str, Any]:
     """Run it and return the figures; ``is_clean`` should be true."""
@@ -132,8 +133,9 @@ def run(
         heuristic=heuristic,
         interval_s=interval_s,
         link_price=LinkPrice.HOPS,
-        joint_triples=joint_triples,
+        estimate=estimate,
         adapt_bloom=adapt_bloom,
+        damping=damping,
     )
     with tempfile.TemporaryDirectory(prefix="pubweave-reorganize-") as scratch:
         figures = uvloop.run(_organize(Path(scratch), topology, traffic, organize, seconds))
@@ -142,6 +144,7 @@ def run(
         "topics": topics,
         "rate_per_s": rate,
         "heuristic": heuristic.value,
+        "estimate": estimate.value,
         "interval_s": interval_s,
         "seed": seed,
         "load_average": os.getloadavg()[0],
@@ -259,8 +262,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--interval", type=float, default=3.0)
     parser.add_argument("--heuristic", choices=[h.value for h in Heuristic], default="ci")
-    parser.add_argument("--joint-triples", action="store_true")
+    parser.add_argument("--estimate", choices=[e.value for e in Estimate], default="sides")
     parser.add_argument("--adapt-bloom", action="store_true")
+    parser.add_argument("--damping", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -271,8 +275,9 @@ def main() -> int:
         heuristic=Heuristic(given.heuristic),
         seconds=given.seconds,
         interval_s=given.interval,
-        joint_triples=given.joint_triples,
+        estimate=Estimate(given.estimate),
         adapt_bloom=given.adapt_bloom,
+        damping=given.damping,
         seed=given.seed,
     )
     if given.json:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 
 import pytest
 
 from pubweave.core.organize_config import LinkPrice, OrganizeConfig
-from pubweave.design.ci_rules import Heuristic
+from pubweave.design.ci_rules import Estimate, Heuristic
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 from pubweave.sim.delivery_costs import DeliveryCosts
 from pubweave.sim.reorganize_scenario import ReorganizeScenario
+from pubweave.sim.reorganize_setting import ReorganizeSetting
+from pubweave.sim.results import RunResult
 from pubweave.sim.trace import Trace
 
 
@@ -36,10 +37,8 @@ def test_many_runs_hold(first: int) -> None:
 def test_each_heuristic_makes_exchanges_that_lower_the_cost(heuristic: Heuristic) -> None:
     left = []
     for seed in (3, 4):
-        run = ReorganizeScenario(seed, fault="none", max_brokers=12)
         organize = OrganizeConfig(heuristic=heuristic, interval_s=1.0, link_price=LinkPrice.RTT)
-        _organize_by(run, organize)
-        result = run.run()
+        result = _organized(seed, organize)
         assert result.violations == ()
         assert result.counts["exchanges_done"] > 0
         left.append(result.measures["cost_left"])
@@ -47,14 +46,21 @@ def test_each_heuristic_makes_exchanges_that_lower_the_cost(heuristic: Heuristic
     assert heuristic is Heuristic.MIT or sum(left) / len(left) < 0.97
 
 
-def _organize_by(run: ReorganizeScenario, organize: OrganizeConfig) -> None:
-    """Start all brokers again with other settings, before anything has happened."""
-    run.organizing = replace(run.organizing, organize=organize, rounds=1, has_operator=False)
-    for node in run.overlay.brokers.values():
-        node.config = replace(node.config, organize=organize)
-        run.agents[node.name].crashed()
-        node.crash()
-        node.start()
+@pytest.mark.parametrize("estimate", list(Estimate))
+def test_each_estimate_makes_exchanges_that_lower_the_cost(estimate: Estimate) -> None:
+    left = []
+    for seed in (3, 4):
+        organize = OrganizeConfig(estimate=estimate, interval_s=1.0, link_price=LinkPrice.RTT)
+        result = _organized(seed, organize)
+        assert result.violations == ()
+        assert result.counts["exchanges_done"] > 0
+        left.append(result.measures["cost_left"])
+    assert sum(left) / len(left) < 0.97
+
+
+def _organized(seed: int, organize: OrganizeConfig) -> RunResult:
+    setting = ReorganizeSetting(organize, rounds=1, round_s=7.0, has_operator=False)
+    return ReorganizeScenario(seed, fault="none", organizing=setting, max_brokers=12).run()
 
 
 def test_a_paused_overlay_stays_as_it_is() -> None:

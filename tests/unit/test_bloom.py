@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 
 from pubweave.core.bloom import (
     LEAST_BITS,
+    LEAST_SIDE_BITS,
     MOST_BITS,
     BloomFilter,
     Keys,
     adapted_parameters,
+    adapted_side_bits,
     corrected_count,
     mix,
 )
@@ -107,3 +110,29 @@ def test_adapted_parameters_keep_false_positives_rare_with_few_bits() -> None:
 def test_foreign_bytes_are_refused(data: bytes, bits: int, hashes: int) -> None:
     with pytest.raises(ValueError, match="Bloom filter"):
         BloomFilter.from_bytes(data, bits, hashes)
+
+
+@pytest.mark.parametrize("hashes", [1, 4])
+def test_the_entries_of_a_union_are_counted_by_its_bits(hashes: int) -> None:
+    keys = mix(np.arange(3_000, dtype=np.uint64))
+    one, other = BloomFilter(100_000, hashes), BloomFilter(100_000, hashes)
+    one.add(keys[:2_000])
+    other.add(keys[1_000:])
+    both = one | other
+    assert one.count == pytest.approx(2_000, rel=0.02)
+    assert both.count == pytest.approx(3_000, rel=0.02)
+    assert one.count == pytest.approx(2_000, rel=0.02)  # unchanged by the union
+    assert both.contains(keys).all()
+
+
+def test_an_empty_filter_counts_nothing_and_a_full_one_cannot_count() -> None:
+    made = BloomFilter(LEAST_BITS, 1)
+    assert made.count == 0
+    made.add(mix(np.arange(100_000, dtype=np.uint64)))
+    assert made.count == math.inf
+
+
+def test_filters_of_sides_grow_with_the_load_within_bounds() -> None:
+    assert adapted_side_bits(0) == LEAST_SIDE_BITS
+    assert adapted_side_bits(50_000) == 100_000
+    assert adapted_side_bits(10**9) == MOST_BITS

@@ -14,7 +14,7 @@ from pubweave.cli import main
 from pubweave.cli.errors import BadInput
 from pubweave.cli.organize_options import OrganizeChoice, organize_options
 from pubweave.core.organize_config import LinkPrice, OrganizeConfig
-from pubweave.design.ci_rules import Heuristic
+from pubweave.design.ci_rules import Estimate, Heuristic
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 from pubweave.model.topology_files import write_topology
@@ -45,7 +45,7 @@ def test_an_overlay_does_not_organize_itself_unless_asked_to() -> None:
 def test_every_option_arrives() -> None:
     choice = chosen(
         "--self-organize", "mit", "--eta", "3", "--organize-every", "2.5", "--link-price", "hops",
-        "--broker-price", "0.5", "--joint-triples", "--adapt-bloom", "--damping",
+        "--broker-price", "0.5", "--estimate", "conjunction", "--adapt-bloom", "--damping",
     )  # fmt: skip
     assert choice is not None
     assert choice.config == OrganizeConfig(
@@ -54,7 +54,7 @@ def test_every_option_arrives() -> None:
         interval_s=2.5,
         link_price=LinkPrice.HOPS,
         broker_price=0.5,
-        joint_triples=True,
+        estimate=Estimate.CONJUNCTION,
         adapt_bloom=True,
         damping=True,
     )

@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from pubweave.core.effects import ProposeExchange
 from pubweave.core.exchange_requests import DECLINED_FOR_INTERVALS, ExchangeRequests
 from pubweave.core.neighborhood import Known
 from pubweave.core.organize_config import OrganizeConfig
-from pubweave.core.ring_costs import Wish
+from pubweave.core.ring_view import Refusal, Wish
 from pubweave.core.session import RemoteProtocolError, Session, SessionLimits
 from pubweave.design.ci_rules import Heuristic
 from pubweave.model.ids import Link
@@ -42,14 +43,32 @@ class FakeInside:
         self.emitted.append(effect)
 
 
-class FakeCosts:
-    """A member's view that the test decides."""
+class FakeView:
+    """A member's view that the test decides; it adds ``weight`` bytes to requests, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, rule: str) -> None:
+        self.rule = rule
         self.answer: list[float] | None = [1.0, 0.5, 1.0, 2.0]
+        self.can_sum = True
+        self.weight = 0
 
-    def vector(self, *_: object) -> list[float] | None:
-        return self.answer
+    def opened(self, request: ExchangeRequest) -> ExchangeRequest | None:
+        nothing = (0.0,) * len(request.brokers)
+        added = self.added(msgspec.structs.replace(request, costs=nothing))
+        return added if isinstance(added, ExchangeRequest) else None
+
+    def fault(self, request: ExchangeRequest, member: int) -> str:
+        return "" if len(request.costs) == len(request.brokers) else "its costs do not add up"
+
+    def added(self, request: ExchangeRequest) -> ExchangeRequest | Refusal:
+        if self.answer is None:
+            return Refusal(Verdict.DECLINED, "it knows too little")
+        costs = tuple(sum(pair) for pair in zip(request.costs, self.answer, strict=True))
+        sides = (*request.sides, b"x" * self.weight)
+        return msgspec.structs.replace(request, costs=costs, sides=sides)
+
+    def removal_costs(self, request: ExchangeRequest) -> tuple[float, ...] | None:
+        return request.costs if self.can_sum else None
 
 
 class Brokers:
@@ -58,9 +77,9 @@ class Brokers:
     def __init__(self, config: OrganizeConfig = CONFIG) -> None:
         self.insides: dict[str, FakeInside] = {}
         self.requests: dict[str, ExchangeRequests] = {}
-        self.costs: dict[str, FakeCosts] = {}
+        self.costs: dict[str, FakeView] = {}
         self.in_action: set[str] = set()
-        self.forgotten: list[tuple[str, Link]] = []
+        self.changed: list[tuple[str, Link | None]] = []
         self.under_way: deque[tuple[str, str, ExchangeRequest | ExchangeReply]] = deque()
         self.refused: list[str] = []
         self.now = 0.0
@@ -70,7 +89,7 @@ class Brokers:
 
     def _add(self, name: str, near: list[str], config: OrganizeConfig) -> None:
         inside = self.insides[name] = FakeInside(name, near)
-        costs = self.costs[name] = FakeCosts()
+        costs = self.costs[name] = FakeView(config.heuristic.value)
         self.requests[name] = ExchangeRequests(
             inside,  # type: ignore[arg-type]
             config,
@@ -78,7 +97,7 @@ class Brokers:
             epoch=7,
             send=lambda link, message: self.under_way.append((name, link.remote, message)),
             is_in_action=lambda now: name in self.in_action,
-            forget_link=lambda link: self.forgotten.append((name, link)),
+            on_changed=lambda link: self.changed.append((name, link)),
             price=lambda: 1.0,
             on_refused=lambda now: self.refused.append(name),
         )
@@ -164,6 +183,36 @@ def test_a_broker_that_knows_too_little_declines_and_all_are_let_go(brokers: Bro
     assert brokers.free() == list(PATH)
 
 
+def test_a_broker_that_cannot_price_the_whole_declines_and_all_are_let_go(
+    brokers: Brokers,
+) -> None:
+    brokers.costs["b4"].can_sum = False
+    brokers.ask()
+    brokers.deliver()
+    assert brokers.proposals() == []
+    assert brokers.free() == list(PATH)
+    assert brokers.requests["b1"].counters.declined == 1
+
+
+@pytest.mark.parametrize("heavy", ["b1", "b3"])
+def test_a_request_that_would_fill_a_link_s_window_goes_no_further(
+    brokers: Brokers, heavy: str
+) -> None:
+    for inside in brokers.insides.values():
+        for link in inside.links.values():
+            link.remote_window_bytes = 4_000
+    brokers.costs[heavy].weight = 1_000
+    assert brokers.ask() == (heavy != "b1")
+    brokers.deliver()
+    assert brokers.proposals() == []
+    assert brokers.free() == list(PATH)
+    brokers.costs[heavy].weight = 100
+    brokers.now = 100.0
+    assert brokers.ask()
+    brokers.deliver()
+    assert brokers.proposals()
+
+
 def test_after_an_exchange_all_brokers_of_the_ring_hear_of_it_though_a_link_is_gone(
     brokers: Brokers,
 ) -> None:
@@ -173,21 +222,21 @@ def test_after_an_exchange_all_brokers_of_the_ring_hear_of_it_though_a_link_is_g
     brokers.now = 1.0
     brokers.requests["b4"].ended("b1.7.1", True, "", brokers.now)
     brokers.deliver()
-    assert sorted(brokers.forgotten) == [(name, Link("b2", "b3")) for name in PATH]
+    assert sorted(brokers.changed) == [(name, Link("b2", "b3")) for name in PATH]
     assert brokers.free() == []  # knowledge has to be renewed first
     brokers.now = 1.0 + CONFIG.interval_s
     assert brokers.free() == list(PATH)
     assert brokers.requests["b4"].counters.done == 1
 
 
-def test_an_exchange_that_fails_lets_all_go_and_forgets_nothing(brokers: Brokers) -> None:
+def test_an_exchange_that_fails_lets_all_go_and_no_link_is_forgotten(brokers: Brokers) -> None:
     brokers.ask()
     brokers.deliver()
     brokers.requests["b4"].ended("b1.7.1", False, "why", 0.0)
     brokers.deliver()
     brokers.now = CONFIG.interval_s
     assert brokers.free() == list(PATH)
-    assert brokers.forgotten == []
+    assert sorted(brokers.changed) == [(name, None) for name in PATH]
     assert brokers.requests["b4"].counters.failed == 1
 
 
@@ -279,7 +328,7 @@ def test_a_ring_that_is_none_is_a_breach_of_the_protocol(
 
 
 def test_costs_that_are_none_are_a_breach_of_the_protocol(brokers: Brokers) -> None:
-    request = ExchangeRequest("x", "ci", PATH, (1.0,) * 4, (1.0,) * 4, (float("nan"),) * 4)
+    request = ExchangeRequest("x", "ci", PATH, (1.0,) * 4, (1.0,) * 4, (1.0,) * 3)
     with pytest.raises(RemoteProtocolError, match="ring"):
         brokers.requests["b2"].take_request(brokers.insides["b2"].links["b1"], request, 0.0)
 

@@ -67,6 +67,7 @@ def test_the_most_promising_are_probed_a_few_at_a_time_and_again_in_time() -> No
     [
         ({"eta": 1}, "eta"),
         ({"eta": 17}, "eta"),
+        ({"cache_entries": 0}, "cache_entries"),
         ({"interval_s": 0.0}, "interval_s"),
         ({"least_gain": 1.0}, "least_gain"),
         ({"bloom_bits": 10}, "bits"),

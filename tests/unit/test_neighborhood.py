@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -46,6 +47,16 @@ def test_a_broadcast_tells_the_way_back_with_its_costs() -> None:
     assert known.link_commons == (5.0, 21.0, 20.0)
     assert known.common == pytest.approx(20.0, abs=0.5)
     assert around.common("b3") is None
+
+
+def test_a_way_alone_is_learned_without_looking_at_any_filter() -> None:
+    around = Neighborhood("b1", keeps_hits=True)
+    around.learn_way(msgspec.structs.replace(broadcast("b3", "b2"), filter=b"junk"), 1.5)
+    known = around.get("b3")
+    assert known is not None
+    assert known.path == ("b1", "b2", "b3")
+    assert known.link_costs == (1.5, 2.0)
+    assert known.hits == {}
 
 
 def test_knowledge_that_is_not_renewed_goes_at_the_second_chance() -> None:
@@ -100,7 +111,5 @@ def test_a_sound_broadcast_has_no_fault() -> None:
     ],
 )
 def test_a_broadcast_that_cannot_be_is_named(change: dict[str, object], fault: str) -> None:
-    import msgspec
-
     message = msgspec.structs.replace(broadcast("b3", "b2"), **change)
     assert fault in broadcast_fault(message, "b2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,8 @@ from pubweave.core.events import (
 )
 from pubweave.core.organize_config import LinkPrice, OrganizeConfig
 from pubweave.core.session import SessionLimits
+from pubweave.core.side_cache import SideCache
+from pubweave.design.ci_rules import Estimate
 from pubweave.model.filters import Filter, Operator, Predicate
 from pubweave.model.ids import Link
 from pubweave.model.messages import Hello, InterestBroadcast, Role
@@ -29,6 +32,7 @@ from pubweave.sim.tree_overlay import TreeOverlay
 from pubweave.sim.world import World
 
 ORGANIZE = OrganizeConfig(interval_s=1.0, link_price=LinkPrice.HOPS)
+BY_INTEREST = replace(ORGANIZE, estimate=Estimate.OVERLAP)
 CHAIN = Topology.from_links([("b1", "b2"), ("b2", "b3"), ("b3", "b4"), ("b4", "b5"), ("b5", "b6")])
 WANTED = Filter((Predicate(TOPIC_ATTRIBUTE, Operator.EQ, "t"),))
 
@@ -37,7 +41,10 @@ class Chain:
     """Six brokers in a row; b1 publishes what b4 wants; what brokers want done is noted."""
 
     def __init__(
-        self, organize: OrganizeConfig | None = ORGANIZE, limits: SessionLimits | None = None
+        self,
+        organize: OrganizeConfig | None = ORGANIZE,
+        limits: SessionLimits | None = None,
+        config_of: Callable[[str], OrganizeConfig] | None = None,
     ) -> None:
         self.world = World(1)
         limits = limits or SessionLimits()
@@ -45,7 +52,11 @@ class Chain:
             self.world,
             CHAIN,
             make_config=lambda name: BrokerConfig(
-                name, organize=organize, limits=limits, ping_every_s=0.5, tick_s=0.5
+                name,
+                organize=organize if config_of is None else config_of(name),
+                limits=limits,
+                ping_every_s=0.5,
+                tick_s=0.5,
             ),
             handling=HandlingTime(0.0, 0.0),
         )
@@ -89,8 +100,62 @@ def test_a_broker_knows_those_within_eta_hops() -> None:
     assert (known["b1"].known_brokers, known["b3"].known_brokers) == (4, 5)
 
 
-def test_two_brokers_that_share_all_traffic_ask_for_a_link_of_their_own() -> None:
+def test_by_sides_a_broker_that_only_relays_is_left_out() -> None:
     chain = Chain()
+    chain.run(4.0)
+    assert chain.proposed
+    _, exchange = chain.proposed[0]
+    between = [broker for broker in exchange.ring[1:-1] if broker in ("b2", "b3")]
+    assert between  # and b5 and b6, which have nothing to do with it, stay as they are
+    assert {*exchange.ring, *exchange.removed} <= {"b1", "b2", "b3", "b4"}
+
+
+def test_by_sides_broadcasts_are_small_and_requests_carry_the_filters() -> None:
+    spent = {}
+    for organize in (ORGANIZE, BY_INTEREST):
+        chain = Chain(organize)
+        for node in chain.overlay.brokers.values():
+            assert node.broker.organizer is not None
+            node.broker.organizer._requests._rests_until = 100.0  # tell, but do not ask
+        chain.run(4.0)
+        told = [chain.core(name).status(4.0).organizing for name in CHAIN.neighbors]
+        spent[organize.estimate] = sum(status.bytes_out for status in told if status)
+        assert sum(status.messages_out for status in told if status) > 40
+    assert spent[Estimate.SIDES] < 0.8 * spent[Estimate.OVERLAP]
+
+
+def test_brokers_with_different_estimates_leave_each_other_alone() -> None:
+    chain = Chain(config_of=lambda name: ORGANIZE if name < "b4" else BY_INTEREST)
+    chain.run(4.0)
+    assert all({*exchange.ring} <= {"b1", "b2", "b3"} or not {*exchange.ring} & {"b1", "b2", "b3"}
+               for _, exchange in chain.proposed)  # fmt: skip
+    assert all(chain.core(name).counters.protocol_errors == 0 for name in CHAIN.neighbors)
+
+
+def test_what_was_noted_while_links_changed_around_here_is_not_used() -> None:
+    chain = Chain()
+    chain.run(3.0)
+    decider, exchange = chain.proposed[0]
+    node = chain.overlay.brokers[decider]
+    cache = node.broker.organizer.cache  # type: ignore[union-attr]
+    assert isinstance(cache, SideCache)
+    assert cache.sound_span() is not None
+    node.take(ExchangeEnded(exchange.request_id, False, "somebody else came before"))
+    chain.run(3.4)
+    assert cache.sound_span() is None
+
+
+def test_a_window_with_too_much_in_it_is_told_in_the_status() -> None:
+    chain = Chain(replace(ORGANIZE, cache_entries=3))
+    chain.run(4.0)
+    status = chain.core("b2").status(4.0).organizing
+    assert status is not None
+    assert status.windows_overflowed >= 2
+    assert not chain.proposed
+
+
+def test_two_brokers_that_share_all_traffic_ask_for_a_link_of_their_own() -> None:
+    chain = Chain(BY_INTEREST)
     chain.run(3.0)
     assert chain.proposed
     decider, exchange = chain.proposed[0]

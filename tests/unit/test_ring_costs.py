@@ -10,8 +10,9 @@ from pubweave.core.link_prices import LinkPrices
 from pubweave.core.neighborhood import Neighborhood
 from pubweave.core.organize_config import LinkPrice, OrganizeConfig
 from pubweave.core.ring_costs import RingCosts
-from pubweave.design.ci_rules import Heuristic
-from pubweave.model.messages import InterestBroadcast
+from pubweave.core.ring_view import Refusal
+from pubweave.design.ci_rules import Estimate, Heuristic
+from pubweave.model.messages import ExchangeRequest, InterestBroadcast, Verdict
 
 OWN = mix(np.arange(100, dtype=np.uint64))
 
@@ -33,14 +34,12 @@ def tell(
 
 
 def sums(config: OrganizeConfig, around: Neighborhood) -> RingCosts:
-    costs = RingCosts("b1", config, around, LinkPrices(config, lambda: 0.0))
-    costs.own_count = len(OWN)
-    return costs
+    return RingCosts("b1", config, around, LinkPrices(config, lambda: 0.0), lambda: len(OWN))
 
 
 def neighborhood(config: OrganizeConfig) -> Neighborhood:
     """b1 - b2 - b3: b1 has 10 entries in common with b2, 80 with b3, and those three 5."""
-    around = Neighborhood("b1", keeps_hits=config.joint_triples)
+    around = Neighborhood("b1", keeps_hits=config.estimate is Estimate.CONJUNCTION)
     tell(around, "b2", entries=OWN[:10])
     tell(around, "b3", "b2", entries=OWN[5:85])
     return around
@@ -55,8 +54,8 @@ def test_a_broker_wants_a_link_to_whom_it_shares_much_with_through_one_that_shar
     assert wish.gain == pytest.approx((3.0 - 1.0) * 80, rel=0.01)
 
 
-def test_the_joint_triple_counts_what_the_one_between_wants_anyhow() -> None:
-    config = OrganizeConfig(link_price=LinkPrice.HOPS, joint_triples=True)
+def test_a_triple_by_conjunction_counts_what_the_one_between_wants_anyhow() -> None:
+    config = OrganizeConfig(link_price=LinkPrice.HOPS, estimate=Estimate.CONJUNCTION)
     wish = sums(config, neighborhood(config)).wish("b3", now=0.0)
     assert wish is not None
     # I(1,2,3) = 5 of 80: C = 75/80 * 2 + 1.
@@ -80,7 +79,7 @@ def test_no_wish_before_the_price_of_the_link_is_known() -> None:
     config = OrganizeConfig(link_price=LinkPrice.RTT)
     around = neighborhood(config)
     prices = LinkPrices(config, lambda: 1.0)
-    costs = RingCosts("b1", config, around, prices)
+    costs = RingCosts("b1", config, around, prices, lambda: len(OWN))
     assert costs.wish("b3", 0.0) is None
     prices.probed("b3", 1.0, 0.0)
     assert costs.wish("b3", 0.0) is not None
@@ -121,3 +120,31 @@ def test_a_broker_that_knows_only_one_other_does_no_sums() -> None:
     around = Neighborhood("b1", keeps_hits=False)
     tell(around, "b2", entries=OWN[:10])
     assert sums(config, around).vector(("b1", "b2"), (1.0,) * 2, (1.0,) * 2) is None
+
+
+def test_members_add_their_vectors_to_a_request() -> None:
+    config = OrganizeConfig(link_price=LinkPrice.HOPS)
+    costs = sums(config, neighborhood(config))
+    ring, ones = ("b1", "b2", "b3"), (1.0,) * 3
+    vector = costs.vector(ring, ones, ones)
+    assert vector is not None
+    opened = costs.opened(ExchangeRequest("x", costs.rule, ring, ones, ones))
+    assert opened is not None
+    twice = costs.added(opened)
+    assert isinstance(twice, ExchangeRequest)
+    assert costs.removal_costs(twice) == pytest.approx([2 * cost for cost in vector])
+    stranger = costs.added(ExchangeRequest("x", costs.rule, ("b1", "b2", "b9"), ones, ones, ones))
+    assert isinstance(stranger, Refusal)
+    assert stranger.verdict is Verdict.DECLINED
+
+
+@pytest.mark.parametrize(
+    ("costs", "sides"), [((1.0,), ()), ((1.0, 2.0, float("nan")), ()), ((1.0,) * 3, (b"",))]
+)
+def test_costs_that_cannot_be_are_a_fault(
+    costs: tuple[float, ...], sides: tuple[bytes, ...]
+) -> None:
+    config = OrganizeConfig(link_price=LinkPrice.HOPS)
+    ones = (1.0,) * 3
+    request = ExchangeRequest("x", "ci", ("b1", "b2", "b3"), ones, ones, costs, sides=sides)
+    assert sums(config, neighborhood(config)).fault(request, 1)

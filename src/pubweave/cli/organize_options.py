@@ -12,7 +12,7 @@ import click
 
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.core.organize_config import MOST_HOPS, LinkPrice, OrganizeConfig
-from pubweave.design.ci_rules import Heuristic
+from pubweave.design.ci_rules import Estimate, Heuristic
 
 if TYPE_CHECKING:
     from pubweave.model.ids import Link
@@ -80,9 +80,11 @@ _OPTIONS = (
         help="What handling a notification costs. [default: 1 with hops, else the measured ms]",
     ),
     click.option(
-        "--joint-triples",
-        is_flag=True,
-        help="Count what three brokers share by two Bloom filters, instead of the paper's phi.",
+        "--estimate",
+        type=click.Choice([estimate.value for estimate in Estimate]),
+        help="What ci prices a change by: all that passes the brokers concerned (sides), or what "
+        "their clients have in common, by Bloom filters of three (conjunction) or as the paper "
+        f"does (overlap). [default: {_DEFAULTS.estimate.value}]",
     ),
     click.option("--adapt-bloom", is_flag=True, help="Size Bloom filters by the load."),
     click.option("--damping", is_flag=True, help="Ask for more gain where links changed of late."),
@@ -93,7 +95,7 @@ _NAMES = (
     "link_price",
     "prices",
     "broker_price",
-    "joint_triples",
+    "estimate",
     "adapt_bloom",
     "damping",
 )
@@ -126,4 +128,6 @@ def _choice(mode: str | None, chosen: dict[str, Any]) -> OrganizeChoice | None:
         given["interval_s"] = given.pop("organize_every")
     if "link_price" in given:
         given["link_price"] = LinkPrice(given["link_price"])
+    if "estimate" in given:
+        given["estimate"] = Estimate(given["estimate"])
     return OrganizeChoice(OrganizeConfig(heuristic=Heuristic(mode), **given), prices)

@@ -2,8 +2,9 @@
 
 Keys come from `interest_cache` and are the same in every process; so are the positions made of
 them here. A filter only ever says too much: `false_positive_rate` says how much, and whoever
-counts hits corrects by it (`corrected_count`). No I/O; foreign bytes are bounded before they are
-unpacked.
+counts hits corrects by it (`corrected_count`). Filters with the same parameters can be united, and
+the entries of a union counted by its bits (`count`). No I/O; foreign bytes are bounded before they
+are unpacked.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ MOST_BITS = 1 << 22
 MOST_HASHES = 16
 WANTED_FALSE_POSITIVES = 0.01
 """What adaptive parameters aim at."""
+LEAST_SIDE_BITS = 16_384
+"""With fewer a count would be wrong by more than half a percent, however little is counted."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -67,6 +70,26 @@ class BloomFilter:
         """How likely a key that was never added seems to have been, as full as the filter is."""
         return float((np.count_nonzero(self._is_set) / self.bits) ** self.hashes)
 
+    @property
+    def count(self) -> float:
+        """How many different keys were added, by the bits they left (linear counting):
+        n = -m/k ln(1 - X/m) with X of m bits set; infinite if the filter is full.
+
+        With one hash the standard deviation is sqrt(m (e^t - t - 1)), t = n/m; up to t = 1 that is
+        about n / sqrt(2m): of 100,000 bits 0.22 % of the entries.
+        """
+        unset = self.bits - int(np.count_nonzero(self._is_set))
+        if not unset:
+            return math.inf
+        return self.bits / self.hashes * math.log(self.bits / unset)
+
+    def __or__(self, other: BloomFilter) -> BloomFilter:
+        """The filter of what either has."""
+        assert (self.bits, self.hashes) == (other.bits, other.hashes)
+        made = BloomFilter(self.bits, self.hashes)
+        np.logical_or(self._is_set, other._is_set, out=made._is_set)
+        return made
+
     def _positions(self, keys: Keys) -> npt.NDArray[np.int64]:
         # Two hashes give all: g_i = h1 + i * h2, as good as independent ones.
         start = mix(keys)
@@ -108,6 +131,16 @@ def adapted_parameters(entries: int) -> tuple[int, int]:
     wanted = math.ceil(-count * math.log(WANTED_FALSE_POSITIVES) / math.log(2) ** 2)
     bits = min(MOST_BITS, max(LEAST_BITS, wanted))
     return bits, max(1, min(10, round(bits / count * math.log(2))))
+
+
+def adapted_side_bits(entries: int) -> int:
+    """Bits of filters with one hash that are to be united and counted, for about this many entries
+    per filter: full enough to be small, and a count still good to half a percent.
+
+    >>> adapted_side_bits(600), adapted_side_bits(20_000)
+    (16384, 40000)
+    """
+    return min(MOST_BITS, max(LEAST_SIDE_BITS, 2 * entries))
 
 
 def corrected_count(hits: int, tried: int, false_positive_rate: float) -> float:

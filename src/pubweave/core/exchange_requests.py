@@ -1,8 +1,8 @@
 """The consensus on an exchange of two links (CI section 4.2): requests along a ring, and locks.
 
 A request travels from the broker that wants a link to the one it wants it to, on the way between
-them; each broker adds what the removal of every link of the ring would leave it to pay, and locks
-itself. The last one decides: either nothing pays, or it hands the exchange over to be carried out
+them; each broker adds what it knows of the ring's costs (`ring_view`), and locks itself. The last
+one decides: either nothing pays, or it hands the exchange over to be carried out
 (`ProposeExchange`). A reply goes back and unlocks.
 
 Locks keep agreed exchanges from growing stale, and brokers from being asked twice at once. Nobody
@@ -21,14 +21,16 @@ from dataclasses import dataclass
 from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.effects import ProposeExchange
 from pubweave.core.organize_config import MOST_HOPS, OrganizeConfig
-from pubweave.core.ring_costs import RingCosts, Wish
+from pubweave.core.ring_view import Refusal, RingView, Wish
 from pubweave.core.session import RemoteProtocolError, Session
-from pubweave.design.ci_rules import add_costs, choose_removal
+from pubweave.design.ci_rules import choose_removal
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.messages import ExchangeReply, ExchangeRequest, Verdict
 
 DECLINED_FOR_INTERVALS = 4
 """A wish that the others did not share is not asked for again so soon."""
+MOST_BYTES = 1 << 19
+"""A request beyond that would be no frame any more to some neighbor."""
 
 
 @dataclass
@@ -72,23 +74,24 @@ class ExchangeRequests:
         self,
         inside: BrokerInside,
         config: OrganizeConfig,
-        costs: RingCosts,
+        view: RingView,
         *,
         epoch: int,
         send: Callable[[Session, ExchangeRequest | ExchangeReply], None],
         is_in_action: Callable[[float], bool],
-        forget_link: Callable[[Link], None],
+        on_changed: Callable[[Link | None], None],
         price: Callable[[], float],
         on_refused: Callable[[float], None],
     ) -> None:
-        """``on_refused`` hears of the end of an own request that led to nothing."""
+        """``on_refused`` hears of the end of an own request that led to nothing, ``on_changed`` of
+        every exchange around here, and of the link that went, if it did."""
         self._inside = inside
         self._config = config
-        self._costs = costs
+        self._view = view
         self._epoch = epoch
         self._send = send
         self._is_in_action = is_in_action
-        self._forget_link = forget_link
+        self._on_changed = on_changed
         self._price = price
         self._on_refused = on_refused
         self._lock: _Lock | None = None
@@ -139,20 +142,21 @@ class ExchangeRequests:
         next_hop = self._inside.link(ring[1])
         if next_hop is None or not self._inside.is_linked(ring[1]):
             return False
-        processing = (self._price(), *wish.known.processing)
-        link_costs = (*wish.known.link_costs, wish.direct_cost)
-        vector = self._costs.vector(ring, processing, link_costs)
-        if vector is None:
+        request = self._view.opened(
+            ExchangeRequest(
+                f"{ring[0]}.{self._epoch}.{self._numbers + 1}",
+                self._view.rule,
+                ring,
+                processing=(self._price(), *wish.known.processing),
+                link_costs=(*wish.known.link_costs, wish.direct_cost),
+            )
+        )
+        if request is None or not _fits(request, next_hop):
             return False
         self._numbers += 1
-        request_id = f"{ring[0]}.{self._epoch}.{self._numbers}"
-        self._lock = _Lock(request_id, ring, now + self._config.lock_s, 0)
+        self._lock = _Lock(request.request_id, ring, now + self._config.lock_s, 0)
         self.counters.proposed += 1
-        heuristic = self._config.heuristic.value
-        self._send(
-            next_hop,
-            ExchangeRequest(request_id, heuristic, ring, processing, link_costs, tuple(vector)),
-        )
+        self._send(next_hop, request)
         return True
 
     # --- being asked -----------------------------------------------------------------------
@@ -169,20 +173,30 @@ class ExchangeRequests:
         if reason:
             self._reply(origin, message.request_id, Verdict.BUSY, reason)
             return
-        vector = None
-        if message.heuristic == self._config.heuristic.value:
-            vector = self._costs.vector(message.brokers, message.processing, message.link_costs)
-        if vector is None:
-            reason = f"{self._inside.id} cannot say what it would cost"
-            self._reply(origin, message.request_id, Verdict.DECLINED, reason)
+        added = self._added(message, next_hop)
+        if isinstance(added, Refusal):
+            self._reply(origin, message.request_id, added.verdict, added.reason)
             return
-        costs = tuple(add_costs((message.costs, vector)))
-        until = now + self._config.lock_s
-        self._lock = _Lock(message.request_id, message.brokers, until, member)
         if next_hop is None:
-            self._decide(origin, self._lock, costs)
+            self._decide(origin, added, now)
         else:
-            self._send(next_hop, _with_costs(message, costs))
+            self._lock = self._locked(added, member, now)
+            self._send(next_hop, added)
+
+    def _added(
+        self, message: ExchangeRequest, next_hop: Session | None
+    ) -> ExchangeRequest | Refusal:
+        """The request with this broker's part, if it can give one and the next one take it."""
+        if message.rule != self._view.rule:
+            return Refusal(Verdict.DECLINED, f"{self._inside.id} goes by {self._view.rule}")
+        added = self._view.added(message)
+        if isinstance(added, Refusal) or next_hop is None or _fits(added, next_hop):
+            return added
+        return Refusal(Verdict.DECLINED, f"too large for the window of {next_hop.remote}")
+
+    def _locked(self, message: ExchangeRequest, member: int, now: float) -> _Lock:
+        until = now + self._config.lock_s
+        return _Lock(message.request_id, message.brokers, until, member)
 
     def _validate(self, origin: Session, message: ExchangeRequest) -> int:
         """This broker's place in the ring; RemoteProtocolError for a ring that is none."""
@@ -193,23 +207,27 @@ class ExchangeRequests:
             not 3 <= size <= MOST_HOPS + 1
             or len(set(ring)) != size
             or any(len(part) != size for part in (message.processing, message.link_costs))
-            or len(message.costs) != size
             or not all(0 <= number < math.inf for number in numbers)
-            or not all(math.isfinite(cost) for cost in message.costs)
         ):
             raise RemoteProtocolError("asks for an exchange on a ring that is none")
         member = ring.index(self._inside.id) if self._inside.id in ring else 0
         if member == 0 or ring[member - 1] != origin.remote:
             raise RemoteProtocolError("asks for an exchange on a ring that does not lead here")
+        fault = self._view.fault(message, member) if message.rule == self._view.rule else ""
+        if fault:
+            raise RemoteProtocolError(f"asks for an exchange on a ring, but {fault}")
         return member
 
-    def _decide(self, origin: Session, lock: _Lock, costs: tuple[float, ...]) -> None:
-        removed = choose_removal(costs, self.least_gain)
+    def _decide(self, origin: Session, message: ExchangeRequest, now: float) -> None:
+        costs = self._view.removal_costs(message)
+        removed = None if costs is None else choose_removal(costs, self.least_gain)
         if removed is None:
-            self._lock = None
             reason = "it would not pay for all brokers together"
-            self._reply(origin, lock.request_id, Verdict.DECLINED, reason)
+            if costs is None:
+                reason = f"{self._inside.id} cannot say what it would cost"
+            self._reply(origin, message.request_id, Verdict.DECLINED, reason)
             return
+        self._lock = lock = self._locked(message, len(message.brokers) - 1, now)
         self.counters.agreed += 1
         lock.removed = removed
         link = Link.between(lock.ring[removed], lock.ring[removed + 1])
@@ -264,10 +282,11 @@ class ExchangeRequests:
         if verdict in (Verdict.DONE, Verdict.FAILED):
             # What is known of the ways around here is of before; let broadcasts come first.
             self._rests_until = now + self._config.interval_s
-        if verdict is Verdict.DONE and lock.removed >= 0:
-            self._heat += 1.0
-            near, far = lock.ring[lock.removed], lock.ring[lock.removed + 1]
-            self._forget_link(Link.between(near, far))
+            gone = None
+            if verdict is Verdict.DONE and lock.removed >= 0:
+                self._heat += 1.0
+                gone = Link.between(lock.ring[lock.removed], lock.ring[lock.removed + 1])
+            self._on_changed(gone)
 
     def _reply(
         self,
@@ -281,12 +300,6 @@ class ExchangeRequests:
         self._send(to, ExchangeReply(request_id, verdict, reason, removed))
 
 
-def _with_costs(message: ExchangeRequest, costs: tuple[float, ...]) -> ExchangeRequest:
-    return ExchangeRequest(
-        message.request_id,
-        message.heuristic,
-        message.brokers,
-        message.processing,
-        message.link_costs,
-        costs,
-    )
+def _fits(message: ExchangeRequest, link: Session) -> bool:
+    """Whether a request leaves enough of a link's window to what the link is for."""
+    return message.size_bytes <= min(MOST_BYTES, link.remote_window_bytes // 4)

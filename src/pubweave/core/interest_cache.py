@@ -12,20 +12,17 @@ was noted when the window is over. At most ``capacity`` entries are kept, the ne
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
 import numpy as np
 
-from pubweave.core.bloom import Keys, mix
+from pubweave.core.bloom import Keys
+from pubweave.core.publication_keys import NO_KEYS, PublicationKeys
 from pubweave.core.session import Session
+from pubweave.core.windows import Windows
 from pubweave.model.publications import Publication
 
 DEFAULT_CAPACITY = 8_192
 WINDOWS_KEPT = 3
 """A broadcast is about the last window; one that was under way for long, about an earlier one."""
-_REMEMBERED_PUBLISHERS = 65_536
-_ALL_BITS = (1 << 64) - 1
-_NO_KEYS = np.empty(0, dtype=np.uint64)
 
 
 class InterestCache:
@@ -33,17 +30,17 @@ class InterestCache:
 
     def __init__(self, capacity: int, interval_s: float, now: float) -> None:
         self._capacity = capacity
-        self._interval_s = interval_s
-        self._window = self.window_at(now)
+        self._windows = Windows(interval_s, now)
         self._current: list[tuple[str, int]] = []
         self._done: dict[int, Keys] = {}
-        self._publishers: dict[str, int] = {}
+        self._make_keys = PublicationKeys()
         self._route: tuple[Session, ...] | None = None
         self._is_local = False
 
-    def window_at(self, instant: float) -> int:
-        """The number of the window that an instant belongs to."""
-        return int(instant // self._interval_s)
+    @property
+    def turn_at(self) -> float:
+        """When the current window is over."""
+        return self._windows.ends_at
 
     # --- on the hot path -------------------------------------------------------------------
 
@@ -62,13 +59,11 @@ class InterestCache:
 
     def turn(self, now: float) -> None:
         """Close the current window if its time is over."""
-        window = self.window_at(now)
-        if window <= self._window:
-            return
-        self._done[self._window] = self._keys_of(self._current[-self._capacity :])
-        self._window = window
-        self._current = []
-        self._make_room()
+        window = self._windows.number
+        if self._windows.turn(now):
+            self._done[window] = self._keys_of(self._current[-self._capacity :])
+            self._current = []
+            self._make_room()
 
     def _make_room(self) -> None:
         """Keep the last windows as far as they fit whole: part of one would be compared in vain."""
@@ -88,25 +83,14 @@ class InterestCache:
     def last_window(self) -> tuple[int, Keys]:
         """The last window that is over."""
         if not self._done:
-            return self._window - 1, _NO_KEYS
+            return self._windows.number - 1, NO_KEYS
         last = max(self._done)
         return last, self._done[last]
 
     def _keys_of(self, entries: list[tuple[str, int]]) -> Keys:
-        if not entries:
-            return _NO_KEYS
-        if len(self._publishers) > _REMEMBERED_PUBLISHERS:
-            self._publishers.clear()
-        names = np.array([self._number(publisher) for publisher, _ in entries], dtype=np.uint64)
-        sequences = np.array([s & _ALL_BITS for _, s in entries], dtype=np.uint64)
+        made = self._make_keys.make(
+            [entry[0] for entry in entries], [entry[1] for entry in entries]
+        )
         # A publication that came twice (again after a crash) is still one.
-        keys: Keys = np.unique(mix(names ^ mix(sequences)))
+        keys: Keys = np.unique(made)
         return keys
-
-    def _number(self, publisher: str) -> int:
-        """A number for a name, the same in every process (unlike `hash`)."""
-        number = self._publishers.get(publisher)
-        if number is None:
-            digest = blake2b(publisher.encode(), digest_size=8).digest()
-            number = self._publishers[publisher] = int.from_bytes(digest, "little")
-        return number

@@ -1,8 +1,9 @@
 """What a broker knows of the brokers around it, learned from their broadcasts (CI section 4.3.1).
 
-Of every broker within eta hops: the way to it with its costs, and how much it has in common with
-this one. Knowledge that is not renewed goes by second chance: marked in one interval, dropped in
-the next. Nothing here decides anything; `ring_costs` does the sums.
+Of every broker within eta hops: the way to it with its costs, and, where its broadcast has a
+filter, how much it has in common with this one. Knowledge that is not renewed goes by second
+chance: marked in one interval, dropped in the next. Nothing here decides anything; `ring_costs`
+and `ring_by_sides` do the sums.
 """
 
 from __future__ import annotations
@@ -67,6 +68,10 @@ class Neighborhood:
         known = self._known.get(broker)
         return None if known is None else known.common
 
+    def learn_way(self, message: InterestBroadcast, link_cost: float) -> None:
+        """A broadcast came over a link of this cost: that there is a way is all that counts."""
+        self._keep(message, link_cost, 0.0, 0.0, {})
+
     def learn(
         self, message: InterestBroadcast, keys: Keys, link_cost: float, link_common: float
     ) -> None:
@@ -75,19 +80,29 @@ class Neighborhood:
         filter_ = BloomFilter.from_bytes(message.filter, message.bits, message.hashes)
         mask = filter_.contains(keys)
         hits = int(np.count_nonzero(mask))
-        origin = message.brokers[0]
-        before = self._known.get(origin)
+        common = corrected_count(hits, len(keys), filter_.false_positive_rate)
         kept: dict[int, Keys] = {}
         if self._keeps_hits:
+            before = self._known.get(message.brokers[0])
             kept = {**(before.hits if before is not None else {}), message.window: keys[mask]}
             kept = {window: kept[window] for window in sorted(kept)[-WINDOWS_OF_HITS:]}
-        self._known[origin] = Known(
+        self._keep(message, link_cost, link_common, common, kept)
+
+    def _keep(
+        self,
+        message: InterestBroadcast,
+        link_cost: float,
+        link_common: float,
+        common: float,
+        hits: dict[int, Keys],
+    ) -> None:
+        self._known[message.brokers[0]] = Known(
             path=(self._own, *reversed(message.brokers)),
             processing=tuple(reversed(message.processing)),
             link_costs=(link_cost, *reversed(message.link_costs)),
             link_commons=(link_common, *reversed(message.link_commons)),
-            common=corrected_count(hits, len(keys), filter_.false_positive_rate),
-            hits=kept,
+            common=common,
+            hits=hits,
         )
 
     def joint_hits(self, one: BrokerId, other: BrokerId) -> int | None:

@@ -1,5 +1,5 @@
 """Settings of the self-organizing mode: how a broker learns of its neighborhood and when it asks
-for a change. Defaults are the paper's (CI section 5) where it has one."""
+for a change. Defaults are the paper's (CI section 5) where it has one, but for the estimate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from pubweave.core.bloom import DEFAULT_BITS, DEFAULT_HASHES, BloomFilter
 from pubweave.core.interest_cache import DEFAULT_CAPACITY
-from pubweave.design.ci_rules import Heuristic
+from pubweave.core.side_cache import SIDE_CAPACITY
+from pubweave.design.ci_rules import Estimate, Heuristic
 from pubweave.model.ids import BrokerId
 
 MOST_HOPS = 16
@@ -35,13 +36,15 @@ class OrganizeConfig:
     """How many hops a broadcast travels: the neighborhood."""
     interval_s: float = 5.0
     """One broadcast, and at most one exchange, per broker and interval."""
-    cache_entries: int = DEFAULT_CAPACITY
+    estimate: Estimate = Estimate.SIDES
+    """By what CI prices a ring; the other heuristics do not look at it."""
+    cache_entries: int | None = None
+    """Notifications remembered: 65,536 per window with sides, else the paper's 8,192 in all."""
     bloom_bits: int = DEFAULT_BITS
     bloom_hashes: int = DEFAULT_HASHES
+    """Filters of sides have one: they are counted, not searched."""
     adapt_bloom: bool = False
     """Choose bits and hashes by the entries of the last windows instead."""
-    joint_triples: bool = False
-    """Estimate I(i,j,k) by what both Bloom filters have, instead of by phi (Eq. 6)."""
     damping: bool = False
     """Ask for more gain where links have changed of late."""
     least_gain: float = 0.02
@@ -57,9 +60,10 @@ class OrganizeConfig:
     def __post_init__(self) -> None:
         """ValueError names the field and what it can be."""
         BloomFilter(self.bloom_bits, self.bloom_hashes)
-        for name, least in (("eta", 2), ("cache_entries", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"organize.{name} must be at least {least}")
+        if self.cache_entries is not None and self.cache_entries < 1:
+            raise ValueError("organize.cache_entries must be at least 1")
+        if self.eta < 2:
+            raise ValueError("organize.eta must be at least 2")
         if self.eta > MOST_HOPS:
             raise ValueError(f"organize.eta must be at most {MOST_HOPS}")
         for name in ("interval_s", "lock_s"):
@@ -70,3 +74,13 @@ class OrganizeConfig:
         prices = [*self.link_prices.values(), self.broker_price or 0.0]
         if any(not 0 <= price < float("inf") for price in prices):
             raise ValueError("organize: prices must be 0 or more")
+
+    @property
+    def is_by_sides(self) -> bool:
+        """Whether rings are priced by all that passes them (`design.ring_sides`)."""
+        return self.heuristic is Heuristic.CI and self.estimate is Estimate.SIDES
+
+    @property
+    def capacity(self) -> int:
+        """Of the cache, in entries."""
+        return self.cache_entries or (SIDE_CAPACITY if self.is_by_sides else DEFAULT_CAPACITY)

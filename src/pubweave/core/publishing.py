@@ -14,6 +14,7 @@ from pubweave.core.counters import Counters
 from pubweave.core.interest_cache import InterestCache
 from pubweave.core.routing import RoutingStrategy
 from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.core.side_cache import SideCache
 from pubweave.model.ids import ClientId
 from pubweave.model.messages import Message
 from pubweave.model.publications import Publication, validate_publication_content
@@ -45,8 +46,8 @@ class Publishing:
         self._touched = touched
         self._refuse = refuse
         self._last_sequence: dict[ClientId, int] = {}
-        self.interest: InterestCache | None = None
-        """Takes note of what the broker's own clients publish and consume, if anybody wants to."""
+        self.interest: InterestCache | SideCache | None = None
+        """Takes note of what is routed, if anybody wants to know."""
 
     def take_in(
         self,

@@ -1,13 +1,11 @@
 """The self-organizing mode of a broker (CI section 4): what it does when, and with whom.
 
 Present only in brokers that were told to organize themselves. Time is cut into windows of one
-interval on the common clock. In the first part of a window a broker tells its neighborhood what
-its clients were interested in during the last one; in the second part, when it has heard the
-others, it asks for the link that it would profit from most; refused, for the next one, a few
-times. The moments within both parts are each broker's own, so that not all ask at once.
-
-Broadcasts carry nothing that routing needs: one that would have to wait behind publications, or
-that cannot be understood, is dropped.
+interval on the common clock. In the first part of a window a broker tells its neighborhood of
+itself (`broadcasts`); in the second part, when it has heard the others, it asks for the link that
+promises most (`exchange_requests`); refused, for the next one, a few times. The moments within
+both parts are each broker's own, so that not all ask at once. What is noted of publications, and
+how a ring is priced by that, depends on the estimate (`ring_view`).
 """
 
 from __future__ import annotations
@@ -16,18 +14,22 @@ import math
 import zlib
 
 from pubweave.core.actions import BrokerActions
-from pubweave.core.bloom import BloomFilter, adapted_parameters
+from pubweave.core.broadcasts import Broadcasts
 from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.effects import ProbeBroker
 from pubweave.core.events import BrokerProbed, ExchangeEnded
 from pubweave.core.exchange_requests import ExchangeRequests
 from pubweave.core.interest_cache import InterestCache
 from pubweave.core.link_prices import LinkPrices
-from pubweave.core.neighborhood import Neighborhood, broadcast_fault
+from pubweave.core.neighborhood import Neighborhood
 from pubweave.core.organize_config import OrganizeConfig
-from pubweave.core.ring_costs import RingCosts, Wish
-from pubweave.core.session import RemoteProtocolError, Session
-from pubweave.model.ids import BrokerId
+from pubweave.core.ring_by_sides import RingBySides
+from pubweave.core.ring_costs import RingCosts
+from pubweave.core.ring_view import RingView, Wish
+from pubweave.core.session import Session
+from pubweave.core.side_cache import SLICES, SideCache
+from pubweave.design.ci_rules import Estimate
+from pubweave.model.ids import BrokerId, Link
 from pubweave.model.messages import (
     ExchangeReply,
     ExchangeRequest,
@@ -39,7 +41,9 @@ from pubweave.model.status import OrganizeStatus
 TELLING = (0.02, 0.3)
 """The part of a window in which brokers tell what they know."""
 ASKING = (0.5, 0.9)
-"""The part of a window in which brokers ask for links."""
+"""The part of a window in which brokers ask for links, when they have heard the others."""
+ASKING_BY_SIDES = (0.2, 0.95)
+"""The part of a slice in which they do; what is needed of the others is in the slices before."""
 REQUESTS_PER_INTERVAL = 3
 """A broker whose wish was refused asks for its next one, and so on, at most so often."""
 
@@ -58,46 +62,74 @@ class Organizer:
         self.config = config
         self.handling_ms = 0.0
         """What a notification takes to handle; the driver keeps this current."""
-        self.cache = InterestCache(config.cache_entries, config.interval_s, now)
         self._inside = inside
-        self._actions = actions
         self._prices = LinkPrices(config, lambda: self.handling_ms)
-        self._around = Neighborhood(inside.id, keeps_hits=config.joint_triples)
-        self._costs = RingCosts(inside.id, config, self._around, self._prices)
+        self._around = Neighborhood(inside.id, keeps_hits=config.estimate is Estimate.CONJUNCTION)
+        self.cache, self._view = self._make_view(now)
+        self._broadcasts = Broadcasts(
+            inside,
+            config,
+            self._around,
+            self._prices,
+            self.cache if isinstance(self.cache, InterestCache) else None,
+            send=self._send,
+            is_held=actions.is_held,
+        )
         self._requests = ExchangeRequests(
             inside,
             config,
-            self._costs,
+            self._view,
             epoch=epoch,
             send=self._send,
             is_in_action=lambda now: actions.status(now) is not None,
-            forget_link=self._around.forget_link,
+            on_changed=self._on_changed,
             price=self._prices.broker_price,
-            on_refused=self._ask_next,
+            on_refused=self._on_refused,
         )
         self._tried: set[BrokerId] = set()
-        self._load = 0
         self._messages_out = 0
         self._bytes_out = 0
-        self._broadcasts_dropped = 0
         # Each broker has its own moment in the parts of a window, always the same.
         self._moment = zlib.crc32(inside.id.encode()) % 1000 / 1000
-        self._tell_at = self._instant(now, TELLING)
-        self._ask_at = self._instant(now, ASKING)
+        self._tell_at = self._next_tell(now)
+        self._ask_at = self._next_ask(now)
 
-    def _instant(self, after: float, part: tuple[float, float]) -> float:
-        """The next moment of this broker in a part of a window."""
+    def _make_view(self, now: float) -> tuple[InterestCache | SideCache, RingView]:
+        """What is noted of publications, and how rings are priced by it."""
+        config, inside, around, prices = self.config, self._inside, self._around, self._prices
+        if config.is_by_sides:
+            sides = SideCache(config.capacity, config.interval_s, now, lambda: inside.routing.links)
+            return sides, RingBySides(inside.id, config, around, prices, sides)
+        cache = InterestCache(config.capacity, config.interval_s, now)
+
+        def own_count() -> int:
+            return len(cache.last_window()[1])
+
+        return cache, RingCosts(inside.id, config, around, prices, own_count)
+
+    def _next_tell(self, after: float) -> float:
+        return self._instant(after, TELLING, self.config.interval_s)
+
+    def _next_ask(self, after: float) -> float:
+        """Once an interval, with more requests as refusals come in. By sides everybody has
+        wishes all the time: one request in each slice, or they would be in each other's way."""
         interval_s = self.config.interval_s
+        if self.config.is_by_sides:
+            return self._instant(after, ASKING_BY_SIDES, interval_s / SLICES)
+        return self._instant(after, ASKING, interval_s)
+
+    def _instant(self, after: float, part: tuple[float, float], every_s: float) -> float:
+        """The next moment of this broker in a part of a stretch of time."""
         low, high = part
-        offset_s = interval_s * (low + (high - low) * self._moment)
-        number = math.floor((after - offset_s) / interval_s) + 1
-        while number * interval_s + offset_s <= after:  # rounded down
+        offset_s = every_s * (low + (high - low) * self._moment)
+        number = math.floor((after - offset_s) / every_s) + 1
+        while number * every_s + offset_s <= after:  # rounded down
             number += 1
-        return number * interval_s + offset_s
+        return number * every_s + offset_s
 
     @property
     def deadline(self) -> float:
-        return min(self._tell_at, self._ask_at)
+        return min(self._tell_at, self._ask_at, self.cache.turn_at)
 
     def pause(self, is_paused: bool) -> None:
         """Neither tell nor ask, and agree to nothing, until told otherwise."""
@@ -108,20 +140,20 @@ class Organizer:
     def on_deadline(self, now: float) -> None:
         self.cache.turn(now)
         if now >= self._tell_at:
-            self._tell_at = self._instant(now, TELLING)
+            self._tell_at = self._next_tell(now)
             if not self._requests.is_paused:
-                self._tell(now)
+                self._begin_interval(now)
         if now >= self._ask_at:
-            self._ask_at = self._instant(now, ASKING)
+            self._ask_at = self._next_ask(now)
             if not self._requests.is_paused:
-                self._ask(now)
+                self._ask_next(now)
 
     def take(self, origin: Session, message: OrganizeMessage, now: float) -> None:
         """A message about the organization came over a link. RemoteProtocolError if it is none."""
         self.cache.turn(now)
         match message:
             case InterestBroadcast():
-                self._take_broadcast(origin, message)
+                self._broadcasts.take(origin, message)
             case ExchangeRequest():
                 self._requests.take_request(origin, message, now)
             case ExchangeReply():
@@ -134,109 +166,42 @@ class Organizer:
             case ExchangeEnded(request_id, done, reason):
                 self._requests.ended(request_id, done, reason, now)
 
-    # --- telling and learning --------------------------------------------------------------
-
-    def _links(self) -> list[Session]:
-        return [link for link in self._inside.routing.links if self._inside.is_linked(link.remote)]
-
-    def _tell(self, now: float) -> None:
-        """Turn to a new interval: forget, sample prices, and broadcast the last window."""
-        self._around.forget_stale()
-        self._requests.cool(now)
-        self._prices.sample(self._links())
-        window, keys = self.cache.last_window()
-        self._costs.own_count = len(keys)
-        # The load of a few windows: parameters should not follow every lull.
-        self._load = max(len(keys), self._load // 2)
-        config = self.config
-        bits, hashes = config.bloom_bits, config.bloom_hashes
-        if config.adapt_bloom:
-            bits, hashes = adapted_parameters(self._load)
-        filter_ = BloomFilter(bits, hashes)
-        filter_.add(keys)
-        message = InterestBroadcast(
-            window=window,
-            hops_left=config.eta - 1,
-            brokers=(self._inside.id,),
-            processing=(self._prices.broker_price(),),
-            link_costs=(),
-            link_commons=(),
-            bits=bits,
-            hashes=hashes,
-            filter=filter_.to_bytes(),
-        )
-        for link in self._links():
-            self._broadcast(link, message)
-
-    def _broadcast(self, link: Session, message: InterestBroadcast) -> None:
-        """Send a broadcast where it is in nobody's way."""
-        is_small = 4 * message.size_bytes <= link.remote_window_bytes
-        if (
-            link.is_established
-            and is_small
-            and not link.waiting
-            and not self._actions.is_held(link)
-        ):
-            self._send(link, message)
-        else:
-            self._broadcasts_dropped += 1
-
-    def _take_broadcast(self, origin: Session, message: InterestBroadcast) -> None:
-        fault = broadcast_fault(message, origin.remote)
-        if fault:
-            raise RemoteProtocolError(f"sends a broadcast, but {fault}")
-        own = self._inside.id
-        link_cost = self._prices.link_price(origin)
-        if own in message.brokers or link_cost is None:
-            return
-        keys = self.cache.keys(message.window)
-        link_common = self._around.common(origin.remote) or 0.0
-        if keys is not None:
-            try:
-                self._around.learn(message, keys, link_cost, link_common)
-            except ValueError as error:
-                raise RemoteProtocolError(f"sends {error}") from error
-        if message.hops_left:
-            # A neighbor's own broadcast has just told what its link is worth.
-            link_common = self._around.common(origin.remote) or 0.0
-            onward = InterestBroadcast(
-                window=message.window,
-                hops_left=message.hops_left - 1,
-                brokers=(*message.brokers, own),
-                processing=(*message.processing, self._prices.broker_price()),
-                link_costs=(*message.link_costs, link_cost),
-                link_commons=(*message.link_commons, link_common),
-                bits=message.bits,
-                hashes=message.hashes,
-                filter=message.filter,
-            )
-            for link in self._links():
-                if link is not origin:
-                    self._broadcast(link, onward)
+    def _on_changed(self, gone: Link | None) -> None:
+        """An exchange around here is over; a link that went took ways along."""
+        if gone is not None:
+            self._around.forget_link(gone)
+        if isinstance(self.cache, SideCache):
+            self.cache.spoil()
 
     # --- asking ----------------------------------------------------------------------------
 
-    def _ask(self, now: float) -> None:
-        """Have prices found out for the next time, and ask for a link."""
+    def _begin_interval(self, now: float) -> None:
+        """Have prices found out, tell, and be ready to ask for the same links again."""
+        self._requests.cool(now)
         for broker in self._prices.to_probe(self._promising(), now):
             self._inside.emit(ProbeBroker(broker))
+        self._broadcasts.tell()
         self._tried.clear()
-        self._ask_next(now)
+
+    def _on_refused(self, now: float) -> None:
+        if not self.config.is_by_sides:
+            self._ask_next(now)
 
     def _ask_next(self, now: float) -> None:
         """Ask for the link that promises most, of those not asked for in this interval yet."""
         if len(self._tried) >= REQUESTS_PER_INTERVAL or self._requests.why_not(now):
             return
         wishes = [wish for broker in self._promising() if (wish := self._wish(broker, now))]
-        for wish in sorted(wishes, key=lambda wish: -wish.gain):
+        for wish in sorted(wishes, key=lambda wish: (-wish.gain, wish.turn)):
             self._tried.add(wish.known.path[-1])
             if self._requests.ask(wish, now):
                 return
 
     def _promising(self) -> list[BrokerId]:
-        """The brokers more than a hop away, those with most in common first."""
+        """The brokers more than a hop away, those that promise most first."""
+        promise = self._view.promise
         far = sorted(
-            (known.common, broker) for broker, known in self._around if len(known.path) > 2
+            (promise(known), broker) for broker, known in self._around if len(known.path) > 2
         )
         return [broker for _, broker in reversed(far)]
 
@@ -245,7 +210,7 @@ class Organizer:
             return None
         if self._inside.link(broker) is not None:
             return None  # what is known of the way there is of before
-        return self._costs.wish(broker, now)
+        return self._view.wish(broker, now)
 
     # --- sending, and what to tell of it -----------------------------------------------------
 
@@ -269,5 +234,6 @@ class Organizer:
             failed=counted.failed,
             messages_out=self._messages_out,
             bytes_out=self._bytes_out,
-            broadcasts_dropped=self._broadcasts_dropped,
+            broadcasts_dropped=self._broadcasts.dropped,
+            windows_overflowed=(self.cache.overflows if isinstance(self.cache, SideCache) else 0),
         )

@@ -1,21 +1,27 @@
-"""One broker's view of a possible exchange: what it knows, put into the equations of `ci_rules`.
+"""One broker's view of a ring by common interest: what it knows, put into the equations of
+`ci_rules`.
 
-A ring is the way between two brokers and the link that would close it. A broker says whether it
-wants such a link (evaluation, Eqs. 3-7) and what the removal of each of its links would leave it
-to pay (consensus, Eq. 8), or that it knows too little.
+A broker says whether it wants a link (evaluation, Eqs. 3-7) and what the removal of each of a
+ring's links would leave it to pay (consensus, Eq. 8), or that it knows too little. lMST and lMIT
+say the same of weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from pubweave.core.link_prices import LinkPrices
 from pubweave.core.neighborhood import Known, Neighborhood
 from pubweave.core.organize_config import OrganizeConfig
+from pubweave.core.ring_view import Refusal, Wish
 from pubweave.design.ci_rules import (
+    Estimate,
     Heuristic,
     TripleEstimate,
+    add_costs,
     link_weight,
     neighborhood_overlap,
     path_costs,
@@ -26,35 +32,38 @@ from pubweave.design.ci_rules import (
     wants_link,
 )
 from pubweave.model.ids import BrokerId
-
-
-@dataclass(frozen=True)
-class Wish:
-    """A link that this broker would like to have."""
-
-    known: Known
-    direct_cost: float
-    gain: float
-    """What it promises by this broker's view alone, in notifications times cost."""
+from pubweave.model.messages import ExchangeRequest, Verdict
 
 
 class RingCosts:
     """The sums of one broker."""
 
     def __init__(
-        self, own: BrokerId, config: OrganizeConfig, around: Neighborhood, prices: LinkPrices
+        self,
+        own: BrokerId,
+        config: OrganizeConfig,
+        around: Neighborhood,
+        prices: LinkPrices,
+        own_count: Callable[[], int],
     ) -> None:
+        """``own_count`` is I_i: how many notifications of the last window concerned this broker's
+        own clients."""
         self._own = own
         self._config = config
         self._around = around
         self._prices = prices
-        self.own_count = 0
-        """I_i: how many notifications of the last window concerned this broker's own clients."""
+        self._own_count = own_count
+
+    @property
+    def rule(self) -> str:
+        return self._config.heuristic.value
 
     # --- evaluation ------------------------------------------------------------------------
 
+    def promise(self, known: Known) -> float:
+        return known.common
+
     def wish(self, broker: BrokerId, now: float) -> Wish | None:
-        """The wish for a link to a broker that is more than a hop away; None if there is none."""
         known = self._around.get(broker)
         direct_cost = self._prices.new_link_price(broker, now)
         if known is None or direct_cost is None or len(known.path) < 3:
@@ -83,6 +92,26 @@ class RingCosts:
         return Wish(known, direct_cost, (cost - direct_cost) * known.common)
 
     # --- consensus -------------------------------------------------------------------------
+
+    def opened(self, request: ExchangeRequest) -> ExchangeRequest | None:
+        nothing = (0.0,) * len(request.brokers)
+        opened = self.added(msgspec.structs.replace(request, costs=nothing))
+        return opened if isinstance(opened, ExchangeRequest) else None
+
+    def fault(self, request: ExchangeRequest, member: int) -> str:
+        if len(request.costs) != len(request.brokers) or request.sides:
+            return "its costs do not add up"
+        return "" if all(map(math.isfinite, request.costs)) else "its costs are no costs"
+
+    def added(self, request: ExchangeRequest) -> ExchangeRequest | Refusal:
+        vector = self.vector(request.brokers, request.processing, request.link_costs)
+        if vector is None:
+            return Refusal(Verdict.DECLINED, f"{self._own} cannot say what it would cost")
+        costs = tuple(add_costs((request.costs, vector)))
+        return msgspec.structs.replace(request, costs=costs)
+
+    def removal_costs(self, request: ExchangeRequest) -> Sequence[float]:
+        return request.costs
 
     def vector(
         self,
@@ -120,11 +149,13 @@ class RingCosts:
     def _triple(
         self, members: Sequence[BrokerId], common: Sequence[float]
     ) -> TripleEstimate | None:
-        overlap = neighborhood_overlap(self.own_count, [known.common for _, known in self._around])
+        overlap = neighborhood_overlap(
+            self._own_count(), [known.common for _, known in self._around]
+        )
         if overlap is None:
             return None
         by_overlap = triple_by_overlap(overlap, common)
-        if not self._config.joint_triples:
+        if self._config.estimate is not Estimate.CONJUNCTION:
             return by_overlap
 
         def by_filters(via: int, far: int) -> float:

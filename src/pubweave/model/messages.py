@@ -148,7 +148,8 @@ class InterestBroadcast(msgspec.Struct, frozen=True, array_like=True, gc=False):
     through the neighborhood (CI section 4.3.1).
 
     ``brokers`` are those it has passed, its origin first, each with its processing cost; between
-    them the communication costs of the links and the common interest of their ends."""
+    them the communication costs of the links and the common interest of their ends. Where rings
+    are priced by sides it tells of the way alone: ``bits`` is 0, and there is no filter."""
 
     window: int
     hops_left: int
@@ -167,19 +168,26 @@ class InterestBroadcast(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class ExchangeRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The first broker of a ring asks the last one for a link, on the way that they have now (CI
-    section 4.3.2). ``link_costs`` of the ring, the new link last; ``costs`` is what the removal of
-    each link would leave the brokers to pay that have been asked so far."""
+    section 4.3.2). ``link_costs`` of the ring, the new link last.
+
+    ``rule`` says what the brokers that have been asked so far have added: ``costs``, what the
+    removal of each link would leave them to pay; or their ``sides`` of the ``slices`` up to
+    ``last_slice``, one filter of ``bits`` bits each (`core.ring_by_sides`)."""
 
     request_id: str
-    heuristic: str
+    rule: str
     brokers: tuple[BrokerId, ...]
     processing: tuple[float, ...]
     link_costs: tuple[float, ...]
-    costs: tuple[float, ...]
+    costs: tuple[float, ...] = ()
+    last_slice: int = 0
+    slices: int = 0
+    bits: int = 0
+    sides: tuple[bytes, ...] = ()
 
     @property
     def size_bytes(self) -> int:
-        return TABLE_MESSAGE_BYTES + 56 * len(self.brokers)
+        return TABLE_MESSAGE_BYTES + 56 * len(self.brokers) + sum(map(len, self.sides))
 
 
 class Verdict(enum.Enum):

@@ -77,6 +77,9 @@ class OrganizeStatus(msgspec.Struct, frozen=True):
     messages_out: int
     bytes_out: int
     broadcasts_dropped: int
+    windows_overflowed: int = 0
+    """How many windows had more publications than there is room to note; rings of this broker
+    were not priced by them."""
 
 
 class BrokerStatus(msgspec.Struct, frozen=True):

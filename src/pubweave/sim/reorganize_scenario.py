@@ -34,7 +34,8 @@ OPERATOR_EVERY_S = 3.0
 
 
 class ReorganizeScenario(TransformScenario):
-    """One run. ``fault`` is one of FAULTS or None (drawn from the seed)."""
+    """One run. ``fault`` is one of FAULTS, ``organizing`` how brokers organize themselves; None:
+    drawn from the seed."""
 
     name = "reorganize"
 
@@ -43,11 +44,13 @@ class ReorganizeScenario(TransformScenario):
         seed: int,
         *,
         fault: str | None = None,
+        organizing: ReorganizeSetting | None = None,
         max_brokers: int = 14,
         rtt: Matrix | None = None,
         trace: Trace | None = None,
         on_telemetry: TelemetrySink | None = None,
     ) -> None:
+        self._organizing = organizing
         super().__init__(
             seed,
             fault=fault,
@@ -75,7 +78,8 @@ class ReorganizeScenario(TransformScenario):
         setting = super().draw_setting(max_brokers, rtt)
         # Brokers that come and go are the business of `transform`.
         self.transform = replace(self.transform, spare_brokers=0)
-        self.organizing = ReorganizeSetting.draw(self.world)
+        drawn = ReorganizeSetting.draw(self.world)
+        self.organizing = self._organizing or drawn
         return setting
 
     def _config(self, broker: BrokerId) -> BrokerConfig:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pubweave.core.organize_config import LinkPrice, OrganizeConfig
-from pubweave.design.ci_rules import Heuristic
+from pubweave.design.ci_rules import Estimate, Heuristic
 from pubweave.sim.world import World
 
 
@@ -28,11 +28,11 @@ class ReorganizeSetting:
             heuristic=heuristic,
             eta=world.integer(2, 5),
             interval_s=world.uniform(0.5, 1.3),
-            cache_entries=int(world.choice([64, 8_192])),
+            estimate=world.choice([Estimate.SIDES] * 3 + [Estimate.OVERLAP, Estimate.CONJUNCTION]),
+            cache_entries=world.choice([64, None, None]),
             bloom_bits=int(world.choice([1_024, 8_192, 100_000])),
             bloom_hashes=world.integer(1, 6),
             adapt_bloom=world.chance(0.5),
-            joint_triples=world.chance(0.5),
             damping=world.chance(0.3),
             least_gain=float(world.choice([0.0, 0.02, 0.05])),
             lock_s=world.uniform(1.0, 8.0),
@@ -53,7 +53,7 @@ class ReorganizeSetting:
             "eta": organize.eta,
             "interval_s": round(organize.interval_s, 3),
             "link_price": organize.link_price.value,
-            "joint_triples": organize.joint_triples,
+            "estimate": organize.estimate.value,
             "damping": organize.damping,
             "operator": self.has_operator,
         }
