@@ -32,6 +32,23 @@ class TokenStates:
             }
         self.layers: list[set[State]] = layers
 
+    def endings(self, indexed: IndexedProblem) -> list[set[State]]:
+        """The same layers with tokens in the order of the goal links they end on."""
+        layers = [{tuple(pair(a, b) for a, b in indexed.goals.tolist())}]
+        for t in range(len(self.layers) - 2, -1, -1):
+            layers.insert(0, {before for before, _ in self.ending_changes(t, layers[0])})
+        return layers
+
+    def ending_changes(self, t: int, ending: set[State]) -> set[tuple[State, State]]:
+        """All pairs of states before and after step t + 1, ordered as in ``ending`` after it."""
+        found = set()
+        for before, after in self.changes(t):
+            came_from = dict(zip(after, before, strict=True))
+            for state in ending:
+                if set(state) == set(after):
+                    found.add((tuple(came_from[link] for link in state), state))
+        return found
+
     def changes(self, t: int) -> set[tuple[State, State]]:
         """All pairs of states before and after step t + 1."""
         return {

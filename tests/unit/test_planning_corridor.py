@@ -32,9 +32,10 @@ def test_a_plan_lies_in_its_own_surroundings(number: int) -> None:
     numbered, plan, reachability, reach = planned(number)
     narrow = corridor(reachability, reach, plan, 0)
     assert narrow is not None
-    for t, links in enumerate(token_walks(numbered, plan)):
+    front, back = token_walks(numbered, plan)
+    for k, links in enumerate([*front[: narrow.meeting + 1], *back[narrow.meeting :]]):
         for m, (a, b) in enumerate(links):
-            word = int(narrow.alive[t][m][a, b >> 6])
+            word = int(narrow.alive[k][m][a, b >> 6])
             assert word >> (b & 63) & 1
 
 

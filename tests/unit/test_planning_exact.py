@@ -56,7 +56,7 @@ def check_agrees(problem: PlanningProblem) -> None:
         return
     assert at_least is not None
     assert shared is not None
-    assert shared <= at_least <= truth[0]
+    assert max(shared, at_least) <= truth[0]
     check_action_bound(problem, truth)
     for way in Way:
         assert exactly(problem, way) == pytest.approx(truth)

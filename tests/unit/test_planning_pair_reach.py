@@ -37,17 +37,21 @@ def test_no_position_and_no_slide_of_a_plan_is_dropped(number: int) -> None:
         if left is None:
             assert not truth.layers[0], f"a plan of {steps} steps exists"
             continue
-        for t, layer in enumerate(truth.layers):
+        endings = truth.endings(numbered)
+        early = left.meeting + 1
+        for k, layer in enumerate([*truth.layers[:early], *endings[left.meeting :]]):
             for state in layer:
-                assert all(left.at[t, m, a, b] > 0 for m, (a, b) in enumerate(state))
-                taken = {int(left.at[t, m, a, b]) for m, (a, b) in enumerate(state)}
+                assert all(left.at[k, m, a, b] > 0 for m, (a, b) in enumerate(state))
+                taken = {int(left.at[k, m, a, b]) for m, (a, b) in enumerate(state)}
                 assert not any({a, b} <= taken for a, b in left.exclusions.tolist())
-        for t in range(steps):
-            kept = [{(row[0], row[1]) for row in rows.tolist()} for rows in left.slides[t]]
-            for before, after in truth.changes(t):
+        for k in left.steps:
+            late = k > left.meeting
+            changes = truth.ending_changes(k - 1, endings[k]) if late else truth.changes(k)
+            kept = [{(row[0], row[1]) for row in rows.tolist()} for rows in left.slides[k]]
+            for before, after in changes:
                 for m, (old, new) in enumerate(zip(before, after, strict=True)):
                     if old != new:
-                        assert (left.at[t, m][old], left.at[t + 1, m][new]) in kept[m]
+                        assert (left.at[k, m][old], left.at[k + 1, m][new]) in kept[m]
 
 
 def test_pairs_rule_out_much_that_single_tokens_do_not() -> None:
@@ -78,8 +82,8 @@ def test_exclusions_name_two_tokens_at_one_instant_and_are_no_more_than_slides()
     assert 0 < len(left.exclusions) <= sum(len(rows) for step in left.slides for rows in step)
     where = {int(left.at[place]): place[:2] for place in zip(*np.nonzero(left.at), strict=True)}
     for a, b in left.exclusions.tolist():
-        (t, m), (instant, p) = where[a], where[b]
-        assert t == instant
+        (k, m), (layer, p) = where[a], where[b]
+        assert k == layer
         assert m != p
 
 

@@ -103,7 +103,7 @@ def test_a_chain_end_that_crosses_the_chain_needs_all_its_steps() -> None:
     assert Reachability(indexed(PlanningProblem(source, target))).fewest_steps() == 6
 
 
-def test_one_shared_set_of_positions_gives_a_weaker_or_equal_bound() -> None:
+def test_one_shared_set_of_positions_gives_a_weaker_or_equal_bound_on_these() -> None:
     for name, source in ipitt_topologies(40, 5).items():
         target = change_links(source, 0.2, np.random.default_rng(5))
         numbered = indexed(PlanningProblem(source, target))

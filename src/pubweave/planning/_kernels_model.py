@@ -11,19 +11,6 @@ Flags = npt.NDArray[np.bool_]
 
 
 @njit(cache=True)
-def number_positions(alive: Flags, first: int, out: Ints) -> int:
-    """Give each link (w < u) of ``alive`` a number from ``first`` on, both ways round."""
-    count = alive.shape[0]
-    for w in range(count):
-        for u in range(w + 1, count):
-            if alive[w, u]:
-                out[w, u] = first
-                out[u, w] = first
-                first += 1
-    return first
-
-
-@njit(cache=True)
 def slides(here: Ints, then: Ints, pivots: Flags, frozen: Flags) -> Ints:
     """Rows (before, after, w, u, v): position (w, u) may become (w, v) over the pivot (u, v)."""
     count = here.shape[0]

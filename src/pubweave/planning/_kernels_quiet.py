@@ -185,10 +185,8 @@ def reroute(
                         _relax(step + 1, then, link, total, room)
     # Beside a broker with a dozen actions its company alone can cost more than the limit, the old
     # way's too; then that one stays.
-    link = end if cost[steps, end] < np.inf else -1
-    for step in range(steps, 0, -1):
-        if link < 0:
-            break
+    link, last = end, steps * int(cost[steps, end] < np.inf)
+    for step in range(last, 0, -1):
         link = came[step, link]
         way[step - 1, 0] = link // count
         way[step - 1, 1] = link % count

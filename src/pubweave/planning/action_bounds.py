@@ -38,28 +38,30 @@ class ActionBound:
         self.reachability = reachability
         self.indexed = reachability.indexed
         self._reach = reach
+        self._meeting = reach.meeting
         count = self.indexed.broker_count
         self._goal = dense(bit_matrix(self.indexed.goals, count), count)
 
     def least(self) -> int:
         """No plan of T steps has fewer actions."""
-        return self._pairing(self._forward(*self._dense(self._reach)))[0]
+        alive, pivots = self._dense(self._reach)
+        return self._pairing(self._moves(alive, pivots))[0]
 
     def within(self, actions: int) -> Reach | None:
         """What T steps and so many actions could reach; None if there is no such plan."""
         reach = self._reach
         for _ in range(_ROUNDS_MAX):
             alive, pivots = self._dense(reach)
-            forward = self._forward(alive, pivots)
-            least, rows, columns = self._pairing(forward)
+            moves = self._moves(alive, pivots)
+            least, rows, columns = self._pairing(moves)
             if least > actions:
                 return None
-            backward = self._backward(alive, pivots, columns)
-            over = forward + backward - rows[None, :, None, None]
-            keep = (over <= actions - least) & (forward < FAR) & (backward < FAR)
+            rest = self._rest(alive, pivots, moves, rows, columns)
+            price = np.where(np.arange(len(alive))[:, None] <= reach.meeting, rows, columns)
+            keep = (moves < FAR) & (moves + rest - price[:, :, None, None] <= actions - least)
             if np.array_equal(keep & alive, alive):
                 break
-            kept = [_bits(keep[t] & alive[t]) for t in range(len(alive))]
+            kept = [_bits(keep[k] & alive[k]) for k in range(len(alive))]
             settled = self.reachability.settle(replace(reach, alive=kept))
             if settled is None:
                 return None
@@ -68,37 +70,50 @@ class ActionBound:
 
     def _dense(self, reach: Reach) -> tuple[_Flags, _Flags]:
         count = self.indexed.broker_count
-        alive = np.stack([[dense(bits, count) for bits in at] for at in reach.alive])
-        pivots = np.stack([[dense(bits, count) for bits in at] for at in reach.pivots])
+        alive = np.stack([[dense(bits, count) for bits in layer] for layer in reach.alive])
+        pivots = np.stack([[dense(bits, count) for bits in layer] for layer in reach.pivots])
         return alive, pivots
 
-    def _forward(self, alive: _Flags, pivots: _Flags) -> Moves:
-        steps, tokens = pivots.shape[:2]
+    def _moves(self, alive: _Flags, pivots: _Flags) -> Moves:
+        """The fewest moves to each position from its token's removable link, up to the meeting, and
+        from each position to its token's goal link, from there on."""
         out = np.full(alive.shape, FAR, dtype=np.int32)
         out[0][alive[0]] = 0
-        for t in range(steps):
-            for m in range(tokens):
-                moves_forward(out[t, m], pivots[t, m], alive[t + 1, m], self._goal, out[t + 1, m])
+        out[-1][alive[-1]] = 0
+        self._forward(out, alive, pivots, range(self._meeting))
+        self._backward(out, alive, pivots, range(self._meeting + 1, len(pivots)))
         return out
 
-    def _pairing(self, forward: Moves) -> tuple[int, Moves, Moves]:
-        goals = self.indexed.goals
-        total, rows, columns = cheapest_pairing(forward[-1][:, goals[:, 0], goals[:, 1]])
+    def _pairing(self, moves: Moves) -> tuple[int, Moves, Moves]:
+        here, then = moves[self._meeting], moves[self._meeting + 1]
+        cost = np.stack([(one + then).min(axis=(1, 2)) for one in here])
+        total, rows, columns = cheapest_pairing(np.minimum(cost, FAR))
         return int(total), rows, columns
 
-    def _backward(self, alive: _Flags, pivots: _Flags, columns: Moves) -> Moves:
-        """The least moves to a goal link, less its dual price."""
-        steps, tokens = pivots.shape[:2]
-        goals = self.indexed.goals
+    def _rest(
+        self, alive: _Flags, pivots: _Flags, moves: Moves, rows: Moves, columns: Moves
+    ) -> Moves:
+        """The fewest moves that complete those of `_moves` to a walk from end to end, less the dual
+        price of the other end."""
+        k = self._meeting
         out = np.full(alive.shape, FAR, dtype=np.int32)
-        for m in range(tokens):
-            at = alive[-1, m][goals[:, 0], goals[:, 1]]
-            price = np.where(at, -columns, FAR)
-            out[-1, m, goals[:, 0], goals[:, 1]] = price
-            out[-1, m, goals[:, 1], goals[:, 0]] = price
-            for t in range(steps - 1, -1, -1):
-                moves_backward(out[t + 1, m], pivots[t, m], alive[t, m], self._goal, out[t, m])
+        ahead = (moves[k + 1] - columns[:, None, None]).min(axis=0)
+        behind = (moves[k] - rows[:, None, None]).min(axis=0)
+        out[k] = np.where(alive[k], ahead, FAR)
+        out[k + 1] = np.where(alive[k + 1], behind, FAR)
+        self._backward(out, alive, pivots, range(k))
+        self._forward(out, alive, pivots, range(k + 1, len(pivots)))
         return out
+
+    def _forward(self, out: Moves, alive: _Flags, pivots: _Flags, steps: range) -> None:
+        for k in steps:
+            for m in range(len(alive[k])):
+                moves_forward(out[k, m], pivots[k, m], alive[k + 1, m], self._goal, out[k + 1, m])
+
+    def _backward(self, out: Moves, alive: _Flags, pivots: _Flags, steps: range) -> None:
+        for k in reversed(steps):
+            for m in range(len(alive[k])):
+                moves_backward(out[k + 1, m], pivots[k, m], alive[k, m], self._goal, out[k, m])
 
 
 def _bits(flags: _Flags) -> Bits:

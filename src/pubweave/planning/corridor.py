@@ -24,19 +24,22 @@ def corridor(
 ) -> Reach | None:
     """``reach`` within so many slides of where the tokens of a plan are at the same instant or up
     to ``ahead`` steps later; None where that leaves no plan."""
-    walks = token_walks(reachability.indexed, near)
+    front, back = token_walks(reachability.indexed, near)
     alive = []
-    for t, everywhere in enumerate(reach.alive):
-        pivots = reach.pivots[min(t, reach.steps - 1)]
-        around = _around(reachability, walks, range(t, t + ahead + 1))
+    for k, everywhere in enumerate(reach.alive):
+        walk, t = (front, k) if k <= reach.meeting else (back, k - 1)
+        # Of the step that follows or, where none does, of the one before.
+        pivots = reach.pivots[max(0, k - 1) if k in (reach.meeting, reach.steps + 1) else k]
+        around = _around(reachability, walk, range(t, t + ahead + 1))
         for _ in range(radius):
             around = around | reachability.spread(around, pivots)
         alive.append(everywhere & around)
     return reachability.settle(replace(reach, alive=alive))
 
 
-def token_walks(indexed: IndexedProblem, plan: NumberedSteps) -> Walk:
-    """Where each token of a plan is after each number of steps."""
+def token_walks(indexed: IndexedProblem, plan: NumberedSteps) -> tuple[Walk, Walk]:
+    """Where each token of a plan is after each number of steps: with tokens in the order of the
+    removable links they come from, and in the order of the goal links they end on."""
     tokens = {frozenset(link): m for m, link in enumerate(indexed.tokens.tolist())}
     links = [(a, b) for a, b in indexed.tokens.tolist()]
     walks = [list(links)]
@@ -46,7 +49,8 @@ def token_walks(indexed: IndexedProblem, plan: NumberedSteps) -> Walk:
             links[m] = (i, k)
         tokens = {frozenset(link): m for m, link in enumerate(links)}
         walks.append(list(links))
-    return walks
+    order = [tokens[frozenset(link)] for link in indexed.goals.tolist()]
+    return walks, [[state[m] for m in order] for state in walks]
 
 
 def _around(reachability: Reachability, walks: Walk, instants: range) -> Bits:

@@ -26,6 +26,7 @@ from pubweave.planning.pair_reach import prune
 from pubweave.planning.reachability import Reach, Reachability
 from pubweave.planning.token_model import TokenModel
 from pubweave.planning.token_plans import model_of, plan_within, solver_of
+from pubweave.planning.token_rules import add_moves
 
 
 @dataclass(frozen=True)
@@ -177,9 +178,10 @@ def _fewer_actions(
     """Plans with ever fewer actions than so many; each takes at most so many conflicts."""
     from pysat.card import ITotalizer  # type: ignore[import-untyped]
 
+    moves = add_moves(model)
     with (
         solver_of(model) as solver,
-        ITotalizer(model.move_literals, ubound=actions, top_id=model.clauses.count) as counter,
+        ITotalizer(moves, ubound=actions, top_id=model.clauses.count) as counter,
     ):
         solver.append_formula(counter.cnf.clauses)
         while actions > 1:

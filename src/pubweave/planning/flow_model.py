@@ -2,8 +2,8 @@
 
 Each token is one unit of flow from its link through the positions of `token_positions` to a goal
 link; a stay costs nothing, a slide what its shift costs. Tokens meet in the rows: a slide along a
-link that is not kept needs a unit of another token that stays there, each goal link takes one
-unit, and the problem's options limit who may do what at once. The linear relaxation of this
+link that is not kept needs a unit of another token that stays there, and the problem's options
+limit who may do what at once. The linear relaxation of this
 program is far tighter than that of clauses, which is why it, and not the satisfiability solver,
 proves the fewest actions.
 """
@@ -41,7 +41,7 @@ class _Rows:
         return found
 
 
-_FLOW, _LEAN, _GOAL, _BUSY, _DEGREE = range(5)
+_FLOW, _LEAN, _MEET, _BUSY, _DEGREE = range(5)
 _FREE = -1e30
 
 
@@ -57,10 +57,11 @@ class FlowModel:
         self._arrives: list[int] = []
         self.cost: list[float] = []
         self._stay_columns: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
-        for t in range(positions.steps):
+        for k in positions.steps:
             for m in range(positions.indexed.token_count):
-                self._add_stays(t, m)
-                self._add_slides(t, m)
+                self._add_stays(k, m)
+                self._add_slides(k, m)
+        self._meet()
         self._lean_on_stays()
         self._add_ends()
 
@@ -91,21 +92,13 @@ class FlowModel:
 
     def values(self, steps: NumberedSteps) -> list[float]:
         """A plan as a solution: where to start from."""
-        indexed = self.positions.indexed
-        where = {tuple(pair): m for m, pair in enumerate(indexed.tokens.tolist())}
-        holds: set[tuple[int, int]] = set()
-        last = {m: int(self.positions.at[0, m, a, b]) for (a, b), m in where.items()}
-        for t, step in enumerate(steps):
-            moved = {}
-            for i, j, k in step:
-                m = where.pop((min(i, j), max(i, j)))
-                moved[(min(i, k), max(i, k))] = m
-            where.update(moved)
-            for (a, b), m in where.items():
-                here = int(self.positions.at[t + 1, m, a, b])
-                holds.add((last[m], here))
-                last[m] = here
-        holds.update((place, 0) for place in last.values())
+        walks = self.positions.walks(steps)
+        holds = {
+            pair for k in self.positions.steps for pair in zip(walks[k], walks[k + 1], strict=True)
+        }
+        meeting = self.positions.meeting
+        holds.update((place, 0) for place in walks[meeting])
+        holds.update((0, place) for place in walks[meeting + 1])
         pairs = zip(self._leaves, self._arrives, strict=True)
         return [1.0 if pair in holds else 0.0 for pair in pairs]
 
@@ -164,13 +157,18 @@ class FlowModel:
                     if m != slider:
                         self._columns[column].append((row, -1.0))
 
+    def _meet(self) -> None:
+        """At the meeting tokens change their names: what arrives on a link leaves it."""
+        meeting = self.positions.meeting
+        for k, sign in ((meeting, 1.0), (meeting + 1, -1.0)):
+            for m, u, v in np.argwhere(np.triu(self.positions.at[k])).tolist():
+                position = int(self.positions.at[k, m, u, v])
+                ends = (position, 0) if k == meeting else (0, position)
+                self._add(*ends, 0.0).append((self._rows.get((_MEET, u, v), 0.0, 0.0), sign))
+
     def _add_ends(self) -> None:
-        indexed, at = self.positions.indexed, self.positions.at
-        for m, (a, b) in enumerate(indexed.tokens.tolist()):
-            row = self._rows.number[(_FLOW, int(at[0, m, a, b]))]
-            self._rows.lower[row] = self._rows.upper[row] = -1.0
-            for g, (c, d) in enumerate(indexed.goals.tolist()):
-                position = int(at[-1, m, c, d])
-                if position:
-                    column = self._add(position, 0, 0.0)
-                    column.append((self._rows.get((_GOAL, g), 1.0, 1.0), 1.0))
+        """A unit of each token leaves the first layer, and one arrives in the last."""
+        for layer, unit in ((self.positions.at[0], -1.0), (self.positions.at[-1], 1.0)):
+            for position in layer.max(axis=(1, 2)).tolist():
+                row = self._rows.number[(_FLOW, position)]
+                self._rows.lower[row] = self._rows.upper[row] = unit

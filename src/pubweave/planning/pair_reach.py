@@ -7,9 +7,11 @@ nothing much changes? A slide needs a third token that rests under it and goes t
 Two tokens never join the same two parts of the kept forest. A position that some token leaves
 without any partner is dead.
 
-Half way between source and target a token could be almost anywhere, so the instants in the middle
-cost by far the most. They come last: instants are opened from both ends, the smaller side first,
-and what dies there is taken from the middle by the quick rules for single tokens.
+Half way between source and target a token could be almost anywhere, so the layers in the middle
+cost by far the most. They come last: layers are opened from both ends, the smaller side first, and
+what dies there is taken from the middle by the quick rules for single tokens. Where tokens change
+their names, two links that no two tokens of the one layer can have at once are dropped from the
+other layer, whichever tokens they are of.
 
 Sound: only what is on no plan of T steps is dropped. Much stronger than reachability alone: on
 unbalanced trees of 60 brokers it raises the bound on the steps by one or two and leaves the exact
@@ -22,7 +24,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pubweave.planning._kernels_model import Flags, Ints, slides
+from pubweave.planning._kernels_meeting import project, restrict
+from pubweave.planning._kernels_model import Flags, Ints
 from pubweave.planning._kernels_pairs import (
     KEPT,
     advance,
@@ -35,21 +38,23 @@ from pubweave.planning._kernels_pairs import (
 )
 from pubweave.planning._kernels_reach import Bits
 from pubweave.planning.reachability import Reach, Reachability, bit_matrix, dense
-from pubweave.planning.token_positions import TokenPositions
+from pubweave.planning.token_positions import TokenPositions, links_of, slides_between
 
 _SWEEPS_MAX = 8
-# An instant that lost less than this share of its pairs is not worth telling its neighbors.
+# A layer that lost less than this share of its pairs is not worth telling its neighbors.
 _WORTH_TELLING = 0.02
+# A layer that lost less than this share of its positions is not worth closing up.
+_WORTH_CLOSING_UP = 0.02
 _LAYER_BYTES_MAX = 1_000_000_000
 _TOKENS_MAX = KEPT - 1
-# Below this many positions an instant is quicker opened than thinned out.
+# Below this many positions a layer is quicker opened than thinned out.
 _MANY_POSITIONS = 4_000
 
 
 def prune(reachability: Reachability, reach: Reach) -> TokenPositions | None:
     """The positions without those that pairs of tokens rule out; None if no plan is left.
 
-    Where the pairs of an instant would need too much memory, single tokens must do for it."""
+    Where the pairs of a layer would need too much memory, single tokens must do for it."""
     if not 2 <= reachability.indexed.token_count <= _TOKENS_MAX:
         return TokenPositions.of(reachability.indexed, reach)
     pairs = _PairReach(reachability, reach)
@@ -57,7 +62,7 @@ def prune(reachability: Reachability, reach: Reach) -> TokenPositions | None:
 
 
 class _Layer:
-    """One instant: where each token can be, and which positions go together."""
+    """A layer of `Reach`: where each token can be, and which positions go together."""
 
     def __init__(self, links: list[Ints], parts: Ints) -> None:
         self.links = links
@@ -84,12 +89,22 @@ class _Layer:
             u, v = links.T
             self.places[m, u, v] = self.places[m, v, u] = np.arange(len(links))
 
+    def named(self, number: Ints) -> Ints:
+        """For each position of each token the number of its link."""
+        out: Ints = np.full((len(self.links), int(self.counts.max())), -1, dtype=np.int32)
+        for m, links in enumerate(self.links):
+            out[m, : len(links)] = number[tuple(links.T)]
+        return out
+
     def settle(self) -> Flags | None:
         """Forget positions without partners; flags of those left, or None if a token has none."""
         alive: Flags = np.arange(self.pairs.shape[2])[None, :] < self.counts[:, None]
         if not drop_lonely(self.pairs, self.counts, alive):
             return None
-        if alive.sum() < self.counts.sum():
+        gone = int(self.counts.sum() - alive.sum())
+        if gone < _WORTH_CLOSING_UP * self.counts.sum():
+            alive[:] = True  # they have no partners, and cost less than closing up
+        elif gone:
             self.pairs = shrink(self.pairs, self.counts, alive)
             self.links = [links[alive[m, : len(links)]] for m, links in enumerate(self.links)]
             self._number()
@@ -99,7 +114,7 @@ class _Layer:
 
 @dataclass
 class _Slides:
-    """The slides of one step between two instants that are open, token after token."""
+    """The slides of one step between two layers that are open, token after token."""
 
     rows: Ints
     first: np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -117,7 +132,7 @@ class _Slides:
         return _Slides(np.ascontiguousarray(self.rows[keep]), before[self.first].astype(np.int64))
 
     def renumbered(self, column: int, alive: Flags) -> _Slides:
-        """After positions of one of the two instants died."""
+        """After positions of one of the two layers died."""
         numbers = np.where(alive, np.cumsum(alive, axis=1) - 1, -1).astype(np.int32)
         rows = self.rows.copy()
         for m in range(len(self.first) - 1):
@@ -127,7 +142,7 @@ class _Slides:
 
 
 class _PairReach:
-    """Pairs of positions by instants, settled by passing forth and back."""
+    """Pairs of positions by layers, settled by passing forth and back."""
 
     def __init__(self, reachability: Reachability, reach: Reach) -> None:
         self._reachability = reachability
@@ -135,154 +150,166 @@ class _PairReach:
         self._indexed = reachability.indexed
         self._count = self._indexed.broker_count
         self._kept = dense(reachability.kept, self._count)
-        self._goal = dense(reachability.goals, self._count)
+        self._meeting = reach.meeting
         self._layers: dict[int, _Layer] = {}
         self._slides: dict[int, _Slides] = {}
         self._told: dict[tuple[int, int], int] = {}
-        """The pairs of an instant when it last told a neighbor."""
+        """The pairs of a layer when it last told a neighbor."""
 
     def settle(self) -> bool:
         """Open from both ends, then forward and backward; False if no plan is left."""
         if not self._open_all():
             return False
-        forward = [(t, t + 1) for t in sorted(self._slides)]
+        forward = [(k, k + 1) for k in sorted(self._layers) if k + 1 in self._layers]
         backward = [(end, start) for start, end in reversed(forward)]
         for _ in range(_SWEEPS_MAX):
             changes = [pair for pair in (*forward, *backward) if self._is_worth(*pair)]
             if not changes:
                 break
             for start, end in (*forward, *backward):
-                if self._is_worth(start, end) and not self._advance(start, end):
+                if self._is_worth(start, end) and not self._tell(start, end):
                     return False
         return True
 
     def left(self) -> TokenPositions:
         """The positions and slides that are left."""
         links = [
-            self._layers[t].links if t in self._layers else self._links(t)
-            for t in range(self._reach.steps + 1)
+            self._layers[k].links if k in self._layers else self._links(k)
+            for k in range(self._reach.steps + 2)
         ]
         found = []
-        for t in range(self._reach.steps):
-            if t in self._slides:
-                step = self._slides[t].only(self._carriers(t) != 0)
-                found.append([step.rows[step.of_token(m)] for m in range(len(links[t]))])
+        for k in range(self._reach.steps + 1):
+            if k == self._meeting:
+                found.append([np.zeros((0, 5), dtype=np.int32) for _ in links[k]])
+            elif k in self._slides:
+                step = self._slides[k].only(self._carriers(k) != 0)
+                found.append([step.rows[step.of_token(m)] for m in range(len(links[k]))])
             else:
-                found.append(self._found(t, links[t], links[t + 1]))
-        positions = TokenPositions.numbered(self._indexed, links, found)
+                found.append(self._found(k, links[k], links[k + 1]))
+        positions = TokenPositions.numbered(self._indexed, self._meeting, links, found)
         positions.exclusions = self._exclusions(positions)
         return positions
 
     def _exclusions(self, positions: TokenPositions) -> Ints:
-        """Pairs of positions that exclude each other: all those of an instant or none, of the
-        instants with the fewest first, and no more than there are slides.
+        """Pairs of positions that exclude each other: all those of a layer or none, of the
+        layers with the fewest first, and no more than there are slides.
 
         Near both ends they are few and tell a solver what it would have to find out again and
         again; in the middle they are millions and tell it little."""
         room = sum(len(rows) for step in positions.slides for rows in step)
-        excluded = {t: layer.pair_count - layer.size for t, layer in self._layers.items()}
+        excluded = {k: layer.pair_count - layer.size for k, layer in self._layers.items()}
         chosen = [np.zeros((0, 2), dtype=np.int32)]
-        for t in sorted(excluded, key=lambda t: (excluded[t], t)):
-            if excluded[t] > room:
+        for k in sorted(excluded, key=lambda k: (excluded[k], k)):
+            if excluded[k] > room:
                 break
-            room -= excluded[t]
-            layer = self._layers[t]
-            first = [positions.at[t, m][tuple(links[0])] for m, links in enumerate(layer.links)]
-            rows = np.empty((excluded[t], 2), dtype=np.int32)
+            room -= excluded[k]
+            layer = self._layers[k]
+            first = [positions.at[k, m][tuple(links[0])] for m, links in enumerate(layer.links)]
+            rows = np.empty((excluded[k], 2), dtype=np.int32)
             found = exclusions(layer.pairs, layer.counts, np.array(first, dtype=np.int64), rows)
             assert found == len(rows), "every pair is left or excluded"
             chosen.append(rows)
         return np.concatenate(chosen)
 
     def _open_all(self) -> bool:
-        """Bring the open instants of both ends together, the smaller next one first."""
-        front, back = 0, self._reach.steps
+        """Bring the open layers of both ends together, the smaller next one first."""
+        front, back = 0, self._reach.steps + 1
         self._open(front)
         self._open(back)
         while front + 1 < back:
             if not self._thin_out(front, back):
                 return False
             sizes = self._size(front + 1), self._size(back - 1)
-            if sizes[0] == sizes[1]:
-                sizes = int(self._layers[front].counts.sum()), int(self._layers[back].counts.sum())
             start, end = (front, front + 1) if sizes[0] <= sizes[1] else (back, back - 1)
             if not self._open(end):
                 return True
             self._join(min(start, end))
-            if not self._advance(start, end):
+            if not self._tell(start, end):
                 return False
             front, back = (end, back) if start == front else (front, end)
-        if back > front:
-            self._join(front)
+        self._join(front)
         return True
 
     def _thin_out(self, front: int, back: int) -> bool:
-        """What single tokens say of the instants in between; False if no plan is left."""
+        """What single tokens say of the layers in between; False if no plan is left."""
         if min(self._size(front + 1), self._size(back - 1)) < _MANY_POSITIONS:
             return True
         alive = list(self._reach.alive)
-        for t, layer in self._layers.items():
+        for k, layer in self._layers.items():
             rows = [links.astype(np.int64) for links in layer.links]
-            alive[t] = np.stack([bit_matrix(links, self._count) for links in rows])
+            alive[k] = np.stack([bit_matrix(links, self._count) for links in rows])
         settled = self._reachability.settle(replace(self._reach, alive=alive))
         if settled is None:
             return False
         self._reach = settled
         return True
 
-    def _size(self, t: int) -> int:
-        return int(np.bitwise_count(self._reach.alive[t]).sum()) // 2
+    def _size(self, k: int) -> int:
+        return int(np.bitwise_count(self._reach.alive[k]).sum()) // 2
 
-    def _links(self, t: int) -> list[Ints]:
-        found = []
-        for bits in self._reach.alive[t]:
-            u, v = np.nonzero(np.triu(dense(bits, self._count), 1))
-            found.append(np.stack([u, v], axis=1).astype(np.int32))
-        return found
+    def _links(self, k: int) -> list[Ints]:
+        return [links_of(bits, self._count) for bits in self._reach.alive[k]]
 
-    def _open(self, t: int) -> bool:
-        links = self._links(t)
+    def _open(self, k: int) -> bool:
+        links = self._links(k)
         tokens, most = len(links), max(len(pairs) for pairs in links)
         if tokens * tokens * most * ((most + 63) // 64) * 8 > _LAYER_BYTES_MAX:
             return False
-        self._layers[t] = _Layer(links, self._indexed.parts.astype(np.int32))
+        self._layers[k] = _Layer(links, self._indexed.parts.astype(np.int32))
         return True
 
-    def _join(self, t: int) -> None:
-        """Number the slides between two open instants."""
-        here, then = self._layers[t], self._layers[t + 1]
-        self._slides[t] = _Slides.of(self._found(t, here.links, then.links))
+    def _join(self, k: int) -> None:
+        """Number the slides between two open layers."""
+        if k == self._meeting:
+            return
+        here, then = self._layers[k], self._layers[k + 1]
+        self._slides[k] = _Slides.of(self._found(k, here.links, then.links))
 
-    def _found(self, t: int, here: list[Ints], then: list[Ints]) -> list[Ints]:
+    def _found(self, k: int, here: list[Ints], then: list[Ints]) -> list[Ints]:
         """The slides of a step between these links, by their places among them."""
-        found = []
-        for m, bits in enumerate(self._reach.pivots[t]):
-            at = [np.zeros((self._count, self._count), dtype=np.int32) for _ in range(2)]
-            for numbers, links in zip(at, (here[m], then[m]), strict=True):
-                u, v = links.T
-                numbers[u, v] = numbers[v, u] = np.arange(1, len(links) + 1)
-            rows = slides(at[0], at[1], dense(bits, self._count), self._goal)
-            rows[:, :2] -= 1
-            found.append(rows)
-        return found
+        pivots = [dense(bits, self._count) for bits in self._reach.pivots[k]]
+        return slides_between(self._indexed, here, then, pivots)
 
     def _is_worth(self, start: int, end: int) -> bool:
         told = self._told.get((start, end))
         return told is None or self._layers[start].size < (1 - _WORTH_TELLING) * told
 
-    def _carriers(self, t: int) -> Bits:
-        here, then, step = self._layers[t], self._layers[t + 1], self._slides[t]
+    def _carriers(self, k: int) -> Bits:
+        here, then, step = self._layers[k], self._layers[k + 1], self._slides[k]
         places, pairs = (here.places, then.places), (here.pairs, then.pairs)
         return carriers(step.rows, step.first, self._kept, *places, *pairs)
 
-    def _advance(self, start: int, end: int) -> bool:
-        """Drop pairs of instant ``end`` that no pair of its neighbor ``start`` leads to."""
-        t = min(start, end)
+    def _tell(self, start: int, end: int) -> bool:
+        """Drop pairs of layer ``end`` that none of its neighbor ``start`` leads to; False if no
+        plan is left."""
+        if min(start, end) == self._meeting:
+            self._cross(self._layers[start], self._layers[end])
+        else:
+            self._advance(start, end)
+        self._told[start, end] = self._layers[start].size
+        alive = self._layers[end].settle()
+        if alive is None:
+            return False
+        for other, column in ((end - 1, 1), (end, 0)):
+            if other in self._slides:
+                self._slides[other] = self._slides[other].renumbered(column, alive)
+        return True
+
+    def _cross(self, here: _Layer, then: _Layer) -> None:
+        """At the meeting two links have tokens in both layers or in neither."""
+        number = np.full((self._count, self._count), -1, dtype=np.int32)
+        u, v = np.unique(np.concatenate(then.links), axis=0).T
+        number[u, v] = np.arange(len(u))
+        together = project(here.pairs, here.counts, here.named(number), len(u))
+        restrict(then.pairs, then.counts, then.named(number), together)
+
+    def _advance(self, start: int, end: int) -> None:
+        k = min(start, end)
         here, then = self._layers[start], self._layers[end]
-        masks = self._carriers(t)
-        self._slides[t] = self._slides[t].only(masks != 0)
+        masks = self._carriers(k)
+        self._slides[k] = self._slides[k].only(masks != 0)
         masks = masks[masks != 0]
-        step = self._slides[t]
+        step = self._slides[k]
         order = [0, 1, 2, 3, 4] if start < end else [1, 0, 2, 3, 4]
         advance(
             np.ascontiguousarray(step.rows[:, order]),
@@ -296,14 +323,6 @@ class _PairReach:
             here.pairs,
             then.pairs,
         )
-        self._told[start, end] = here.size
-        alive = then.settle()
-        if alive is None:
-            return False
-        for other, column in ((end - 1, 1), (end, 0)):
-            if other in self._slides:
-                self._slides[other] = self._slides[other].renumbered(column, alive)
-        return True
 
 
 def _stays(here: _Layer, then: _Layer) -> Ints:

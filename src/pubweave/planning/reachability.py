@@ -8,14 +8,20 @@ legal plan obeys (limits on degree and disjoint brokers only take plans away), s
 is on no plan of T steps, and a T at which a token or a goal link is left without partner is
 impossible. What is left need not be realisable: tokens do not wait for each other here.
 
-With ``apart`` each token has its own set of positions; otherwise all share one, which is weaker
-but is all that fits for thousands of brokers.
+Tokens have two names: up to the instant of the meeting they go by the removable link that they come
+from, after it by the goal link that they end on. Under its first name a token could be almost
+anywhere late in a plan, under its second almost anywhere early in it; under both it is near one of
+its ends. On unbalanced trees of 100 brokers that alone raises the bound by two to four steps.
+
+With ``apart`` each token has its own set of positions; otherwise all share one, which is mostly
+weaker but is all that fits for thousands of brokers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -33,12 +39,18 @@ def _nobody(_: int) -> None:
 
 @dataclass(frozen=True)
 class Reach:
-    """The outcome for one T: alive[t][m] are token m's positions before step t + 1."""
+    """The outcome for one T, in T + 2 layers: alive[k][m] are the positions of token m.
+
+    Layers 0 to ``meeting`` are the instants from the source on, with tokens by the removable links
+    they come from. Layers from ``meeting`` + 1 on are the instants from that same one to the
+    target, with tokens by the goal links they end on."""
 
     steps: int
+    meeting: int
     alive: list[Bits]
     pivots: list[Bits]
-    """pivots[t][m]: what token m may slide along in step t + 1."""
+    """pivots[k][m]: what token m may slide along between the layers k and k + 1; nothing where
+    both are of the same instant."""
 
 
 class Reachability:
@@ -51,11 +63,16 @@ class Reachability:
         self.kept = bit_matrix(indexed.kept, count)
         self.goals = bit_matrix(indexed.goals, count)
         self.blocked = bit_matrix(indexed.forbidden, count) | self._same_part()
-        if self.apart:
-            parts = [bit_matrix(indexed.tokens[m : m + 1], count) for m in range(tokens)]
-            self.start = np.stack(parts) if parts else np.zeros((0, *self.kept.shape), np.uint64)
-        else:
-            self.start = bit_matrix(indexed.tokens, count)[None]
+        self.start = self._each(indexed.tokens)
+        self.end = self._each(indexed.goals)
+
+    def _each(self, links: Pairs) -> Bits:
+        """A set of positions for each token, or one for all of them."""
+        count = self.indexed.broker_count
+        if not self.apart:
+            return bit_matrix(links, count)[None]
+        parts = [bit_matrix(links[m : m + 1], count) for m in range(len(links))]
+        return np.stack(parts) if parts else np.zeros((0, *self.kept.shape), np.uint64)
 
     def _same_part(self) -> Bits:
         """Links inside one part of the kept forest: in a tree they would close a cycle."""
@@ -89,8 +106,8 @@ class Reachability:
         alive, steps = self.start, 1
         while not stop():
             before = alive
-            alive = self._spread(before, self._pivots(before, before), self.goals, stop)
-            if self._possible([self.start, alive & self.goals]):
+            alive = self._once(before, self.goals, self.blocked, stop)
+            if self._possible([self.start, alive, self._ends(alive)], 1):
                 break
             if not stop() and np.array_equal(alive, before):
                 return None
@@ -101,54 +118,76 @@ class Reachability:
 
     def within(self, steps: int, stop: Stop = never) -> Reach | None:
         """What T steps could reach; None if no plan of T steps exists (or after a stop)."""
-        alive, pivots = self._forward(steps, stop)
-        return self.settle(Reach(steps, alive, pivots), stop)
+        front, back = [self.start], [self.end]
+        # The side with fewer positions goes on, so that the crowded middle stays small.
+        while len(front) + len(back) < steps + 2 and not stop():
+            if _size(front[-1:]) <= _size(back[-1:]):
+                front.append(self._once(front[-1], self.goals, self.blocked, stop))
+            else:
+                nothing = np.zeros_like(self.goals)
+                back.append(self._once(back[-1], nothing, self.blocked | self.goals, stop))
+        alive = [*front, *back[::-1]]
+        meeting = len(front) - 1
+        pivots = [self._pivots(here, then) for here, then in pairwise(alive)]
+        return self.settle(Reach(steps, meeting, alive, pivots), stop)
 
     def settle(self, reach: Reach, stop: Stop = never) -> Reach | None:
         """Drop what is dead from the front or the back until nothing changes."""
         alive, pivots = list(reach.alive), list(reach.pivots)
         size = _size(alive)
         for _ in range(_ROUNDS_MAX):
-            self._backward(alive, pivots, stop)
-            if stop() or not self._possible(alive):
+            self._backward(alive, pivots, reach.meeting, stop)
+            if stop() or not self._possible(alive, reach.meeting):
                 return None
-            pivots = [self._pivots(alive[t], alive[t + 1]) for t in range(reach.steps)]
-            self._again_forward(alive, pivots, stop)
+            pivots = [self._pivots(here, then) for here, then in pairwise(alive)]
+            self._again_forward(alive, pivots, reach.meeting, stop)
             before, size = size, _size(alive)
             if size == before:
                 break
-        return Reach(reach.steps, alive, pivots) if self._possible(alive) else None
+        if not self._possible(alive, reach.meeting):
+            return None
+        return Reach(reach.steps, reach.meeting, alive, pivots)
+
+    def _ends(self, alive: Bits) -> Bits:
+        """The goal links, as far as some token is there."""
+        somewhere: Bits = np.bitwise_or.reduce(alive)
+        return self.end & somewhere
 
     def spread(self, positions: Bits, pivots: Bits) -> Bits:
         """The links within one slide along the pivots, goal links no exception."""
-        return self._spread(positions, pivots, np.zeros_like(self.goals), never)
+        return self._spread(positions, pivots, np.zeros_like(self.goals), self.blocked, never)
 
-    def _forward(self, steps: int, stop: Stop) -> tuple[list[Bits], list[Bits]]:
-        alive = [self.start]
-        pivots = []
-        for _ in range(steps):
-            # Nothing is known yet of where the others will be: what may be there before the step.
-            pivots.append(self._pivots(alive[-1], alive[-1]))
-            alive.append(self._spread(alive[-1], pivots[-1], self.goals, stop))
-        alive[-1] = alive[-1] & self.goals
-        return alive, pivots
+    def _once(self, positions: Bits, frozen: Bits, blocked: Bits, stop: Stop) -> Bits:
+        """One step on where nothing is known yet of the others but where they may be before it."""
+        return self._spread(positions, self._pivots(positions, positions), frozen, blocked, stop)
 
-    def _backward(self, alive: list[Bits], pivots: list[Bits], stop: Stop) -> None:
+    def _backward(self, alive: list[Bits], pivots: list[Bits], meeting: int, stop: Stop) -> None:
         nothing = np.zeros_like(self.goals)
-        for t in range(len(pivots) - 1, -1, -1):
-            back = self._spread(alive[t + 1], pivots[t], nothing, stop)
-            alive[t] = alive[t] & (alive[t + 1] | (back & ~self.goals))
+        for k in range(len(pivots) - 1, -1, -1):
+            if k == meeting:
+                alive[k] = alive[k] & np.bitwise_or.reduce(alive[k + 1])
+                continue
+            back = self._spread(alive[k + 1], pivots[k], nothing, self.blocked, stop)
+            alive[k] = alive[k] & (alive[k + 1] | (back & ~self.goals))
 
-    def _again_forward(self, alive: list[Bits], pivots: list[Bits], stop: Stop) -> None:
-        for t in range(len(pivots)):
-            alive[t + 1] = alive[t + 1] & self._spread(alive[t], pivots[t], self.goals, stop)
+    def _again_forward(
+        self, alive: list[Bits], pivots: list[Bits], meeting: int, stop: Stop
+    ) -> None:
+        for k in range(len(pivots)):
+            if k == meeting:
+                alive[k + 1] = alive[k + 1] & np.bitwise_or.reduce(alive[k])
+                continue
+            ahead = self._spread(alive[k], pivots[k], self.goals, self.blocked, stop)
+            alive[k + 1] = alive[k + 1] & ahead
 
-    def _spread(self, positions: Bits, pivots: Bits, frozen: Bits, stop: Stop) -> Bits:
+    def _spread(
+        self, positions: Bits, pivots: Bits, frozen: Bits, blocked: Bits, stop: Stop
+    ) -> Bits:
         out = np.zeros_like(positions)
         for m in range(len(positions)):
             if stop():
                 break
-            spread(positions[m], pivots[m], frozen, self.blocked, out[m])
+            spread(positions[m], pivots[m], frozen, blocked, out[m])
         return out
 
     def _pivots(self, here: Bits, then: Bits) -> Bits:
@@ -158,14 +197,15 @@ class Reachability:
         others_pivots(here, then, self.kept, out)
         return out
 
-    def _possible(self, alive: list[Bits]) -> bool:
-        """Whether tokens and goal links can be paired at the end."""
-        goals = self.indexed.goals
+    def _possible(self, alive: list[Bits], meeting: int) -> bool:
+        """Whether tokens from the front and from the back can be paired where they meet."""
         if not self.apart:
-            start = self.indexed.tokens
-            return bool(has_bits(alive[-1][0], goals).all() and has_bits(alive[0][0], start).all())
-        reached = np.stack([has_bits(ends, goals) for ends in alive[-1]])
-        return perfect_matching(reached) is not None
+            start, end = self.indexed.tokens, self.indexed.goals
+            return bool(has_bits(alive[-1][0], end).all() and has_bits(alive[0][0], start).all())
+        meets = [
+            [bool((one & other).any()) for other in alive[meeting + 1]] for one in alive[meeting]
+        ]
+        return perfect_matching(np.array(meets)) is not None
 
 
 def _size(alive: list[Bits]) -> int:

@@ -1,8 +1,9 @@
 """The exact model: is there a plan of T steps? As clauses over positions of tokens.
 
-No solver is imported here. Variables: ``at(m, e, t)``, token m lies on link e after t steps, only
-for the positions that `reachability` leaves alive; ``rest(e, t)``, some token stays on e through
-step t + 1, so that others may slide along e; ``moves(m, t)``.
+No solver is imported here. Variables: ``at(m, e, k)``, token m lies on link e in layer k of
+`reachability`, only for the positions left alive; ``joins(m, A, B, k)``, it lies between parts A
+and B of the kept forest; ``rest(e, k)``, some token stays on e through the step after layer k, so
+that others may slide along e.
 
 Why this is complete. An action deletes one link outside the target and adds one link, so the
 links outside the target and the goal links reached form as many tokens as there are removable
@@ -12,7 +13,11 @@ and a family of walks is a plan if every slide's pivot is kept or under a token 
 step: this is the rule that a pivot is present before the step and not deleted in it. Nothing else
 must be said. A deleted link (i, j) with pivot (j, k) and new link (i, k) leaves i and j joined
 over k, so every step keeps the overlay connected; it has n - 1 links at most, hence it stays a
-tree, no two tokens ever share a link, and no link is added that is present.
+tree, no two tokens ever share a link, and no link is added that is present. Shifts have no names,
+so it does not matter that tokens change theirs at the meeting, as long as the same links are taken.
+
+That no two tokens join the same two parts follows from the rest, but a solver finds it out only at
+length: told so, it refutes the hard T with a quarter of the conflicts or fewer.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from pubweave.planning.indexed import NumberedSteps
 from pubweave.planning.token_positions import TokenPositions
 
 Clause = list[int]
+_PAIRWISE_MAX = 5
 
 
 @dataclass
@@ -40,25 +46,42 @@ class Clauses:
         self.count += 1
         return self.count
 
+    def new_ones(self, size: int) -> Ints:
+        """So many variables."""
+        first = self.count + 1
+        self.count += size
+        return np.arange(first, first + size, dtype=np.int32)
+
     def add(self, *literals: int) -> None:
         self.rows.append(list(literals))
 
-    def add_rows(self, rows: Ints) -> None:
-        self.rows.extend(rows.tolist())
+    def add_rows(self, *columns: Ints) -> None:
+        """A clause for each row of these columns."""
+        self.rows.extend(np.stack(columns, axis=1).tolist())
 
-    def at_most_one(self, literals: list[int]) -> None:
+    def add_grouped(self, heads: Ints, literals: Ints, of: Ints) -> None:
+        """For each head a clause of it and all literals that are of it; each is of one head."""
+        order = np.argsort(of, kind="stable")
+        ends = np.searchsorted(of[order], heads, side="right").tolist()
+        starts = np.searchsorted(of[order], heads, side="left").tolist()
+        flat = literals[order].tolist()
+        self.rows.extend(
+            [-head, *flat[start:end]]
+            for head, start, end in zip(heads.tolist(), starts, ends, strict=True)
+        )
+
+    def at_most_one(self, literals: Ints) -> None:
         """Pairwise for a few, else on a grid: row and column of the true literal are unique."""
-        if len(literals) <= 5:
-            for i, one in enumerate(literals):
-                for other in literals[:i]:
-                    self.add(-one, -other)
+        if len(literals) <= _PAIRWISE_MAX:
+            a, b = np.triu_indices(len(literals), 1)
+            self.add_rows(-literals[a], -literals[b])
             return
         width = int(np.ceil(np.sqrt(len(literals))))
-        columns = [self.new() for _ in range(width)]
-        lines = [self.new() for _ in range((len(literals) + width - 1) // width)]
-        for place, literal in enumerate(literals):
-            self.add(-literal, columns[place % width])
-            self.add(-literal, lines[place // width])
+        columns = self.new_ones(width)
+        lines = self.new_ones(-(-len(literals) // width))
+        places = np.arange(len(literals))
+        self.add_rows(-literals, columns[places % width])
+        self.add_rows(-literals, lines[places // width])
         self.at_most_one(columns)
         self.at_most_one(lines)
 
@@ -69,84 +92,92 @@ class TokenModel:
     def __init__(self, positions: TokenPositions) -> None:
         self.positions = positions
         self.indexed = positions.indexed
-        self.steps = positions.steps
         self.clauses = Clauses(positions.count)
-        self.moves: list[list[int]] = []
-        self._ends()
-        for t in range(self.steps):
-            self._step(t)
-
-    @property
-    def move_literals(self) -> list[int]:
-        return [literal for step in self.moves for literal in step]
+        self._rows = [[_rows(np.triu(at, 1)) for at in layer] for layer in positions.at]
+        for layer in self._rows:
+            self._join([self._place(rows) for rows in layer])
+        for k in positions.steps:
+            self._step(k)
+        self._meet()
 
     def decode(self, true: Iterable[int]) -> NumberedSteps:
         """The shifts of a satisfying assignment."""
         holds = np.zeros(self.positions.count + 1, dtype=np.bool_)
-        for literal in true:
-            if 0 < literal <= self.positions.count:
-                holds[literal] = True
+        literals = np.fromiter(true, dtype=np.int64)
+        holds[literals[(literals > 0) & (literals <= self.positions.count)]] = True
         return self.positions.decode(holds)
 
-    def _ends(self) -> None:
-        """Each token is somewhere, once, and each goal link gets one."""
-        at = self.positions.at
-        for t in range(self.steps + 1):
-            for m in range(self.indexed.token_count):
-                literals = np.unique(at[t, m])[1:].tolist()
-                self.clauses.add(*literals)
-                self.clauses.at_most_one(literals)
-        for a, b in self.indexed.goals.tolist():
-            last = at[self.steps, :, a, b]
-            self.clauses.add(*last[last > 0].tolist())
+    def _place(self, rows: Ints) -> dict[int, int]:
+        """A token is somewhere, once; a literal for each two parts of the kept forest that it may
+        join."""
+        parts = self.indexed.parts
+        low, high = np.sort(parts[rows[:, :2]], axis=1).T
+        codes, which = np.unique(low * len(parts) + high, return_inverse=True)
+        joins = self.clauses.new_ones(len(codes))
+        self.clauses.add(*joins.tolist())
+        self.clauses.at_most_one(joins)
+        self.clauses.add_rows(-rows[:, 2], joins[which])
+        self.clauses.add_grouped(joins, rows[:, 2], joins[which])
+        for code in range(len(codes)):
+            self.clauses.at_most_one(rows[which == code, 2])
+        return dict(zip(codes.tolist(), joins.tolist(), strict=True))
 
-    def _step(self, t: int) -> None:
-        resting: dict[tuple[int, int], int] = {}
-        movers = [self.clauses.new() for _ in range(self.indexed.token_count)]
-        for m, moving in enumerate(movers):
-            found = self.positions.slides[t][m]
-            self._support(found, self.positions.stays(t, m), moving)
-            self._lean(found, resting)
-        for (u, v), literal in resting.items():
-            self._rest(t, u, v, literal)
-        self.moves.append(movers)
+    def _join(self, joined: list[dict[int, int]]) -> None:
+        """No two tokens join the same two parts."""
+        literals: dict[int, list[int]] = {}
+        for token in joined:
+            for code, literal in token.items():
+                literals.setdefault(code, []).append(literal)
+        for same in literals.values():
+            self.clauses.at_most_one(np.array(same, dtype=np.int32))
 
-    def _support(self, found: Ints, stays: Ints, moving: int) -> None:
+    def _meet(self) -> None:
+        """At the meeting, a token from the source is where one to the target is, and vice versa."""
+        sides = [self._by_link(self.positions.meeting), self._by_link(self.positions.meeting + 1)]
+        for one, other in (sides, sides[::-1]):
+            for link, literals in one.items():
+                for literal in literals:
+                    self.clauses.add(-literal, *other.get(link, ()))
+
+    def _by_link(self, k: int) -> dict[tuple[int, int], list[int]]:
+        """The literals of a layer, whichever tokens they are of."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for u, v, literal in np.concatenate(self._rows[k]).tolist():
+            found.setdefault((u, v), []).append(literal)
+        return found
+
+    def _step(self, k: int) -> None:
         """A token is after the step where it was or one slide away, and was likewise before."""
-        forward: dict[int, Clause] = {}
-        backward: dict[int, Clause] = {}
-        for before, after, _, _ in stays.tolist():
-            forward[before] = [-before] + ([after] if after else [])
-            if after:
-                backward[after] = [-after, before]
-                self.clauses.add(-before, after, moving)
-                self.clauses.add(-before, -after, -moving)
-            else:
-                self.clauses.add(-before, moving)
-        for before, after in found[:, :2].tolist():
-            forward[before].append(after)
-            backward.setdefault(after, [-after]).append(before)
-        self.clauses.rows.extend(forward.values())
-        self.clauses.rows.extend(backward.values())
+        leaning = []
+        for m, found in enumerate(self.positions.slides[k]):
+            here, then = self._rows[k][m], self._rows[k + 1][m]
+            stays = self.positions.stays(k, m)
+            stays = stays[stays[:, 1] > 0]
+            before = np.concatenate([stays[:, 0], found[:, 0]])
+            after = np.concatenate([stays[:, 1], found[:, 1]])
+            self.clauses.add_grouped(here[:, 2], after, before)
+            self.clauses.add_grouped(then[:, 2], before, after)
+            leaning.append(found[~self.positions.kept[found[:, 3], found[:, 4]]])
+        self._lean(k, np.concatenate(leaning))
 
-    def _lean(self, found: Ints, resting: dict[tuple[int, int], int]) -> None:
+    def _lean(self, k: int, found: Ints) -> None:
         """A slide along a link that is not kept needs a token that rests there."""
-        kept = self.positions.kept[found[:, 3], found[:, 4]]
-        for before, after, _, u, v in found[~kept].tolist():
-            pivot = (u, v) if u < v else (v, u)
-            literal = resting.get(pivot)
-            if literal is None:
-                literal = resting[pivot] = self.clauses.new()
-            self.clauses.add(-before, -after, literal)
+        count = self.indexed.broker_count
+        low, high = np.sort(found[:, 3:], axis=1).T
+        pivots, which = np.unique(low.astype(np.int64) * count + high, return_inverse=True)
+        resting = self.clauses.new_ones(len(pivots))
+        self.clauses.add_rows(-found[:, 0], -found[:, 1], resting[which])
+        u, v = pivots // count, pivots % count
+        here, then = self.positions.at[k][:, u, v], self.positions.at[k + 1][:, u, v]
+        m, pivot = np.nonzero((here > 0) & (then > 0))
+        stays = self.clauses.new_ones(len(m))
+        self.clauses.add_rows(-stays, here[m, pivot])
+        self.clauses.add_rows(-stays, then[m, pivot])
+        self.clauses.add_grouped(resting, stays, resting[pivot])
 
-    def _rest(self, t: int, u: int, v: int, literal: int) -> None:
-        options = [-literal]
-        at = self.positions.at
-        for m in range(self.indexed.token_count):
-            here, then = int(at[t, m, u, v]), int(at[t + 1, m, u, v])
-            if here and then:
-                stays = self.clauses.new()
-                self.clauses.add(-stays, here)
-                self.clauses.add(-stays, then)
-                options.append(stays)
-        self.clauses.add(*options)
+
+def _rows(at: Ints) -> Ints:
+    """The positions of a token in a layer: rows (u, v, number)."""
+    u, v = np.nonzero(at)
+    rows: Ints = np.stack([u, v, at[u, v]], axis=1).astype(np.int32)
+    return rows

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pubweave.planning._kernels_model import Ints, number_positions, slides
+from pubweave.planning._kernels_model import Flags, Ints, slides
+from pubweave.planning._kernels_reach import Bits
 from pubweave.planning.corridor import token_walks
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps
 from pubweave.planning.reachability import Reach, bit_matrix, dense
@@ -19,15 +20,18 @@ Place = frozenset[int]
 
 
 class TokenPositions:
-    """at[t, m, u, v] > 0 numbers token m's position on link (u, v) after t steps.
+    """at[k, m, u, v] > 0 numbers token m's position on link (u, v) in layer k of `Reach`.
 
-    slides[t][m] are token m's slides in step t + 1, rows (before, after, w, u, v): link (w, u)
-    becomes (w, v) over the pivot (u, v), in the order of the pivots."""
+    slides[k][m] are token m's slides between the layers k and k + 1, rows (before, after, w, u, v):
+    link (w, u) becomes (w, v) over the pivot (u, v), in the order of the pivots. Between the two
+    layers of the meeting there are none: there each link has a token in both or in neither."""
 
-    def __init__(self, indexed: IndexedProblem, at: Ints, slides: list[list[Ints]]) -> None:
+    def __init__(
+        self, indexed: IndexedProblem, meeting: int, at: Ints, slides: list[list[Ints]]
+    ) -> None:
         count = indexed.broker_count
         self.indexed = indexed
-        self.steps = len(slides)
+        self.meeting = meeting
         self.kept = dense(bit_matrix(indexed.kept, count), count)
         self.goal = dense(bit_matrix(indexed.goals, count), count)
         self.at = at
@@ -36,88 +40,125 @@ class TokenPositions:
         self.exclusions: Ints = np.zeros((0, 2), dtype=np.int32)
         """Pairs of positions of one instant that are known not to be on one plan."""
 
+    @property
+    def steps(self) -> list[int]:
+        """The layers from which a step leads to the next."""
+        return [k for k in range(len(self.slides)) if k != self.meeting]
+
     @classmethod
     def of(cls, indexed: IndexedProblem, reach: Reach) -> TokenPositions:
         """All that `reachability` leaves alive."""
-        count, tokens = indexed.broker_count, indexed.token_count
-        goal = dense(bit_matrix(indexed.goals, count), count)
-        at: Ints = np.zeros((reach.steps + 1, tokens, count, count), dtype=np.int32)
-        first = 1
-        for t in range(reach.steps + 1):
-            for m in range(tokens):
-                first = number_positions(dense(reach.alive[t][m], count), first, at[t, m])
-        found = [
-            [
-                slides(at[t, m], at[t + 1, m], dense(bits, count), goal)
-                for m, bits in enumerate(reach.pivots[t])
-            ]
-            for t in range(reach.steps)
-        ]
-        return cls(indexed, at, found)
+        count = indexed.broker_count
+        links = [[links_of(bits, count) for bits in layer] for layer in reach.alive]
+        found = []
+        for k, layer in enumerate(reach.pivots):
+            pivots = [dense(bits, count) for bits in layer]
+            found.append(slides_between(indexed, links[k], links[k + 1], pivots))
+        found[reach.meeting] = none_of(found[reach.meeting])
+        return cls.numbered(indexed, reach.meeting, links, found)
 
     @classmethod
     def numbered(
-        cls, indexed: IndexedProblem, links: list[list[Ints]], slides: list[list[Ints]]
+        cls,
+        indexed: IndexedProblem,
+        meeting: int,
+        links: list[list[Ints]],
+        slides: list[list[Ints]],
     ) -> TokenPositions:
-        """Only these links of each instant and token, and these slides, whose positions are given
+        """Only these links of each layer and token, and these slides, whose positions are given
         by their places among the links."""
         count, tokens = indexed.broker_count, indexed.token_count
         at: Ints = np.zeros((len(links), tokens, count, count), dtype=np.int32)
         first = np.ones((len(links), tokens), dtype=np.int32)
         number = 1
-        for t, layer in enumerate(links):
+        for k, layer in enumerate(links):
             for m, pairs in enumerate(layer):
                 u, v = pairs.T
-                first[t, m] = number
-                at[t, m, u, v] = at[t, m, v, u] = np.arange(number, number + len(pairs))
+                first[k, m] = number
+                at[k, m, u, v] = at[k, m, v, u] = np.arange(number, number + len(pairs))
                 number += len(pairs)
         found = []
-        for t, step in enumerate(slides):
+        for k, step in enumerate(slides):
             moved = [rows.copy() for rows in step]
             for m, rows in enumerate(moved):
-                rows[:, 0] += first[t, m]
-                rows[:, 1] += first[t + 1, m]
+                rows[:, 0] += first[k, m]
+                rows[:, 1] += first[k + 1, m]
             found.append(moved)
-        return cls(indexed, at, found)
+        return cls(indexed, meeting, at, found)
 
-    def links(self, t: int, m: int) -> Ints:
-        """Where token m can be after t steps, as rows (u, v) with u < v, in the order of their
-        numbers."""
-        u, v = np.nonzero(np.triu(self.at[t, m], 1))
-        rows: Ints = np.stack([u, v], axis=1).astype(np.int32)
-        return rows[np.argsort(self.at[t, m, u, v], kind="stable")]
-
-    def stays(self, t: int, m: int) -> Ints:
-        """Rows (position, the same one step on or 0, u, v) of token m after t steps."""
-        here = np.triu(self.at[t, m], 1)
+    def stays(self, k: int, m: int) -> Ints:
+        """Rows (position, the same one step on or 0, u, v) of token m in layer k."""
+        here = np.triu(self.at[k, m], 1)
         u, v = np.nonzero(here)
-        columns = [here[u, v], self.at[t + 1, m, u, v], u, v]
+        columns = [here[u, v], self.at[k + 1, m, u, v], u, v]
         rows: Ints = np.stack(columns, axis=1).astype(np.int32).reshape(-1, 4)
         return rows
 
+    def walks(self, plan: NumberedSteps) -> list[list[int]]:
+        """The positions of the tokens of a plan, layer after layer, 0 where there is none.
+
+        In a plan of more steps than there are here, instants count from its start up to the
+        meeting and from its end after it."""
+        front, back = token_walks(self.indexed, plan)
+        early = self.meeting + 1
+        states = [*front[:early], *back[len(back) - len(self.at) + early :]]
+        return [
+            [int(self.at[k, m, u, v]) for m, (u, v) in enumerate(state)]
+            for k, state in enumerate(states)
+        ]
+
     def like(self, plan: NumberedSteps) -> list[int]:
-        """Each position's number, negative where the tokens of a plan, which may have more steps
-        than there are here, are elsewhere at that instant."""
+        """Each position's number, negative where the tokens of a plan are elsewhere."""
         holds = -np.arange(self.count + 1)
-        walks = token_walks(self.indexed, plan)
-        for t in range(self.steps + 1):
-            for m, (u, v) in enumerate(walks[min(t, len(plan))]):
-                holds[self.at[t, m, u, v]] = self.at[t, m, u, v]
+        for layer in self.walks(plan):
+            holds[layer] = layer
         phases: list[int] = holds[1:].tolist()
         return phases
 
     def decode(self, holds: npt.NDArray[np.bool_]) -> NumberedSteps:
         """The shifts between the positions that hold; ``holds[p]`` for each number p."""
-        steps: NumberedSteps = [[] for _ in range(self.steps)]
-        for m in range(self.indexed.token_count):
-            places = [_place(self.at[t, m], holds) for t in range(self.steps + 1)]
-            for t in range(self.steps):
-                if places[t] != places[t + 1]:
-                    (mover,) = places[t] & places[t + 1]
-                    (old,) = places[t] - {mover}
-                    (new,) = places[t + 1] - {mover}
-                    steps[t].append((mover, old, new))
+        steps: NumberedSteps = []
+        for k in self.steps:
+            found = []
+            for m in range(self.indexed.token_count):
+                before, after = _place(self.at[k, m], holds), _place(self.at[k + 1, m], holds)
+                if before != after:
+                    (mover,) = before & after
+                    (old,) = before - {mover}
+                    (new,) = after - {mover}
+                    found.append((mover, old, new))
+            steps.append(found)
         return steps
+
+
+def links_of(bits: Bits, count: int) -> Ints:
+    """The links (u, v), u < v, of a bit matrix."""
+    u, v = np.nonzero(np.triu(dense(bits, count), 1))
+    rows: Ints = np.stack([u, v], axis=1).astype(np.int32)
+    return rows
+
+
+def slides_between(
+    indexed: IndexedProblem, here: list[Ints], then: list[Ints], pivots: list[Flags]
+) -> list[Ints]:
+    """Each token's slides between these links, by their places among them."""
+    count = indexed.broker_count
+    goal = dense(bit_matrix(indexed.goals, count), count)
+    found = []
+    for m, along in enumerate(pivots):
+        at = [np.zeros((count, count), dtype=np.int32) for _ in range(2)]
+        for numbers, links in zip(at, (here[m], then[m]), strict=True):
+            u, v = links.T
+            numbers[u, v] = numbers[v, u] = np.arange(1, len(links) + 1)
+        rows = slides(at[0], at[1], along, goal)
+        rows[:, :2] -= 1
+        found.append(rows)
+    return found
+
+
+def none_of(slides: list[Ints]) -> list[Ints]:
+    """As many tokens, no slides."""
+    return [rows[:0] for rows in slides]
 
 
 def _place(at: Ints, holds: npt.NDArray[np.bool_]) -> Place:

@@ -15,26 +15,33 @@ Neither holds where actions cost differently or where steps have further limits.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from pubweave.planning._kernels_model import unordered
 from pubweave.planning.token_model import TokenModel
 
 
+def add_moves(model: TokenModel) -> list[int]:
+    """A literal for each token and step that holds if the token moves in it."""
+    return [literal for k in model.positions.steps for literal in _moves(model, k)]
+
+
 def add_options(model: TokenModel) -> None:
     """What the problem demands beyond the rules of a step."""
     if model.indexed.problem.disjoint_brokers:
-        for t in range(model.steps):
-            _disjoint(model, t)
+        for k in model.positions.steps:
+            _disjoint(model, k)
     limit = model.indexed.problem.max_degree
     if limit is not None:
-        for t in range(1, model.steps + 1):
-            _degrees(model, t, limit)
+        for k in model.positions.steps:
+            _degrees(model, k + 1, limit)
 
 
 def add_exclusions(model: TokenModel) -> None:
     """What `pair_reach` knows of pairs: a solver would have to find it out again and again."""
-    model.clauses.add_rows(-model.positions.exclusions)
+    model.clauses.add_rows(*-model.positions.exclusions.T)
 
 
 def add_order(model: TokenModel) -> None:
@@ -42,12 +49,14 @@ def add_order(model: TokenModel) -> None:
     blocked = model.positions.goal.copy()
     for a, b in model.indexed.forbidden.tolist():
         blocked[a, b] = blocked[b, a] = True
-    for t in range(model.steps - 1):
+    for k, after in pairwise(model.positions.steps):
+        if after != k + 1:
+            continue  # tokens have other names after the meeting
         for m in range(model.indexed.token_count):
-            found = model.positions.slides[t][m]
+            found = model.positions.slides[k][m]
             simple = found[model.positions.kept[found[:, 3], found[:, 4]]]
-            rows = unordered(simple, model.positions.at[t + 2, m], model.positions.kept, blocked)
-            model.clauses.add_rows(rows)
+            rows = unordered(simple, model.positions.at[k + 2, m], model.positions.kept, blocked)
+            model.clauses.add_rows(*rows.T)
 
 
 def allows_order(model: TokenModel) -> bool:
@@ -58,14 +67,28 @@ def allows_order(model: TokenModel) -> bool:
     )
 
 
-def _disjoint(model: TokenModel, t: int) -> None:
+def _moves(model: TokenModel, k: int) -> list[int]:
+    moves = model.clauses.new_ones(model.indexed.token_count)
+    for m, moving in enumerate(moves):
+        stays = model.positions.stays(k, m)
+        leaves = stays[stays[:, 1] == 0]
+        model.clauses.add_rows(-leaves[:, 0], np.full(len(leaves), moving))
+        stays = stays[stays[:, 1] > 0]
+        always = np.full(len(stays), moving)
+        model.clauses.add_rows(-stays[:, 0], stays[:, 1], always)
+        model.clauses.add_rows(-stays[:, 0], -stays[:, 1], -always)
+    return [int(literal) for literal in moves]
+
+
+def _disjoint(model: TokenModel, k: int) -> None:
     """A moving token uses the ends of its link before and after the step; nobody else may."""
     clauses = model.clauses
+    moves = _moves(model, k)
     users: dict[int, list[int]] = {}
     for m in range(model.indexed.token_count):
-        moving = model.moves[t][m]
+        moving = moves[m]
         used: dict[int, int] = {}
-        for at in (model.positions.at[t, m], model.positions.at[t + 1, m]):
+        for at in (model.positions.at[k, m], model.positions.at[k + 1, m]):
             for u, v in zip(*np.nonzero(np.triu(at)), strict=True):
                 for broker in (int(u), int(v)):
                     if broker not in used:
@@ -74,16 +97,16 @@ def _disjoint(model: TokenModel, t: int) -> None:
         for broker, literal in used.items():
             users.setdefault(broker, []).append(literal)
     for literals in users.values():
-        clauses.at_most_one(literals)
+        clauses.at_most_one(np.array(literals, dtype=np.int32))
 
 
-def _degrees(model: TokenModel, t: int, limit: int) -> None:
-    """No broker has more links than the limit after t steps."""
+def _degrees(model: TokenModel, k: int, limit: int) -> None:
+    """No broker has more links than the limit in layer k."""
     clauses = model.clauses
     fixed = model.positions.kept.sum(axis=1)
     touching: dict[int, list[int]] = {}
     for m in range(model.indexed.token_count):
-        at = model.positions.at[t, m]
+        at = model.positions.at[k, m]
         for broker in np.flatnonzero(at.any(axis=1)).tolist():
             literal = clauses.new()
             for position in at[broker][at[broker] > 0].tolist():
