@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CHROMIUM = Path(os.environ.get("PUBWEAVE_CHROMIUM", "/usr/bin/chromium"))
 ARTEFACTS_VARIABLE = "PUBWEAVE_ARTEFACTS"
 TOKEN = "a-token-for-tests-only"
-WAIT_MS = 60_000
+WAIT_MS = 120_000
 _FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",

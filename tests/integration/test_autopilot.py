@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,14 @@ from pubweave.model.decisions import AutopilotStatus, ControlMode
 from pubweave.model.topology import Topology
 from pubweave.model.topology_files import write_topology
 from pubweave.runtime.store_session import run_command
+from pubweave.runtime.zookeeper_target import DEFAULT_SESSION_TIMEOUT_S
 from tests.contract.zookeeper_users import needs_zookeeper
 from tests.integration.live_overlay import LiveOverlay, start, until
 from tests.unit.control_world import CHAIN, evidence
 
 pytestmark = [pytest.mark.sockets, needs_zookeeper()]
 
-SLOW_WAIT_S = 240.0
+SLOW_WAIT_S = 400.0
 
 
 class KnowingPilot(LivePilot):
@@ -57,7 +58,7 @@ def setup_for(overlay: LiveOverlay, mode: ControlMode, looks: int | None) -> Pil
     run_dir = overlay.directory / "run"
     return PilotSetup(
         where=find_coordination(run_dir, None, None, None),
-        settings=ControlSettings(mode=mode, period_s=1.0, free_period_s=60.0, review_poll_s=0.2),
+        settings=ControlSettings(mode=mode, period_s=60.0, free_period_s=60.0, review_poll_s=0.2),
         telemetry=run_dir,
         work=overlay.directory / "work",
         prices=Prices(),
@@ -129,6 +130,46 @@ def test_a_second_autopilot_is_refused(
     asyncio.run(fly())
 
 
+@pytest.mark.slow
+def test_while_zookeeper_is_away_nothing_is_decided_and_then_it_goes_on(
+    overlay: LiveOverlay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than a session lasts: its own node is gone then, too, and comes back."""
+    monkeypatch.setattr(autopilot_run, "LivePilot", KnowingPilot)
+    made = setup_for(overlay, ControlMode.OBSERVE, looks=None)
+    setup = replace(made, settings=replace(made.settings, period_s=2.0))
+    lines: list[str] = []
+
+    async def fly() -> None:
+        flying = asyncio.create_task(
+            run_autopilot(setup, lambda now, status, line: lines.append(line))
+        )
+        async with asyncio.timeout(200.0):
+            await _heard(lines, "decision 000001")
+            server = overlay.zookeeper_pid()
+            os.kill(server, signal.SIGSTOP)
+            try:
+                await _heard(lines, "does not answer")
+                await asyncio.sleep(DEFAULT_SESSION_TIMEOUT_S + 4.0)
+                before = len(lines)
+            finally:
+                os.kill(server, signal.SIGCONT)
+            await _heard(lines, "decision", after=before)
+            status = (await asyncio.to_thread(overlay.run, "decisions", "list")).stdout
+        assert "mode observe) is " in status, "its node is there again"
+        flying.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await flying
+
+    asyncio.run(fly())
+    assert sum("does not answer" in line for line in lines) <= 3, "said, and not again and again"
+
+
+async def _heard(lines: list[str], words: str, after: int = 0) -> None:
+    while not any(words in line for line in lines[after:]):  # noqa: ASYNC110  (no event to wait on)
+        await asyncio.sleep(0.1)
+
+
 # --- with Spark ----------------------------------------------------------------------------------
 
 
@@ -189,6 +230,17 @@ def _listed(run_dir: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in output.splitlines()]
 
 
+def _until_one(run_dir: Path, is_it: Callable[[dict[str, Any]], bool]) -> None:
+    """Until some decision is so."""
+    deadline = time.monotonic() + SLOW_WAIT_S
+    records = _listed(run_dir)
+    while not any(is_it(record) for record in records):
+        told = [(r["id"], r["state"], r["reason"]) for r in records]
+        assert time.monotonic() < deadline, told
+        time.sleep(2.0)
+        records = _listed(run_dir)
+
+
 def _profiler_of(work: Path) -> int | None:
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -206,7 +258,7 @@ def _fly(run_dir: Path, *more: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_it_profiles_changes_and_measures_although_spark_and_itself_are_killed(
     busy_overlay: Path,
 ) -> None:
@@ -218,14 +270,14 @@ def test_it_profiles_changes_and_measures_although_spark_and_itself_are_killed(
     victim = _profiler_of(work)
     assert victim is not None
     os.kill(victim, signal.SIGKILL)
-    until(lambda: any("killed by signal 9" in r["reason"] for r in _listed(busy_overlay)), 60.0)
-    until(lambda: any(r["state"] == "deployed" for r in _listed(busy_overlay)), SLOW_WAIT_S)
+    _until_one(busy_overlay, lambda record: "killed by signal 9" in record["reason"])
+    _until_one(busy_overlay, lambda record: record["state"] == "deployed")
     first.kill()
     first.communicate()
 
     second = _fly(busy_overlay)
     try:
-        until(lambda: any(r["measured"] for r in _listed(busy_overlay)), SLOW_WAIT_S)
+        _until_one(busy_overlay, lambda record: record["measured"] is not None)
     finally:
         second.send_signal(signal.SIGINT)
         _, errors = second.communicate(timeout=60.0)

@@ -87,6 +87,8 @@ def _worth_options(command: Command) -> Command:
 @click.option("--plan-limit", type=_SECONDS, default=5.0, show_default=True,
               help="Seconds for planning the way to each of them.")  # fmt: skip
 @step_timeout_option
+@click.option("--rehearse/--no-rehearse", default=True, show_default=True,
+              help="Carry a plan out in simulation first, on the recorded traffic.")  # fmt: skip
 @click.option("--memory", default="2g", show_default=True, help="Memory of Spark's driver.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @json_option
@@ -130,6 +132,7 @@ def autopilot(ctx: click.Context, /, as_json: bool, **given: Any) -> None:
         memory=given["memory"],
         seed=given["seed"],
         looks=given["looks"],
+        rehearse=given["rehearse"],
     )
     ctx.exit(run_async(run_autopilot(setup, _teller(as_json))))
 

@@ -20,6 +20,7 @@ import msgspec
 LIMIT_S = 600.0
 """A profile that takes longer is given up."""
 END_S = 10.0
+PROGRAM = ("-m", "pubweave.cli.autopilot_profiler")
 
 
 class ProfilerError(Exception):
@@ -43,9 +44,10 @@ class ProfileReply(msgspec.Struct, frozen=True):
 class Profiler:
     """The process, started with the first profile and again whenever it is gone."""
 
-    def __init__(self, log: Path, memory: str) -> None:
+    def __init__(self, log: Path, memory: str, program: tuple[str, ...] = PROGRAM) -> None:
         self._log = log
         self._memory = memory
+        self._program = program
         self._process: Process | None = None
 
     @property
@@ -87,7 +89,7 @@ class Profiler:
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", "pubweave.cli.autopilot_profiler", str(self._log), self._memory),
+                *(*self._program, str(self._log), self._memory),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=log,

@@ -8,7 +8,6 @@ order: a deployment that is under way pauses after its step and is gone on with 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,12 +17,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from pubweave.cli.autopilot_deployment import Carrier
 from pubweave.cli.autopilot_profiler import Profiler, ProfilerError
+from pubweave.cli.autopilot_rehearsal import rehearsed
 from pubweave.cli.autopilot_window import link_window
 from pubweave.cli.errors import BadInput
 from pubweave.cli.signals import StopRequest
 from pubweave.control.evidence import Evidence
-from pubweave.control.handover import carried_out, hand_over
 from pubweave.control.loop import Autopilot
 from pubweave.control.profile_evidence import evidence_of
 from pubweave.control.records import encode_status, read_decision
@@ -41,27 +41,23 @@ from pubweave.control.requests import (
 )
 from pubweave.control.settings import ControlSettings
 from pubweave.control.weighing import weigh
-from pubweave.deploy.commands import DeploymentError, read_topology, request_pause
-from pubweave.deploy.documents import DeploymentDocument
-from pubweave.deploy.executor import ExecutorConfig
-from pubweave.deploy.executor_report import ExecutorReport
+from pubweave.deploy.commands import read_topology
 from pubweave.deploy.store import Create, Outcome, Read, Write
 from pubweave.design.traffic import Floats
 from pubweave.model.decisions import AutopilotStatus, DecisionRecord, DecisionState
-from pubweave.model.deployment import DeploymentState
 from pubweave.model.profile_files import WorkloadProfile
 from pubweave.model.topology import Topology
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.result import PlanResult
 from pubweave.planning.solve import solve
-from pubweave.runtime.executor_host import ExecutorHost, executor_name
+from pubweave.runtime.executor_host import executor_name
 from pubweave.runtime.store_session import opened_store, run_command
 from pubweave.runtime.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.zookeeper_target import Coordination
 
+WINDOW = "window"
 CONNECT_S = 60.0
 """How long a start waits for ZooKeeper: it may be starting, too."""
-LOOK_EVERY_S = 0.5
 ANNOUNCE_S = 5.0
 OTHER_GONE_S = 12.0
 """A killed autopilot's node goes when its session has run out."""
@@ -93,6 +89,8 @@ class PilotSetup:
     seed: int
     looks: int | None
     """End after so many looks; None: at Ctrl-C."""
+    rehearse: bool = False
+    """Carry plans out in simulation first."""
 
 
 class _Over(Exception):
@@ -227,7 +225,7 @@ class LivePilot:
         setup = self._setup
         layout = self.loop.layout
         topology = await run_command(self._store, read_topology(layout))
-        window, output = setup.work / "window", setup.work / "profile"
+        window, output = setup.work / WINDOW, setup.work / "profile"
         await asyncio.to_thread(link_window, setup.telemetry, window, since)
         try:
             await self._profiler.profile(window, output, time.time())
@@ -272,33 +270,23 @@ class LivePilot:
     # --- deployment --------------------------------------------------------------------------
 
     async def _carry_out(self, record: DecisionRecord) -> CarriedOut:
-        setup, layout = self._setup, self.loop.layout
-        config = ExecutorConfig(
-            setup.where.overlay, self._name, step_timeout_s=setup.step_timeout_s
-        )
-        async with ExecutorHost(setup.where.target, config) as host:
-            begun = await run_command(host.store, hand_over(layout, record))
-            if isinstance(begun, CarriedOut):
-                return begun
-            ended = await self._see_through(host, begun)
-        if not ended.state.is_final:
+        setup = self._setup
+        problem = await self._rehearsed(record) if setup.rehearse else ""
+        if problem:
+            return CarriedOut(None, reason=problem)
+        carrier = Carrier(setup.where, self._name, setup.step_timeout_s, self._stop)
+        ended = await carrier.carry_out(record)
+        if ended is None:
             raise _Over
-        return carried_out(ended)
+        return ended
 
-    async def _see_through(
-        self, host: ExecutorHost, begun: DeploymentDocument
-    ) -> DeploymentDocument:
-        """The deployment when it is over, or paused because we were asked to end."""
-        while not self._stop.is_set:
-            report = await host.wait_until(lambda seen: _is_over(seen, begun), LOOK_EVERY_S)
-            if report is not None and report.deployment is not None:
-                return report.deployment
-        with contextlib.suppress(DeploymentError):  # it has ended meanwhile
-            await run_command(host.store, request_pause(self.loop.layout))
-        report = await host.wait_until(lambda seen: _rests(seen, begun))
-        assert report is not None
-        assert report.deployment is not None
-        return report.deployment
+    async def _rehearsed(self, record: DecisionRecord) -> str:
+        """What went wrong in rehearsal; empty if nothing did."""
+        topology = await run_command(self._store, read_topology(self.loop.layout))
+        how = await rehearsed(record, topology, self._setup.work / WINDOW)
+        if how is not None and how.words and self._said is not None:
+            self._on_tell(time.time(), self._said, how.words)
+        return "" if how is None else how.problem
 
     # --- the node that says we are here ------------------------------------------------------
 
@@ -324,16 +312,3 @@ class LivePilot:
         answer = await self._store.ask(Write(path, data))
         if answer.outcome is Outcome.MISSING:
             await self._store.ask(Create(path, data, ephemeral=True))
-
-
-def _is_over(report: ExecutorReport, begun: DeploymentDocument) -> bool:
-    seen = report.deployment
-    return seen is not None and seen.deployment == begun.deployment and seen.state.is_final
-
-
-def _rests(report: ExecutorReport, begun: DeploymentDocument) -> bool:
-    seen = report.deployment
-    is_it = seen is not None and seen.deployment == begun.deployment
-    return _is_over(report, begun) or (
-        is_it and seen is not None and seen.state is DeploymentState.PAUSED
-    )

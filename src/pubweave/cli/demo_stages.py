@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shutil
+import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pubweave.cli.apply import STEP_TIMEOUT_S
+from pubweave.cli.autopilot_profiler import Profiler, ProfilerError
 from pubweave.cli.autopilot_run import PilotSetup, Prices, pilot_until
 from pubweave.cli.dashboard import serving_page
 from pubweave.cli.demo_measures import Figures, Moment, measured, print_summary, table
@@ -48,8 +50,10 @@ WINDOW_SHARE = 0.6
 SETTLED_AFTER_S = 3.0
 DASHBOARD_INTERVAL_S = 1.0
 TOKEN_FILE = "dashboard-token"
-BEFORE, AFTER, RECORDED = "profile-before", "profile-after", "traffic-before"
-"""What is kept of both looks, for whoever wants to look closer."""
+BEFORE, AFTER, WHOLE = "profile-before", "profile-after", "profile"
+RECORDED = "traffic-before"
+"""What is kept of both looks and of all, for whoever wants to look closer."""
+SPARK_MEMORY = "1g"
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,7 @@ class Demo:
             step_timeout_s=STEP_TIMEOUT_S,
             plan_limit_s=5.0,
             search_limit_s=8.0,
-            memory="1g",
+            memory=SPARK_MEMORY,
             seed=self._options.seed,
             looks=looks,
         )
@@ -208,7 +212,7 @@ class Demo:
             "steps": len(record.plan_record().plan.steps),
             "decision": record.id,
             "deliveries": None if verdict is None else asdict(verdict),
-            "report": str(self._write_report()),
+            "report": str(await self._write_report()),
         }
         if self._options.as_json:
             print_json(document)
@@ -268,9 +272,22 @@ class Demo:
             played.crossings_per_delivery,
         )
 
-    def _write_report(self) -> Path:
-        path = self._options.run_dir / "report.html"
-        replace_file(path, page(WorkloadProfile(self._options.run_dir / AFTER)).encode())
+    async def _write_report(self) -> Path:
+        """A page of the whole run, so that it shows the change."""
+        options, telemetry = self._options, self._overlay.spec.telemetry_directory
+        assert telemetry is not None
+        self._tell("profiling the whole run for the report")
+        profiler = Profiler((self._work / "spark.log").resolve(), SPARK_MEMORY)
+        whole = options.run_dir / WHOLE
+        try:
+            await profiler.profile(telemetry.resolve(), whole.resolve(), time.time())
+        except ProfilerError as error:
+            self._tell(f"{error}; the report is of the time after the change only")
+            whole = options.run_dir / AFTER
+        finally:
+            await profiler.close()
+        path = options.run_dir / "report.html"
+        replace_file(path, page(WorkloadProfile(whole)).encode())
         return path
 
 

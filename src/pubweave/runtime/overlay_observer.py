@@ -129,22 +129,33 @@ async def wait_until_settled(
     """Wait until all links stand with nothing queued and no broker's tables change any more.
 
     TimeoutError if that takes longer than ``limit_s``. Only sensible while nobody publishes.
+    What brokers say to organize themselves never ends, and does not count.
     """
     async with asyncio.timeout(limit_s):
         before, since = None, 0.0
         while True:
             seen = await observer.snapshot()
             tables = [
-                (s.broker, s.subscriptions, s.advertisements, s.forwarded, s.counters.messages_out)
+                (s.broker, s.subscriptions, s.advertisements, s.forwarded, _messages_out(s))
                 for s in seen.up
             ]
             is_whole = not seen.down and seen.links_up == len(seen.links)
-            is_quiet = not any(link.queue_messages for s in seen.up for link in s.links)
+            is_quiet = not any(
+                link.queue_messages
+                for status in seen.up
+                if status.organizing is None
+                for link in status.links
+            )
             if tables != before or not is_quiet or not is_whole:
                 before, since = tables, seen.taken_at
             elif seen.taken_at - since >= quiet_s:
                 return seen
             await asyncio.sleep(quiet_s / 3)
+
+
+def _messages_out(status: BrokerStatus) -> int:
+    organizing = status.organizing
+    return status.counters.messages_out - (organizing.messages_out if organizing else 0)
 
 
 @dataclass

@@ -84,7 +84,7 @@ function waitingCard(decision) {
   return el("article", { class: "waiting", "aria-label": `Decision ${decision.id} waits for your answer` },
     el("h3", {}, "A plan waits for your answer"),
     el("p", {}, decision.reason), facts(decision), answer,
-    el("p", { class: "muted" }, "The picture shows what it would change.",
+    el("p", { class: "muted" }, "The picture shows what it would change, once no other plan is under way.",
       decision.expires_at ? ` Without an answer it expires at ${clock(decision.expires_at)}.` : ""));
 }
 
