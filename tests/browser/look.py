@@ -50,8 +50,12 @@ def opened_browser() -> Iterator[Browser]:
 
 
 @contextlib.contextmanager
-def opened_page(browser: Browser, address: str, **options: Any) -> Iterator[Page]:
-    """A page without complaints: what the console says of errors fails the test at the end."""
+def opened_page(
+    browser: Browser, address: str, *, may_complain: bool = False, **options: Any
+) -> Iterator[Page]:
+    """A page without complaints: what the console says of errors fails the test at the end.
+
+    A refused or lost connection is such a complaint: who tests those says ``may_complain``."""
     context = browser.new_context(**options)
     page = context.new_page()
     page.set_default_timeout(WAIT_MS)
@@ -64,7 +68,7 @@ def opened_page(browser: Browser, address: str, **options: Any) -> Iterator[Page
     page.goto(address)
     yield page
     context.close()
-    assert not complaints, complaints
+    assert may_complain or not complaints, complaints
 
 
 def keep_screenshot(page: Page, name: str) -> None:

@@ -89,9 +89,10 @@ def test_values_live_and_a_plan_is_approved_by_a_click_and_seen_through(browser:
 
 def test_a_wrong_token_is_asked_for_again_and_changes_nothing(browser: Browser) -> None:
     overlay = made(8)
-    with ServedOverlay(overlay) as served, browser.new_context(**DESK) as context:
-        page = context.new_page()
-        page.goto(served.address)
+    with (
+        ServedOverlay(overlay) as served,
+        opened_page(browser, served.address, may_complain=True, **DESK) as page,
+    ):
         page.click("#approve-000004")
         page.fill("#token", "not-the-right-token")
         page.click("#token-dialog button[type=submit]")
@@ -269,9 +270,10 @@ def test_the_page_says_that_the_dashboard_is_gone_and_goes_on_when_it_is_back(
     browser: Browser,
 ) -> None:
     overlay = made(8)
-    with ServedOverlay(overlay) as served, browser.new_context(**DESK) as context:
-        page = context.new_page()
-        page.goto(served.address)
+    with (
+        ServedOverlay(overlay) as served,
+        opened_page(browser, served.address, may_complain=True, **DESK) as page,
+    ):
         page.wait_for_selector("#pulse[data-state=live]")
         served.stop()
         page.wait_for_selector("#pulse[data-state=away]")

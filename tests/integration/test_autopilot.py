@@ -15,18 +15,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pubweave.cli import autopilot_run
 from pubweave.cli.autopilot_run import LivePilot, PilotSetup, Prices, run_autopilot
 from pubweave.cli.deployment_options import find_coordination
 from pubweave.control.evidence import Evidence
+from pubweave.control.records import list_decisions
 from pubweave.control.settings import ControlSettings
 from pubweave.deploy.commands import read_topology
+from pubweave.deploy.layout import Layout
 from pubweave.model.decisions import AutopilotStatus, ControlMode
 from pubweave.model.topology import Topology
 from pubweave.model.topology_files import write_topology
-from pubweave.runtime.store_session import run_command
+from pubweave.runtime.store_session import opened_store, run_command
 from pubweave.runtime.zookeeper_target import DEFAULT_SESSION_TIMEOUT_S
 from tests.contract.zookeeper_users import needs_zookeeper
 from tests.integration.live_overlay import LiveOverlay, start, until
@@ -225,9 +228,15 @@ def _is_running(run_dir: Path) -> bool:
 
 
 def _listed(run_dir: Path) -> list[dict[str, Any]]:
-    listing = start("decisions", "list", "--all", "--json", "--run-dir", str(run_dir))
-    output, _ = listing.communicate(timeout=60.0)
-    return [json.loads(line) for line in output.splitlines()]
+    """The decisions as JSON has them, without a process for every look at them."""
+    where = find_coordination(run_dir, None, None, None)
+
+    async def ask() -> Any:
+        async with opened_store(where.target) as store:
+            return await run_command(store, list_decisions(Layout(where.overlay)))
+
+    listed: list[dict[str, Any]] = json.loads(msgspec.json.encode(asyncio.run(ask())))
+    return listed
 
 
 def _until_one(run_dir: Path, is_it: Callable[[dict[str, Any]], bool]) -> None:
@@ -265,15 +274,17 @@ def test_it_profiles_changes_and_measures_although_spark_and_itself_are_killed(
     """Killed Spark: said and gone on. Killed autopilot: the next one knows all. Then it pays."""
     time.sleep(30.0)
     first = _fly(busy_overlay)
-    work = busy_overlay / "autopilot"
-    until(lambda: _profiler_of(work) is not None)
-    victim = _profiler_of(work)
-    assert victim is not None
-    os.kill(victim, signal.SIGKILL)
-    _until_one(busy_overlay, lambda record: "killed by signal 9" in record["reason"])
-    _until_one(busy_overlay, lambda record: record["state"] == "deployed")
-    first.kill()
-    first.communicate()
+    try:
+        work = busy_overlay / "autopilot"
+        until(lambda: _profiler_of(work) is not None)
+        victim = _profiler_of(work)
+        assert victim is not None
+        os.kill(victim, signal.SIGKILL)
+        _until_one(busy_overlay, lambda record: "killed by signal 9" in record["reason"])
+        _until_one(busy_overlay, lambda record: record["state"] == "deployed")
+    finally:
+        first.kill()
+        first.communicate()
 
     second = _fly(busy_overlay)
     try:

@@ -12,7 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 from pubweave.cli import main
+from pubweave.cli.profile import refresh_line
 from pubweave.cli.profile_summary import most_at_once, summary_lines
+from pubweave.model.profile import RefreshSummary
 from pubweave.model.profile_files import WorkloadProfile
 from pubweave.pipeline.settings import ProfileSettings
 from tests.naive.telemetry_world import make_world, write_world
@@ -38,6 +40,14 @@ def test_the_summary_has_the_ten_things(profile: Path) -> None:
     assert "due deliveries" in lines["nothing lost"]
     assert "publications/s" in lines["traffic"]
     assert "p99" in lines["latency"]
+
+
+def test_a_refresh_says_how_old_its_news_is() -> None:
+    told = refresh_line(7, RefreshSummary(12.34, 52_636, 45_743))
+    assert told == "batch 7: its records waited at most 12.3 s; 52,636 read, 45,743 closed before"
+    assert refresh_line(7, RefreshSummary(1.0, 9, 0, "a late record")).endswith(
+        "; all counted anew: a late record"
+    )
 
 
 def test_subscriptions_that_stand_together_are_counted_at_their_most() -> None:

@@ -230,6 +230,8 @@ def test_a_profile_that_fails_ends_a_look_and_not_the_loop() -> None:
     driver.run(150.0)
     assert driver.verdicts == [Verdict.NO_EVIDENCE, Verdict.CHANGE]
     assert "no profile: the Spark job was killed by signal 9" in driver.lines
+    rested = [s for s in driver.statuses if s.phase is AutopilotPhase.RESTING and s.notice]
+    assert rested[0].notice == "no profile: the Spark job was killed by signal 9"
     assert driver.statuses[-1].notice == ""
 
 
@@ -381,8 +383,17 @@ def test_records_are_bounded_and_what_was_done_is_kept_longest() -> None:
 def test_a_store_that_somebody_cleared_does_not_stop_the_loop() -> None:
     driver = Driver(ControlMode.APPROVE)
     driver.at[30.0] = lambda: driver.store.__init__()  # type: ignore[misc]
-    driver.run(1300.0)
-    assert driver.now == 1300.0
+    driver.run(150.0)
+    assert "decision 000001 is gone: somebody cleared the store" in driver.lines
+    assert [each.state for each in driver.records] == [State.WAITING], "proposed anew"
+
+
+def test_what_somebody_elses_change_brought_is_not_taken_for_our_own() -> None:
+    driver = Driver()
+    driver.at[60.0] = lambda: setattr(driver, "topology", evidence().topology)
+    driver.run(400.0)
+    assert driver.records[0].state is State.DEPLOYED
+    assert driver.records[0].measured is None
 
 
 def test_the_same_answers_give_the_same_records() -> None:

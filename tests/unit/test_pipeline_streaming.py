@@ -17,7 +17,7 @@ from tests.naive.telemetry_world import World, make_world, write_description, wr
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SETTINGS = ProfileSettings(slot_s=7.0)
+SETTINGS = ProfileSettings(slot_s=7.0, trace_length=20)
 
 
 def write_part(world: World, directory: Path, part: int, parts: int, unique: str) -> None:
@@ -29,7 +29,26 @@ def write_part(world: World, directory: Path, part: int, parts: int, unique: str
             write_records(directory, "all", part, table, records[begin:end], unique=unique)
 
 
+def write_span(world: World, directory: Path, begin: float, end: float) -> None:
+    """The records of a span of time."""
+    write_description(directory)
+    for table, records in world.records.items():
+        chosen = [record for record in records if begin <= record[0] < end]
+        if chosen:
+            write_records(directory, "all", int(begin), table, chosen, unique="span")
+
+
+@pytest.fixture
+def closing_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A balance after every batch, of all that was over six seconds before its end."""
+    from pubweave.pipeline import closing, streaming
+
+    monkeypatch.setattr(streaming, "OPEN_BATCHES_MAX", 1)
+    monkeypatch.setattr(closing, "TELEMETRY_LAG_S", 6.0)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("closing_often")
 def test_a_stream_with_a_crash_and_a_restart_equals_a_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +84,8 @@ def test_a_stream_with_a_crash_and_a_restart_equals_a_batch(
     last = follower().catch_up()
     assert last is not None
     assert last.batch == 2
+    assert last.refresh is not None
+    assert last.refresh.rebuilt is not None, "copies of what is closed are not for a balance"
     assert follower().catch_up() is None, "nothing new, nothing done"
 
     write_world(world, tmp_path / "whole")
@@ -73,6 +94,56 @@ def test_a_stream_with_a_crash_and_a_restart_equals_a_batch(
     assert_same_tables(followed, batch, but=("telemetry_gaps",))
     repeated = sum(source.duplicates for source in followed.description.sources.values())
     assert repeated == sum(len(records) // 3 for records in world.records.values())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("closing_often")
+@pytest.mark.parametrize("seed", [22, 23])
+def test_what_is_closed_is_not_read_again_and_still_counts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """With a transformation in the middle, and a crash after a balance that nobody heard of."""
+    from pubweave.pipeline import streaming
+    from pubweave.pipeline.jobs.profile import run_profile
+
+    world = make_world(seed)
+    child, parent = next(iter(world.parents.items()))
+    for at, change in ((30.0, "removed"), (31.0, "added")):
+        for one, other in ((child, parent), (parent, child)):
+            world.record("link_changes", one, changed_at=at, neighbor=other, change=change)
+    source, output = tmp_path / "run", tmp_path / "followed"
+
+    def caught_up() -> tuple[int, int]:
+        about = streaming.Follower(spark, str(source), str(output), SETTINGS).catch_up()
+        assert about is not None
+        assert about.refresh is not None
+        assert about.refresh.rebuilt is None
+        return about.refresh.open_records, about.refresh.closed_records
+
+    tidy = streaming.ProfileOutput.tidy
+    closed = []
+    for begin, end in ((0.0, 15.0), (15.0, 33.0), (33.0, 48.0), (48.0, 100.0)):
+        write_span(world, source, begin, end)
+        if begin == 33.0:
+            monkeypatch.setattr(streaming.ProfileOutput, "tidy", _crash)
+            with pytest.raises(RuntimeError, match="after the balance"):
+                caught_up()
+            monkeypatch.setattr(streaming.ProfileOutput, "tidy", tidy)
+        closed.append(caught_up())
+    total = sum(len(records) for records in world.records.values())
+    assert sum(closed[-1]) == total
+    assert [c for _, c in closed] == sorted({c for _, c in closed}), "more with every batch"
+    assert closed[-1][1] > total / 2
+
+    write_world(world, tmp_path / "whole")
+    run_profile(spark, str(tmp_path / "whole"), str(tmp_path / "batch"), SETTINGS, now=0.0)
+    batch = WorkloadProfile(tmp_path / "batch")
+    assert batch.rows("transformations")[0]["affected_publications"] > 0
+    assert_same_tables(WorkloadProfile(output), batch)
+
+
+def _crash(_: object) -> None:
+    raise RuntimeError("after the balance")
 
 
 def test_a_directory_follows_one_run(spark: SparkSession, tmp_path: Path) -> None:
@@ -85,7 +156,7 @@ def test_a_directory_follows_one_run(spark: SparkSession, tmp_path: Path) -> Non
         Follower(spark, str(tmp_path / "other"), str(tmp_path / "out"), SETTINGS)
 
 
-def test_many_batches_are_copied_into_one(
+def test_batches_of_a_balance_are_copied_into_one(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pubweave.pipeline import ledger as ledgers
@@ -93,13 +164,15 @@ def test_many_batches_are_copied_into_one(
     monkeypatch.setattr(ledgers, "MANY_BATCHES", 2)
     world = make_world(22)
     ledger = ledgers.Ledger(spark, str(tmp_path / "ledger"))
-    for batch in range(4):
-        write_part(world, tmp_path / "run", batch, 4, "part")
+    for batch in range(5):
+        write_part(world, tmp_path / "run", batch, 5, "part")
         paths = sorted((tmp_path / "run" / "deliveries").glob(f"all-{batch:06d}-*.parquet"))
         ledger.write(batch, {"deliveries": [str(path) for path in paths]}, [])
-        ledger.gather(batch)
+        ledger.gather(batch - 1)
     kept = sorted(path.name for path in (tmp_path / "ledger" / "deliveries").iterdir())
-    assert kept == ["batch=000000003", "upto=000000002"]
-    count = ledger.frames(3)["deliveries"].count()
-    assert count == len(world.records["deliveries"])
-    assert ledger.file_counts(3)["deliveries"] == 4
+    assert kept == ["batch=000000003", "batch=000000004", "span=000000000-000000002"]
+    total = len(world.records["deliveries"])
+    assert ledger.frames(4)["deliveries"].count() == total
+    assert ledger.frames(4, after=2)["deliveries"].count() == total - total * 3 // 5
+    assert ledger.file_counts(4)["deliveries"] == 5
+    assert len(list((tmp_path / "ledger" / "about").iterdir())) == 3

@@ -14,7 +14,7 @@ from pubweave.cli.output import json_option, output_console, print_json, progres
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pubweave.model.profile import ProfileDescription
+    from pubweave.model.profile import ProfileDescription, RefreshSummary
     from pubweave.pipeline.settings import ProfileSettings
 
 SPARK_LOG = "spark.log"
@@ -143,7 +143,18 @@ def _follow(
             if latest is not None and latest.batch != shown:
                 shown = latest.batch
                 _show(latest, output, sum(latest.stage_seconds.values()), as_json)
+                if latest.refresh is not None and not as_json:
+                    remark(refresh_line(latest.batch, latest.refresh))
             time.sleep(0.5)
+
+
+def refresh_line(batch: int | None, refresh: RefreshSummary) -> str:
+    """How old the news was, and what was read for it."""
+    told = (
+        f"batch {batch}: its records waited at most {refresh.waited_s:.1f} s; "
+        f"{refresh.open_records:,} read, {refresh.closed_records:,} closed before"
+    )
+    return told if refresh.rebuilt is None else f"{told}; all counted anew: {refresh.rebuilt}"
 
 
 def _show(description: ProfileDescription, output: str, seconds: float, as_json: bool) -> None:

@@ -13,21 +13,19 @@ Trouble (no profile, no store, a search that failed) ends a look, never the loop
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
+from pubweave.control import transitions
 from pubweave.control.conversation import STORE_RETRY_S, Conversation, Part
 from pubweave.control.evidence import Evidence, shortcomings
 from pubweave.control.gate import decide, not_now, nothing_weighed, outdated
 from pubweave.control.history import History
 from pubweave.control.records import (
-    GoneError,
+    Change,
     append_decision,
-    change_decision,
     drop_decisions,
+    find_decision,
     list_decisions,
-    read_decision,
 )
 from pubweave.control.requests import (
     AskStore,
@@ -40,7 +38,6 @@ from pubweave.control.requests import (
 )
 from pubweave.control.settings import ControlSettings
 from pubweave.control.weighing import Option
-from pubweave.deploy.commands import Script
 from pubweave.deploy.layout import Layout
 from pubweave.model.decisions import (
     AutopilotPhase,
@@ -49,9 +46,7 @@ from pubweave.model.decisions import (
     Measurement,
     Verdict,
 )
-from pubweave.model.deployment import DeploymentState
-
-Change = Callable[[DecisionRecord], DecisionRecord]
+from pubweave.model.plan_files import topology_hash
 
 SETTLE_S = 20.0
 """How long it takes until what was published is in files, and the profile sees it as settled."""
@@ -132,11 +127,15 @@ class Autopilot(Conversation):
 
     def _see_to(self, open_: DecisionRecord) -> Part[None]:
         """See whether somebody has answered; go on with what we lost sight of."""
-        seen = yield from self._ask(AskStore(read_decision(self.layout, open_.id)))
+        seen = yield from self._ask(AskStore(find_decision(self.layout, open_.id)))
         if isinstance(seen, Trouble):
             yield from self._trouble(f"cannot see decision {open_.id}", seen)
             return
         yield from self._recovered()
+        if seen is None:
+            self.history = self.history.without([open_.id])
+            yield from self._tell(f"decision {open_.id} is gone: somebody cleared the store")
+            return
         self.history = self.history.with_record(seen)
         if seen.state is DecisionState.APPROVED:
             yield from self._tell(f"decision {seen.id} was approved by {seen.reviewed_by}")
@@ -150,13 +149,7 @@ class Autopilot(Conversation):
 
     def _expire(self, record: DecisionRecord, why: str) -> Part[None]:
         now = self._now
-
-        def expired(current: DecisionRecord) -> DecisionRecord:
-            if current.state is not DecisionState.WAITING:
-                return current  # somebody answered in the last moment
-            return current.moved_to(DecisionState.EXPIRED, ended_at=now, outcome_reason=why)
-
-        yield from self._change(record, expired)
+        yield from self._change(record, lambda r: transitions.expired(r, now, why))
         yield from self._tell(f"decision {record.id} has expired: {why}")
 
     # --- a look ------------------------------------------------------------------------------
@@ -235,7 +228,9 @@ class Autopilot(Conversation):
         done = self.history.unmeasured()
         if done is None or done.prediction is None or done.ended_at is None:
             return
-        if evidence.window_started_at < done.ended_at:
+        # Whoever has changed the overlay since is not our affair, and neither is what it costs.
+        is_ours = topology_hash(evidence.topology) == done.plan_record().target_hash
+        if evidence.window_started_at < done.ended_at or not is_ours:
             return
         inputs = evidence.inputs(())
         predicted = done.prediction.cost_ms_per_notification
@@ -260,7 +255,9 @@ class Autopilot(Conversation):
         """Carry a decision out; its record says how that ended."""
         if record.state is DecisionState.APPROVED:
             now, limit_s = self._now, self.settings.review_s
-            record = yield from self._change(record, lambda r: _deploying(r, now, limit_s))
+            record = yield from self._change(
+                record, lambda r: transitions.taken_up(r, now, limit_s)
+            )
             if record.state is not DecisionState.DEPLOYING:
                 yield from self._tell(f"decision {record.id} is {record.state.value}")
                 return
@@ -274,19 +271,11 @@ class Autopilot(Conversation):
         yield from self._end(record, ended)
 
     def _end(self, record: DecisionRecord, ended: CarriedOut) -> Part[None]:
-        state = _state_after(ended)
+        state, now = transitions.state_after(ended), self._now
         down_until = None
-        if state in (DecisionState.FAILED, DecisionState.ABORTED):
-            down_until = self._now + self.history.next_stand_down_s(self.settings)
-        known = {
-            "ended_at": self._now,
-            "deployment": ended.deployment,
-            "outcome_reason": ended.reason,
-            "stands_down_until": down_until,
-        }
-        yield from self._change(
-            record, lambda r: r if r.state.is_final else _ended(r, state, known)
-        )
+        if state in transitions.BAD_ENDS:
+            down_until = now + self.history.next_stand_down_s(self.settings)
+        yield from self._change(record, lambda r: transitions.ended(r, ended, now, down_until))
         if down_until is None:
             why = f": {ended.reason}" if ended.reason else ""
             yield from self._tell(f"decision {record.id} is {state.value}{why}")
@@ -309,7 +298,7 @@ class Autopilot(Conversation):
         self.history = self.history.with_record(record)
         yield from self._tell(
             f"decision {record.id}: {record.verdict.value.replace('_', ' ')}: {record.reason}",
-            notice="",
+            notice=None if record.verdict is Verdict.NO_EVIDENCE else "",
         )
         surplus = self.history.surplus(self.settings.keep_records, self._now)
         if surplus:
@@ -319,39 +308,6 @@ class Autopilot(Conversation):
 
     def _change(self, record: DecisionRecord, change: Change) -> Part[DecisionRecord]:
         """Change a stored decision, however long the store is away."""
-        changed = yield from self._stored(lambda: _changed(self.layout, record, change))
+        changed = yield from self._stored(lambda: transitions.changed(self.layout, record, change))
         self.history = self.history.with_record(changed)
         return changed
-
-
-def _changed(layout: Layout, record: DecisionRecord, change: Change) -> Script[DecisionRecord]:
-    """The record as changed; changed here alone if somebody has cleared the store meanwhile."""
-    try:
-        return (yield from change_decision(layout, record.id, change))
-    except GoneError:
-        return change(record)
-
-
-def _deploying(record: DecisionRecord, now: float, limit_s: float) -> DecisionRecord:
-    if record.state is not DecisionState.APPROVED:
-        return record
-    if record.reviewed_at is not None and now - record.reviewed_at > limit_s:
-        why = "it was approved, but nobody carried it out in time"
-        return record.moved_to(DecisionState.EXPIRED, ended_at=now, outcome_reason=why)
-    return record.moved_to(DecisionState.DEPLOYING, deploying_at=now)
-
-
-def _ended(
-    record: DecisionRecord, state: DecisionState, known: dict[str, object]
-) -> DecisionRecord:
-    return record.moved_to(state, **known)
-
-
-def _state_after(ended: CarriedOut) -> DecisionState:
-    if ended.state is None:
-        return DecisionState.EXPIRED
-    if ended.state is DeploymentState.DONE:
-        return DecisionState.DEPLOYED
-    # The executor gives up a step and says which; a person gives up the whole plan.
-    by_itself = ended.reason.startswith("step ")
-    return DecisionState.FAILED if by_itself else DecisionState.ABORTED

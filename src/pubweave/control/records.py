@@ -26,6 +26,7 @@ from pubweave.model.decisions import (
 )
 
 T = TypeVar("T")
+Change = Callable[[DecisionRecord], DecisionRecord]
 _DIGITS = 6
 
 
@@ -60,10 +61,15 @@ def list_decisions(layout: Layout, last: int | None = None) -> Script[tuple[Deci
     return tuple(records)
 
 
+def find_decision(layout: Layout, id_: str) -> Script[DecisionRecord | None]:
+    """One decision; None if there is none of that id."""
+    found, _ = yield from _read(layout.decision(full_id(id_)))
+    return found
+
+
 def read_decision(layout: Layout, id_: str) -> Script[DecisionRecord]:
     """One decision; ControlError if there is none of that id."""
-    wanted = full_id(id_)
-    found, _ = yield from _read(layout.decision(wanted))
+    found = yield from find_decision(layout, id_)
     if found is None:
         raise ControlError(
             f"the overlay {layout.overlay!r} has no decision {id_}: "
@@ -112,9 +118,7 @@ def append_decision(layout: Layout, record: DecisionRecord) -> Script[DecisionRe
     raise ControlError("the store does not take the decision; try again when it is reachable")
 
 
-def change_decision(
-    layout: Layout, id_: str, change: Callable[[DecisionRecord], DecisionRecord]
-) -> Script[DecisionRecord]:
+def change_decision(layout: Layout, id_: str, change: Change) -> Script[DecisionRecord]:
     """Change a decision as it then is, as often as somebody comes before us."""
     path = layout.decision(id_)
     for _ in range(TRIES):

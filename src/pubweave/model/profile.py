@@ -81,6 +81,19 @@ class SourceSummary(msgspec.Struct, frozen=True):
     """Record numbers that were never seen between the first and the last: telemetry dropped."""
 
 
+class RefreshSummary(msgspec.Struct, frozen=True):
+    """How a followed profile was brought up to date."""
+
+    waited_s: float
+    """From the writing of the batch's first file to this profile: how old its news may be."""
+    open_records: int
+    """Read for this profile: of publications that may go on, and since the last balance."""
+    closed_records: int
+    """In the sums of the balance, and not read again."""
+    rebuilt: str | None = None
+    """Why the balance was put aside and everything counted anew; null as a rule."""
+
+
 class ProfileDescription(msgspec.Struct, frozen=True):
     """The content of ``profile.json``."""
 
@@ -100,6 +113,8 @@ class ProfileDescription(msgspec.Struct, frozen=True):
     unreadable_files: int = 0
     batch: int | None = None
     """The last micro-batch inside, where the profile follows its source."""
+    refresh: RefreshSummary | None = None
+    """What that batch cost, where the profile follows its source."""
     profile_version: int = PROFILE_VERSION
 
     @property

@@ -1,7 +1,8 @@
 """The ledger of a followed run: the records of every micro-batch, each batch in its own folder.
 
-Writing a batch again replaces it, so a batch that Spark repeats after a crash counts once. Now and
-then the batches so far are copied into one file; what a batch wrote stays until the copy is whole.
+Writing a batch again replaces it, so a batch that Spark repeats after a crash counts once. Batches
+that a balance contains are copied together, many into one folder; what a batch wrote stays until
+the copy is whole.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from pubweave.pipeline.schemas import telemetry_schema
 from pubweave.pipeline.sources import RefusedFile, read_frames
 
 BATCH = "batch="
-UPTO = "upto="
-REFUSED = "refused"
+SPAN = "span="
+ABOUT = "about"
 MANY_BATCHES = 16
 
 
-class _Batch(msgspec.Struct, frozen=True):
-    """What a batch brought besides records."""
+class _About(msgspec.Struct, frozen=True):
+    """What all batches up to one brought besides records."""
 
     file_counts: dict[str, int]
     refused: list[tuple[str, str, str]]
@@ -46,37 +47,47 @@ class Ledger:
         for table, paths in files.items():
             if paths:
                 self._write(table, paths, f"{BATCH}{batch:09d}")
-        about = _Batch(
-            {table: len(paths) for table, paths in files.items()},
-            [(file.table, file.path, file.reason) for file in refused],
-        )
-        path = joined(self._location, REFUSED, f"{batch:09d}.json")
+        before = self._about(batch - 1)
+        about = _About(
+            {table: before.file_counts.get(table, 0) + len(files.get(table, ()))
+             for table in TABLES},
+            [*before.refused, *((file.table, file.path, file.reason) for file in refused)],
+        )  # fmt: skip
+        path = joined(self._location, ABOUT, f"{batch:09d}.json")
         self._storage.replace(path, msgspec.json.encode(about))
 
-    def frames(self, batch: int) -> dict[str, DataFrame]:
-        """Everything up to a batch."""
-        return read_frames(self._spark, {table: self._paths(table, batch) for table in TABLES})
+    def frames(self, batch: int, after: int = -1) -> dict[str, DataFrame]:
+        """Everything up to a batch; only what came after another one, if it is named."""
+        return read_frames(self._spark, {t: self.paths(t, batch, after) for t in TABLES})
 
     def file_counts(self, batch: int) -> dict[str, int]:
-        counts = dict.fromkeys(TABLES, 0)
-        for about in self._batches(batch):
-            for table, count in about.file_counts.items():
-                counts[table] += count
-        return counts
+        return self._about(batch).file_counts
 
     def refused(self, batch: int) -> tuple[RefusedFile, ...]:
-        return tuple(RefusedFile(*file) for about in self._batches(batch) for file in about.refused)
+        return tuple(RefusedFile(*file) for file in self._about(batch).refused)
 
-    def gather(self, batch: int) -> None:
-        """Copy a table's batches into one where they have become many."""
+    def paths(self, table: str, batch: int, after: int = -1) -> list[str]:
+        """The complete folders of a table with what came after one batch and up to another."""
+        spans = [n for n in self._folders(table, SPAN) if after < _first(n) and _last(n) <= batch]
+        copied = {n for name in spans for n in range(_first(name), _last(name) + 1)}
+        batches = [
+            name for name in self._folders(table, BATCH)
+            if after < _first(name) <= batch and _first(name) not in copied
+        ]  # fmt: skip
+        return [joined(self._location, table, name) for name in spans + batches]
+
+    def gather(self, upto: int) -> None:
+        """Copy a table's batches up to one into one folder, where they have become many."""
         for table in TABLES:
-            if len(self._paths(table, batch)) <= MANY_BATCHES:
+            single = [n for n in self._folders(table, BATCH) if _first(n) <= upto]
+            if len(single) <= MANY_BATCHES:
                 continue
-            old = self._folders(table)
-            self._write(table, self._paths(table, batch), f"{UPTO}{batch:09d}")
-            for name in old:
-                if _number(name) <= batch:
-                    self._storage.remove(joined(self._location, table, name))
+            paths = [joined(self._location, table, name) for name in single]
+            first, last = _first(single[0]), _first(single[-1])
+            self._write(table, paths, f"{SPAN}{first:09d}-{last:09d}")
+            for path in paths:
+                self._storage.remove(path)
+        self._forget_about(upto)
 
     def _write(self, table: str, paths: Sequence[str], name: str) -> None:
         """Copy files of a table, or folders of files, into one file of a new folder."""
@@ -90,48 +101,39 @@ class Ledger:
         frame = self._spark.read.schema(telemetry_schema(table)).parquet(*paths)
         frame.coalesce(1).write.mode("overwrite").parquet(folder)
 
-    def _folders(self, table: str) -> list[str]:
+    def _folders(self, table: str, kind: str) -> list[str]:
+        """The complete folders of one kind, in the order of their batches."""
         names = self._storage.names(joined(self._location, table))
-        return [name for name in names if name.startswith((BATCH, UPTO))]
-
-    def _paths(self, table: str, batch: int) -> list[str]:
-        """The newest complete copy, and the batches after it."""
-        copies = [
-            name
-            for name in self._folders(table)
-            if name.startswith(UPTO) and _number(name) <= batch and self._is_complete(table, name)
-        ]
-        newest = max(copies, default=None)
-        after = -1 if newest is None else _number(newest)
-        batches = [
-            name
-            for name in self._folders(table)
-            if name.startswith(BATCH)
-            and after < _number(name) <= batch
-            and self._is_complete(table, name)
-        ]
-        return [
-            joined(self._location, table, name)
-            for name in ([newest] if newest is not None else []) + batches
-        ]
+        return [n for n in names if n.startswith(kind) and self._is_complete(table, n)]
 
     def _is_complete(self, table: str, name: str) -> bool:
         inside = self._storage.names(joined(self._location, table, name))
         return any(file.endswith(".parquet") and not is_hidden(file) for file in inside)
 
-    def _batches(self, batch: int) -> list[_Batch]:
-        folder = joined(self._location, REFUSED)
-        found = []
-        for name in self._storage.names(folder):
-            number = name.removesuffix(".json")
-            content = self._storage.read(joined(folder, name)) if number.isdigit() else None
-            if content is not None and int(number) <= batch:
-                found.append(msgspec.json.decode(content, type=_Batch))
-        return found
+    def _about(self, batch: int) -> _About:
+        """What is told with the last batch up to this one; nothing before the first."""
+        known = [n for n in self._about_numbers() if n <= batch]
+        if not known:
+            return _About(dict.fromkeys(TABLES, 0), [])
+        content = self._storage.read(joined(self._location, ABOUT, f"{max(known):09d}.json"))
+        return msgspec.json.decode(content or b"", type=_About)
+
+    def _about_numbers(self) -> list[int]:
+        names = self._storage.names(joined(self._location, ABOUT))
+        return [int(n.removesuffix(".json")) for n in names if n.removesuffix(".json").isdigit()]
+
+    def _forget_about(self, upto: int) -> None:
+        """Each one contains those before it; the last two are enough to repeat a batch."""
+        for number in sorted(n for n in self._about_numbers() if n <= upto)[:-2]:
+            self._storage.remove(joined(self._location, ABOUT, f"{number:09d}.json"))
 
 
-def _number(name: str) -> int:
-    return int(name.partition("=")[2])
+def _first(name: str) -> int:
+    return int(name.partition("=")[2].partition("-")[0])
+
+
+def _last(name: str) -> int:
+    return int(name.partition("=")[2].rpartition("-")[2])
 
 
 def _files(paths: Sequence[Path]) -> list[Path]:

@@ -1,6 +1,7 @@
 """From telemetry frames to a published profile: screen, clean, compute, write, publish.
 
 The same for a batch and for every micro-batch of a stream: both hand over frames and get a profile.
+A stream hands over the balance of what is closed too, and only the records that are not in it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, LongType, StringType
 
-from pubweave.model.profile import ProfileDescription
+from pubweave.model.profile import ProfileDescription, RefreshSummary
 from pubweave.model.telemetry import TABLES
+from pubweave.pipeline.balance import CHANGE_TABLES, Balance
 from pubweave.pipeline.profile_output import ProfileOutput
 from pubweave.pipeline.profile_plan import ProfileInputs, profile_tasks
 from pubweave.pipeline.record_rules import NEVER_ADDED, Bounds
@@ -26,6 +28,7 @@ from pubweave.pipeline.screening import (
     gaps,
     kept_out,
     quarantine,
+    refused_files,
     screen,
 )
 from pubweave.pipeline.settings import ProfileSettings
@@ -52,6 +55,23 @@ class TelemetryFrames:
     file_counts: Mapping[str, int]
     refused: tuple[RefusedFile, ...] = ()
     batch: int | None = None
+    balance: Balance | None = None
+    """What is known of records that are not in the frames."""
+    rebuilt: str | None = None
+    """Why everything is counted anew."""
+    written_since: float | None = None
+    """When the first file of the batch was written."""
+
+
+@dataclass(frozen=True)
+class BuiltProfile:
+    """A published profile, and what it was computed from."""
+
+    description: ProfileDescription
+    inputs: ProfileInputs
+    screening: Screening
+    """Of all records, those of the balance too."""
+    frames: Mapping[str, DataFrame]
 
 
 def bounds_of(description: RunDescription, settings: ProfileSettings, now: float) -> Bounds:
@@ -69,47 +89,62 @@ def build_profile(
     settings: ProfileSettings,
     now: float,
     *,
+    screened: Screening | None = None,
     threads: int = 3,
     on_done: OnDone | None = None,
-) -> ProfileDescription:
-    """Compute all tables into ``output`` and publish them; an earlier profile stays till then."""
+) -> BuiltProfile:
+    """Compute all tables into ``output`` and publish them; an earlier profile stays till then.
+
+    ``screened`` is the screening of the frames, if it is known. Whoever calls tidies the output.
+    """
     bounds = bounds_of(telemetry.description, settings, now)
     started = time.monotonic()
-    screening = screen(telemetry.frames, bounds)
+    found = screened or screen(telemetry.frames, bounds)
     screen_s = time.monotonic() - started
-    inputs = profile_inputs(spark, telemetry, screening, bounds, settings, now)
+    balance = telemetry.balance
+    screening = found if balance is None else balance.screening.merged(found)
+    inputs = profile_inputs(spark, telemetry, found, screening, bounds, settings, now)
     try:
-        _, seconds = run_tasks(
+        frames, seconds = run_tasks(
             spark, profile_tasks(inputs), output.write, threads=threads, on_done=on_done
         )
     finally:
         spark.catalog.clearCache()
-    description = _described(spark, telemetry, output, screening, inputs, seconds, screen_s)
+    reasons = _reasons(frames["quarantine"])
+    description = _described(telemetry, output, screening, inputs, reasons, seconds, screen_s)
     output.publish(description)
-    return description
+    return BuiltProfile(description, inputs, screening, frames)
 
 
 def profile_inputs(
     spark: SparkSession,
     telemetry: TelemetryFrames,
+    found: Screening,
     screening: Screening,
     bounds: Bounds,
     settings: ProfileSettings,
     now: float,
 ) -> ProfileInputs:
-    """Clean frames and what the screening tells about brokers, incarnations and gaps."""
+    """Clean frames and what the screening tells about brokers, incarnations and gaps.
+
+    ``found`` is of the frames, ``screening`` of the balance too.
+    """
     span = screening.window()
     if span is None:
         raise TelemetryError(
             f"{telemetry.location} has no usable record: all were refused; look at the reasons by "
             "'pubweave profile' on a copy, or name another run"
         )
-    cleaned = clean(telemetry.frames, screening, bounds)
-    changes = cleaned["subscription_changes"]
+    cleaned = clean(telemetry.frames, found, bounds)
+    balance = {} if telemetry.balance is None else telemetry.balance.frames
+    for table in CHANGE_TABLES:
+        if table in balance:
+            cleaned[table] = cleaned[table].unionByName(balance[table])
     contradictions = kept_out(
-        never_added(changes).withColumn("reason", F.lit(NEVER_ADDED)), "subscription_changes"
+        never_added(cleaned["subscription_changes"]).withColumn("reason", F.lit(NEVER_ADDED)),
+        "subscription_changes",
     )
-    refused = quarantine(spark, telemetry.frames, screening, bounds, telemetry.refused)
+    refused = refused_files(spark, telemetry.refused)
     brokers = screening.brokers()
     return ProfileInputs(
         spark=spark,
@@ -123,7 +158,9 @@ def profile_inputs(
         first_published_at=screening.first_at("publications"),
         pending_after=span[1] - settings.settle_s - _unflushed_s(telemetry, settings, now, span[1]),
         gaps=gaps(spark, screening),
-        quarantine=refused.unionByName(as_declared(contradictions, "quarantine")),
+        kept_out=quarantine(spark, telemetry.frames, found, bounds),
+        contradictions=refused.unionByName(as_declared(contradictions, "quarantine")),
+        balance=balance,
     )
 
 
@@ -163,15 +200,15 @@ def _coverage(spark: SparkSession, screening: Screening) -> DataFrame:
 
 
 def _described(
-    spark: SparkSession,
     telemetry: TelemetryFrames,
     output: ProfileOutput,
     screening: Screening,
     inputs: ProfileInputs,
+    reasons: Iterable[tuple[str, str, int]],
     seconds: Mapping[str, float],
     screen_s: float,
 ) -> ProfileDescription:
-    reasons = _reasons(spark, output)
+    spark = inputs.spark
     by_table: dict[str, int] = dict.fromkeys(TABLES, 0)
     quarantined: dict[str, int] = {}
     for table, reason, count in reasons:
@@ -196,10 +233,22 @@ def _described(
         | {name: round(spent, 3) for name, spent in seconds.items()},
         unreadable_files=len(telemetry.refused),
         batch=telemetry.batch,
+        refresh=_refresh(telemetry, screening),
     )
 
 
-def _reasons(spark: SparkSession, output: ProfileOutput) -> Iterable[tuple[str, str, int]]:
-    table = spark.read.parquet(output.path("quarantine"))
-    rows = table.groupBy("table", "reason").count().collect()
+def _refresh(telemetry: TelemetryFrames, screening: Screening) -> RefreshSummary | None:
+    if telemetry.batch is None or telemetry.written_since is None:
+        return None
+    closed = 0 if telemetry.balance is None else telemetry.balance.screening.record_count
+    return RefreshSummary(
+        waited_s=round(time.time() - telemetry.written_since, 3),
+        open_records=screening.record_count - closed,
+        closed_records=closed,
+        rebuilt=telemetry.rebuilt,
+    )
+
+
+def _reasons(quarantined: DataFrame) -> Iterable[tuple[str, str, int]]:
+    rows = quarantined.groupBy("table", "reason").count().collect()
     return sorted((row["table"], row["reason"], row["count"]) for row in rows)

@@ -41,6 +41,7 @@ class ProfileOutput:
         self._storage = Storage(spark)
         self._tables = f"{TABLES_PREFIX}{version}"
         self._scratch = f"{SCRATCH_PREFIX}{version}"
+        self._previous: ProfileDescription | None = None
 
     def write(self, name: str, frame: DataFrame) -> DataFrame:
         """Write a table, or an intermediate frame, and give it back as it was written."""
@@ -65,11 +66,15 @@ class ProfileOutput:
         }
 
     def publish(self, description: ProfileDescription) -> None:
-        """Make this version the profile, and remove what is older than the one before it."""
-        previous = read_description(self._storage, self.location)
+        """Make this version the profile; `tidy` when nothing of it is needed any more."""
+        self._previous = read_description(self._storage, self.location)
         text = msgspec.json.format(msgspec.json.encode(description), indent=2)
         self._storage.replace(joined(self.location, PROFILE_FILE), text + b"\n")
-        self._remove_others(previous)
+
+    def tidy(self) -> None:
+        """Remove this version's intermediate frames and what is older than the one before it."""
+        self._storage.remove(joined(self.location, self._scratch))
+        self._remove_others(self._previous)
 
     def clear(self) -> None:
         """Remove what killed jobs have left."""

@@ -7,10 +7,12 @@ records are the bits of one word, and a word with fewer bits than records holds 
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -22,6 +24,7 @@ from pubweave.pipeline.schemas import as_declared, local_frame, profile_schema
 from pubweave.pipeline.sources import RefusedFile
 from pubweave.pipeline.words import bit_in_word, word_of
 
+Number = TypeVar("Number", int, float)
 _WORD = ["table", "broker", "epoch", "word"]
 
 
@@ -46,12 +49,48 @@ class Coverage:
             return 0
         return self.last_number - self.first_number + 1 - self.distinct
 
+    def merged(self, other: Coverage) -> Coverage:
+        """Of both, if no record is in both."""
+        return dataclasses.replace(
+            self,
+            records=self.records + other.records,
+            distinct=self.distinct + other.distinct,
+            faulty=self.faulty + other.faulty,
+            first_number=_of_known(min, self.first_number, other.first_number),
+            last_number=_of_known(max, self.last_number, other.last_number),
+            first_at=_of_known(min, self.first_at, other.first_at),
+            last_at=_of_known(max, self.last_at, other.last_at),
+        )
+
+    def without(self, part: Coverage | None) -> Coverage:
+        """The counts without those of a part."""
+        if part is None:
+            return self
+        return dataclasses.replace(
+            self,
+            records=self.records - part.records,
+            distinct=self.distinct - part.distinct,
+            faulty=self.faulty - part.faulty,
+        )
+
+
+def _of_known(
+    choose: Callable[[Number, Number], Number], one: Number | None, other: Number | None
+) -> Number | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return choose(one, other)
+
 
 @dataclass(frozen=True)
 class Screening:
     """What the look at all records found."""
 
     coverage: tuple[Coverage, ...]
+
+    @property
+    def record_count(self) -> int:
+        return sum(c.records for c in self.coverage)
 
     def has_faults(self, table: str) -> bool:
         return any(c.faulty for c in self.coverage if c.table == table)
@@ -99,6 +138,21 @@ class Screening:
         lasts = [c.last_at for c in self.coverage if c.last_at is not None]
         return (min(firsts), max(lasts)) if firsts and lasts else None
 
+    def merged(self, other: Screening) -> Screening:
+        """Of both, if no record is in both."""
+        found = {(c.table, c.broker, c.epoch): c for c in self.coverage}
+        for c in other.coverage:
+            name = (c.table, c.broker, c.epoch)
+            found[name] = c.merged(found[name]) if name in found else c
+        return Screening(tuple(sorted(found.values(), key=_by_name)))
+
+    def without(self, part: Screening) -> Screening:
+        """The counts without those of a part; first and last stay those of the whole."""
+        taken = {(c.table, c.broker, c.epoch): c for c in part.coverage}
+        return Screening(
+            tuple(c.without(taken.get((c.table, c.broker, c.epoch))) for c in self.coverage)
+        )
+
 
 def screen(frames: Mapping[str, DataFrame], bounds: Bounds) -> Screening:
     """Count records, copies and faults of all tables in one job."""
@@ -137,12 +191,9 @@ def quarantine(
     frames: Mapping[str, DataFrame],
     screening: Screening,
     bounds: Bounds,
-    refused: Iterable[RefusedFile],
 ) -> DataFrame:
-    """Everything that `clean` and the sources left out, with its reason."""
-    schema = profile_schema("quarantine")
-    files = [(file.table, file.reason, None, None, None, file.path) for file in refused]
-    parts = [local_frame(spark, files, schema)]
+    """Every record that `clean` left out, with its reason."""
+    parts = [local_frame(spark, [], profile_schema("quarantine"))]
     for table, frame in frames.items():
         if screening.has_faults(table):
             reasons = frame.withColumn("reason", fault(table, bounds))
@@ -152,6 +203,12 @@ def quarantine(
             copies = _copies(sound, table).where("copy > 1 and content != first_content")
             parts.append(kept_out(copies.withColumn("reason", F.lit(CONTRADICTORY_COPY)), table))
     return as_declared(reduce(DataFrame.unionByName, parts), "quarantine")
+
+
+def refused_files(spark: SparkSession, refused: Iterable[RefusedFile]) -> DataFrame:
+    """Every file that the sources left out, as rows of the quarantine."""
+    files = [(file.table, file.reason, None, None, None, file.path) for file in refused]
+    return local_frame(spark, files, profile_schema("quarantine"))
 
 
 def gaps(spark: SparkSession, screening: Screening) -> DataFrame:

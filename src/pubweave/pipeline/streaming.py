@@ -2,13 +2,15 @@
 
 The stream is one of file names. Spark's checkpoint says which files are in which micro-batch, for
 ever; the records of a batch go to the ledger under the batch's number, and the profile is computed
-from the ledger by the same code as a batch job's. So every record counts exactly once: a batch that
-is repeated after a crash replaces itself, and the profile names the last batch inside.
+by the same code as a batch job's, from the last balance and what came since. So every record counts
+exactly once: a batch that is repeated after a crash replaces itself, a balance says which batches
+are in it, and the profile names the last batch inside. A refresh costs what is open, not what was.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 
@@ -19,21 +21,33 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pubweave.model.profile import ProfileDescription, ProfileError
 from pubweave.model.telemetry import TABLES
-from pubweave.pipeline.held_tables import is_small
+from pubweave.pipeline.balance import KEYED_TABLES, BalanceFolder, open_name
+from pubweave.pipeline.closing import TELEMETRY_LAG_S, close_books, disorder
 from pubweave.pipeline.ledger import Ledger
 from pubweave.pipeline.locations import Storage, absolute, joined
-from pubweave.pipeline.profile_build import TelemetryFrames, build_profile
+from pubweave.pipeline.profile_build import (
+    BuiltProfile,
+    TelemetryFrames,
+    bounds_of,
+    build_profile,
+)
 from pubweave.pipeline.profile_output import (
     ProfileOutput,
     claimed,
     read_description,
     version_name,
 )
+from pubweave.pipeline.record_rules import FUTURE
+from pubweave.pipeline.screening import Screening, screen
 from pubweave.pipeline.settings import ProfileSettings
 from pubweave.pipeline.sources import check_files, telemetry_folder
 from pubweave.pipeline.sources import read_description as read_run
 
 FOLLOW_FOLDER = "_follow"
+OPEN_BATCHES_MAX = 20
+OPEN_RECORDS_MAX = 200_000
+"""Beyond one of these, closing costs less than reading the same again with every batch."""
+SMALL_RECORDS = 1_000_000
 _FILES = "path string, modificationTime timestamp, length long, content binary"
 """What the source of whole files offers."""
 
@@ -106,13 +120,13 @@ class Follower:
         return self._latest
 
     def _start(self, **trigger: str | bool) -> StreamingQuery:
-        # Only the column of paths is asked for, so the source reads no file.
+        # The content is not asked for, so the source reads no file.
         names = (
             self._spark.readStream.format("binaryFile")
             .schema(_FILES)
             .option("pathGlobFilter", "*.parquet")
             .load(joined(self._folder, "*"))
-            .select("path")
+            .select("path", "modificationTime")
         )
         writer = names.writeStream.foreachBatch(self._take).option(
             "checkpointLocation", joined(self._output, FOLLOW_FOLDER, "checkpoint")
@@ -128,27 +142,63 @@ class Follower:
 
     def _profile(self, names: DataFrame, batch: int) -> None:
         spark = names.sparkSession
-        storage = Storage(spark)
-        found = _by_table([row["path"] for row in names.collect()])
+        ledger = Ledger(spark, joined(self._output, FOLLOW_FOLDER, "ledger"))
+        balances = BalanceFolder(spark, joined(self._output, FOLLOW_FOLDER, "balances"))
+        rows = names.collect()
+        self._enter(Storage(spark), ledger, batch, [row["path"] for row in rows])
+        now = time.time()
+        telemetry, screened = self._telemetry(ledger, balances, batch, now)
+        written_since = min((row["modificationTime"].timestamp() for row in rows), default=now)
+        telemetry = dataclasses.replace(telemetry, written_since=written_since)
+        small = screened.record_count <= SMALL_RECORDS
+        target = ProfileOutput(spark, self._output, version_name(), small=small)
+        built = build_profile(
+            spark, telemetry, target, self._settings, now, screened=screened,
+            threads=self._threads,
+        )  # fmt: skip
+        self._latest = built.description
+        if _is_worth_closing(telemetry, built):
+            close_books(
+                balances, batch, built.inputs, built.screening, built.frames,
+                bounds_of(self._run, self._settings, now), small=small, threads=self._threads,
+            )  # fmt: skip
+            spark.catalog.clearCache()
+            ledger.gather(batch)
+        target.tidy()
+
+    def _enter(self, storage: Storage, ledger: Ledger, batch: int, paths: list[str]) -> None:
+        found = _by_table(paths)
         refused = check_files(storage, found)
         bad = {file.path for file in refused}
-        records = joined(self._output, FOLLOW_FOLDER, "ledger")
-        ledger = Ledger(spark, records)
         good = {table: [p for p in paths if p not in bad] for table, paths in found.items()}
         ledger.write(batch, good, refused)
-        ledger.gather(batch)
-        telemetry = TelemetryFrames(
+
+    def _telemetry(
+        self, ledger: Ledger, balances: BalanceFolder, batch: int, now: float
+    ) -> tuple[TelemetryFrames, Screening]:
+        """What is not in the last balance; everything, if that cannot be relied on."""
+        everything = TelemetryFrames(
             location=self._folder,
             description=self._run,
-            frames=ledger.frames(batch),
+            frames={},
             file_counts=ledger.file_counts(batch),
             refused=ledger.refused(batch),
             batch=batch,
         )
-        target = ProfileOutput(spark, self._output, version_name(), small=is_small(records))
-        self._latest = build_profile(
-            spark, telemetry, target, self._settings, time.time(), threads=self._threads
-        )
+        bounds = bounds_of(self._run, self._settings, now)
+        balance = balances.before(batch, self._settings.as_dict())
+        reason = None
+        if balance is not None:
+            frames = ledger.frames(batch, after=balance.description.upto)
+            for table in KEYED_TABLES:
+                frames[table] = frames[table].unionByName(balance.frames[open_name(table)])
+            screened = screen(frames, bounds)
+            reason = disorder(balance, frames, screened, self._settings.settle_s)
+            if reason is None:
+                return dataclasses.replace(everything, frames=frames, balance=balance), screened
+        frames = ledger.frames(batch)
+        screened = screen(frames, bounds)
+        return dataclasses.replace(everything, frames=frames, rebuilt=reason), screened
 
     def _claim_source(self, storage: Storage) -> None:
         path = joined(self._output, FOLLOW_FOLDER, "source.json")
@@ -161,6 +211,19 @@ class Follower:
             raise ProfileError(
                 f"{self._output} follows {followed.source}, not {self._folder}: choose another -o"
             )
+
+
+def _is_worth_closing(telemetry: TelemetryFrames, built: BuiltProfile) -> bool:
+    """Whether there is enough to close, and nothing that time alone would change."""
+    if FUTURE in built.description.quarantine:
+        return False
+    balance, batch = telemetry.balance, telemetry.batch or 0
+    upto = -1 if balance is None else balance.description.upto
+    closed = 0 if balance is None else balance.screening.record_count
+    is_much = built.screening.record_count - closed > OPEN_RECORDS_MAX
+    since = built.inputs.window.started_at if balance is None else balance.description.closed_until
+    is_long = built.inputs.window.ended_at - since > 2 * TELEMETRY_LAG_S
+    return batch - upto >= OPEN_BATCHES_MAX or (is_much and is_long)
 
 
 def published_batch(storage: Storage, output: str) -> int | None:

@@ -1,13 +1,13 @@
 """Tables that need each other, computed side by side as soon as what they need is there.
 
 Spark plans a query in one thread and its last tasks leave cores idle; with several queries under
-way both are used. Every frame is written and read back, so no table is computed twice.
+way both are used. Every frame but parts is written and read back, so no table is computed twice.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
@@ -23,6 +23,8 @@ class TableTask:
     name: str
     needs: tuple[str, ...]
     make: Callable[[Frames], DataFrame]
+    is_part: bool = False
+    """A part of those that need it: computed with them, and not written for itself."""
 
 
 def run_tasks(
@@ -30,20 +32,27 @@ def run_tasks(
     tasks: Sequence[TableTask],
     write: Callable[[str, DataFrame], DataFrame],
     *,
+    whole: Collection[str] = (),
+    given: Frames | None = None,
     threads: int = 3,
     on_done: Callable[[str, int, int], None] | None = None,
 ) -> tuple[dict[str, DataFrame], dict[str, float]]:
-    """All frames as written, and the seconds each took; the first failure ends it."""
-    frames: dict[str, DataFrame] = {}
+    """All frames as written, and the seconds each took; the first failure ends it.
+
+    Parts are written if they are named in ``whole``; what is ``given`` is not made again.
+    """
+    frames: dict[str, DataFrame] = dict(given or {})
     seconds: dict[str, float] = {}
-    waiting = {task.name: task for task in tasks}
+    waiting = {task.name: task for task in tasks if task.name not in frames}
     check_needs(tasks)
 
     def work(task: TableTask) -> tuple[DataFrame, float]:
         # A pool of its own: otherwise jobs queue behind the longest, first come first served.
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", task.name)
         started = time.monotonic()
-        return write(task.name, task.make(frames)), time.monotonic() - started
+        made = task.make(frames)
+        written = made if task.is_part and task.name not in whole else write(task.name, made)
+        return written, time.monotonic() - started
 
     running: dict[Future[tuple[DataFrame, float]], str] = {}
     with ThreadPoolExecutor(threads) as pool:
@@ -62,6 +71,17 @@ def run_tasks(
             spark.sparkContext.cancelAllJobs()
             raise
     return frames, seconds
+
+
+def needed_for(tasks: Sequence[TableTask], names: Collection[str]) -> list[TableTask]:
+    """The tasks that make the named frames and everything they need."""
+    wanted = set(names)
+    chosen = []
+    for task in reversed(tasks):
+        if task.name in wanted:
+            wanted.update(task.needs)
+            chosen.append(task)
+    return chosen[::-1]
 
 
 def check_needs(tasks: Sequence[TableTask]) -> None:

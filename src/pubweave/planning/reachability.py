@@ -11,7 +11,7 @@ impossible. What is left need not be realisable: tokens do not wait for each oth
 Tokens have two names: up to the instant of the meeting they go by the removable link that they come
 from, after it by the goal link that they end on. Under its first name a token could be almost
 anywhere late in a plan, under its second almost anywhere early in it; under both it is near one of
-its ends. On unbalanced trees of 100 brokers that alone raises the bound by two to four steps.
+its ends. On unbalanced trees of 100 brokers that raises the bound by up to four steps.
 
 With ``apart`` each token has its own set of positions; otherwise all share one, which is mostly
 weaker but is all that fits for thousands of brokers.

@@ -17,7 +17,7 @@ tree, no two tokens ever share a link, and no link is added that is present. Shi
 so it does not matter that tokens change theirs at the meeting, as long as the same links are taken.
 
 That no two tokens join the same two parts follows from the rest, but a solver finds it out only at
-length: told so, it refutes the hard T with a quarter of the conflicts or fewer.
+length.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from pubweave.planning.reachability import Reach, Reachability
 from pubweave.planning.token_model import TokenModel
 from pubweave.planning.token_rules import add_exclusions, add_options, add_order, allows_order
 
-# Of the solvers that python-sat brings the quickest by far on these clauses, with and without plan.
+# Of the solvers that python-sat brings one of the quickest on these clauses; single runs differ by
+# more than the versions of Glucose do.
 SOLVER = "glucose42"
 # Follows given phases better, and finds plans that the other one misses for long.
 _NEAR_SOLVER = "cadical153"

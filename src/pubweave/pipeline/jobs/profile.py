@@ -59,6 +59,8 @@ def run_profile(
             file_counts={table: len(files) for table, files in found.files.items()},
             refused=found.refused,
         )
-        return build_profile(
+        built = build_profile(
             spark, telemetry, target, settings, now, threads=threads, on_done=on_done
         )
+        target.tidy()
+        return built.description

@@ -4,6 +4,9 @@ Publications whose deliveries add up are done with (see `due`). The rest is sett
 publication and client. A missing delivery is lost only if the client's broker was recording without
 a gap at the time; otherwise it is unproven. Near the window's end it is merely not there yet, and
 near a publisher's advertisement its subscriptions may not have reached it.
+
+What adds up is only counted (`audit_counts`); what is wrong is kept, pair by pair (`audit_wrong`),
+for whether a broker's record has a gap may turn out later.
 """
 
 from __future__ import annotations
@@ -14,18 +17,28 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pubweave.pipeline.schemas import as_declared
+from pubweave.pipeline.sums import SUM, Sums
 from pubweave.pipeline.transforms import due
 from pubweave.pipeline.transforms.publications import KEY
+
+COUNTS = Sums(
+    (),
+    dict.fromkeys(
+        ("publications", "sound_due", "rest_delivered", "duplicated", "unexpected",
+         "rest_uncertain", "orphaned", "early_orphans"), SUM,
+    ),
+)  # fmt: skip
+WRONG = Sums()
+_MISSING = "status = 'due' and deliveries = 0"
 
 
 @dataclass(frozen=True)
 class AuditInputs:
-    """What the audit looks at; ``coverage`` says when a broker recorded without a gap."""
+    """What the audit looks at."""
 
     publications: DataFrame
     deliveries: DataFrame
     advertisement_changes: DataFrame
-    coverage: DataFrame
     pending_after: float
     """Later publications may have deliveries that are not on disk yet."""
     settle_s: float
@@ -64,13 +77,18 @@ def audit_pairs(inputs: AuditInputs, subs: DataFrame, sums: DataFrame) -> DataFr
     came = (
         inputs.deliveries.join(questionable.select(*KEY), KEY, "left_semi")
         .groupBy(*KEY, "client")
-        .agg(F.count(F.lit(1)).alias("deliveries"), F.max("broker").alias("delivered_by"))
+        .agg(
+            F.count(F.lit(1)).alias("deliveries"),
+            F.max("broker").alias("delivered_by"),
+            F.max("topic").alias("delivered_topic"),
+        )
     )
     pairs = (
         wanted.join(came, [*KEY, "client"], "full_outer")
         .join(questionable, KEY)
         .withColumn("deliveries", F.coalesce("deliveries", F.lit(0)))
         .withColumn("broker", F.coalesce("broker", "delivered_by"))
+        .withColumn("topic", F.coalesce("topic", "delivered_topic"))
     )
     pending = F.col("published_at") > inputs.pending_after
     excused = (F.col("deliveries") == 0) & (pending | F.col("freshly_advertised"))
@@ -80,12 +98,15 @@ def audit_pairs(inputs: AuditInputs, subs: DataFrame, sums: DataFrame) -> DataFr
         .when(excused, "uncertain")
         .otherwise("due")
     )
-    with_status = pairs.withColumn("status", status)
-    return _with_coverage(with_status, inputs.coverage, inputs.settle_s)
+    return pairs.withColumn("status", status).select(
+        *KEY, "client", "broker", "status", "deliveries", "published_at", "topic"
+    )
 
 
-def audit(pending_after: float, facts: DataFrame, sums: DataFrame, pairs: DataFrame) -> DataFrame:
-    """The verdict, one row."""
+def audit_counts(
+    pending_after: float, facts: DataFrame, sums: DataFrame, pairs: DataFrame
+) -> DataFrame:
+    """What is not wrong, and what is beyond doubt, counted: one row."""
     sound = sums.agg(
         F.count(F.lit(1)).alias("publications"),
         F.coalesce(F.sum(F.when(F.col("adds_up"), F.col("due"))), F.lit(0)).alias("sound_due"),
@@ -95,31 +116,58 @@ def audit(pending_after: float, facts: DataFrame, sums: DataFrame, pairs: DataFr
         F.coalesce(F.sum(F.when(~is_late, F.col("deliveries"))), F.lit(0)).alias("orphaned"),
         F.coalesce(F.sum(F.when(is_late, F.col("deliveries"))), F.lit(0)).alias("early_orphans"),
     )
-    is_due = F.col("status") == "due"
-    missing = F.col("deliveries") == 0
     again = F.greatest(F.col("deliveries") - 1, F.lit(0))
     rest = pairs.agg(
-        _count_if(is_due).alias("rest_due"),
-        _count_if(is_due & ~missing).alias("rest_delivered"),
-        _count_if(is_due & missing & F.col("is_covered")).alias("lost"),
-        _count_if(is_due & missing & ~F.col("is_covered")).alias("unproven"),
+        _count_if(F.expr("status = 'due' and deliveries > 0")).alias("rest_delivered"),
         F.coalesce(F.sum(again), F.lit(0)).alias("duplicated"),
         _count_if(F.col("status") == "unexpected").alias("unexpected"),
         _count_if(F.col("status") == "uncertain").alias("rest_uncertain"),
     )
+    return sound.crossJoin(rest).crossJoin(orphans)
+
+
+def audit_wrong(pairs: DataFrame) -> DataFrame:
+    """Every pair of publication and client that went wrong, or cannot be proven right."""
+    return pairs.where(f"({_MISSING}) or deliveries > 1 or status = 'unexpected'")
+
+
+def with_coverage(wrong: DataFrame, coverage: DataFrame, settle_s: float) -> DataFrame:
+    """Whether the client's broker was recording, without a gap, when it should have delivered.
+
+    ``coverage`` says when a broker recorded without a gap.
+    """
+    spans = coverage.toDF("covered_broker", "covered_from", "covered_to")
+    covered = (
+        (F.col("broker") == F.col("covered_broker"))
+        & (F.col("covered_from") <= F.col("published_at"))
+        & (F.col("published_at") + settle_s <= F.col("covered_to"))
+    )
+    return (
+        wrong.join(F.broadcast(spans), covered, "left")
+        .groupBy(*KEY, "client", "broker", "status", "deliveries", "published_at", "topic")
+        .agg(F.max(F.col("covered_broker").isNotNull()).alias("is_covered"))
+    )
+
+
+def audit(counts: DataFrame, wrong: DataFrame) -> DataFrame:
+    """The verdict, one row; ``wrong`` with its coverage."""
+    missing = wrong.where(_MISSING).agg(
+        _count_if(F.col("is_covered")).alias("lost"),
+        _count_if(~F.col("is_covered")).alias("unproven"),
+    )
+    delivered = F.col("sound_due") + F.col("rest_delivered")
     table = (
-        sound.crossJoin(rest)
-        .crossJoin(orphans)
-        .withColumn("due", F.col("sound_due") + F.col("rest_due"))
-        .withColumn("delivered", F.col("sound_due") + F.col("rest_delivered"))
+        counts.crossJoin(missing)
+        .withColumn("delivered", delivered)
+        .withColumn("due", delivered + F.col("lost") + F.col("unproven"))
         .withColumn("uncertain", F.col("rest_uncertain") + F.col("early_orphans"))
     )
     return as_declared(table, "audit")
 
 
-def audit_findings(pairs: DataFrame, publications: DataFrame) -> DataFrame:
-    """Every pair of publication and client that went wrong, or cannot be proven right."""
-    missing = (F.col("status") == "due") & (F.col("deliveries") == 0)
+def audit_findings(wrong: DataFrame) -> DataFrame:
+    """What is wrong with each pair; ``wrong`` with its coverage."""
+    missing = F.expr(_MISSING)
     kinds = F.array_compact(
         F.array(
             F.when(missing & F.col("is_covered"), "lost"),
@@ -128,9 +176,7 @@ def audit_findings(pairs: DataFrame, publications: DataFrame) -> DataFrame:
             F.when(F.col("status") == "unexpected", "unexpected"),
         )
     )
-    wrong = pairs.withColumn("finding", F.explode(kinds))
-    described = publications.select(*KEY, "topic", "published_at").dropDuplicates(KEY)
-    return as_declared(wrong.drop("published_at").join(described, KEY), "audit_findings")
+    return as_declared(wrong.withColumn("finding", F.explode(kinds)), "audit_findings")
 
 
 def _count_if(condition: Column) -> Column:
@@ -151,19 +197,4 @@ def _freshly_advertised(inputs: AuditInputs) -> DataFrame:
         .where((since < inputs.settle_s) & (since > -inputs.settle_s))
         .select(*KEY)
         .distinct()
-    )
-
-
-def _with_coverage(pairs: DataFrame, coverage: DataFrame, settle_s: float) -> DataFrame:
-    """Whether the client's broker was recording, without a gap, when it should have delivered."""
-    spans = coverage.toDF("covered_broker", "covered_from", "covered_to")
-    covered = (
-        (F.col("broker") == F.col("covered_broker"))
-        & (F.col("covered_from") <= F.col("published_at"))
-        & (F.col("published_at") + settle_s <= F.col("covered_to"))
-    )
-    return (
-        pairs.join(F.broadcast(spans), covered, "left")
-        .groupBy(*KEY, "client", "broker", "status", "deliveries", "published_at")
-        .agg(F.max(F.col("covered_broker").isNotNull()).alias("is_covered"))
     )

@@ -35,17 +35,19 @@ def bloom_estimates(cached: DataFrame, bits: int, hashes: int) -> DataFrame:
     return as_declared(table.fillna(0, ["bloom_estimate", "common"]), "bloom_estimates")
 
 
-def bloom_caches(
-    facts: DataFrame, masks: Sequence[str], brokers: DataFrame, publications: int
+def newest(
+    facts: DataFrame, masks: Sequence[str], publications: int, old: DataFrame | None
 ) -> DataFrame:
+    """The last publications of the overlay, of the facts and of ``old`` ones."""
+    recorded = facts.where("recorded > 0").select("published_at", *KEY, "root_hash", *masks)
+    together = recorded if old is None else recorded.unionByName(old)
+    order = [F.desc("published_at"), F.desc("publisher"), F.desc("sequence")]
+    return together.orderBy(*order).limit(publications)
+
+
+def bloom_caches(newest: DataFrame, masks: Sequence[str], brokers: DataFrame) -> DataFrame:
     """broker, entry: which of the last publications each broker published or consumed."""
-    last = (
-        facts.where("recorded > 0")
-        .orderBy(F.desc("published_at"), F.desc("publisher"), F.desc("sequence"))
-        .limit(publications)
-        .withColumn("entry", F.xxhash64(*KEY))
-        .select("entry", "root_hash", *masks)
-    )
+    last = newest.select(F.xxhash64(*KEY).alias("entry"), "root_hash", *masks)
     named = brokers.select("broker", F.xxhash64("broker").alias("root_hash"))
     published = last.join(F.broadcast(named), "root_hash").select("entry", "broker")
     return published.unionByName(decoded(last, masks, brokers, ["entry"])).distinct()

@@ -9,10 +9,15 @@ client (`pairs_of`).
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.transforms.filters import is_plain, parsed_filters, satisfies
+from pubweave.pipeline.transforms.filters import (
+    is_plain,
+    parsed_filters,
+    satisfies,
+    with_values,
+)
 from pubweave.pipeline.transforms.publications import KEY
 
 BEGINNING = float("-inf")
@@ -25,10 +30,12 @@ def prepared(spark: SparkSession, intervals: DataFrame) -> DataFrame:
     """Intervals with predicates, and whether a client's plain subscription is all it has there."""
     plain = intervals.withColumn("plain", is_plain())
     filters = parsed_filters(spark, plain.where("not plain"))
-    nothing = F.array().cast(filters.schema["predicates"].dataType)
     parsed = plain.join(F.broadcast(filters), "filter", "left").withColumn(
-        "predicates", F.when(F.col("plain"), nothing).otherwise(F.col("predicates"))
+        "is_known", F.col("plain") | F.coalesce("is_known", F.lit(False))
     )
+    if "predicates" in filters.columns:
+        nothing = F.array().cast(filters.schema["predicates"].dataType)
+        parsed = parsed.withColumn("predicates", F.coalesce("predicates", nothing))
     of_client = Window.partitionBy("client")
     of_topic = Window.partitionBy("client", "topic")
     # A filter without a topic may match any publication, also one its client asks for otherwise.
@@ -97,9 +104,10 @@ def with_steady_due(facts: DataFrame, versions: DataFrame, settle_s: float) -> D
 def pairs_of(publications: DataFrame, subs: DataFrame, settle_s: float) -> DataFrame:
     """Publications with each client that is due, or may be: ``certainty`` is DUE or UNCERTAIN."""
     at = F.col("published_at")
-    columns = ["client", "broker", "added_at", "removed_at", "predicates"]
+    of_pair = {"client", "broker", "added_at", "removed_at", "is_known", "bounds", "predicates"}
+    columns = [name for name in subs.columns if name in of_pair]
     wanted = subs.select(F.col("topic").alias("asked_topic"), *columns)
-    content = publications.select(*KEY, "topic", "published_at", "attributes")
+    content = with_values(publications.select(*KEY, "topic", "published_at", "attributes"), subs)
     named = content.join(
         wanted.where("asked_topic is not null"), F.col("topic") == F.col("asked_topic")
     )
@@ -111,16 +119,17 @@ def pairs_of(publications: DataFrame, subs: DataFrame, settle_s: float) -> DataF
     possibly = (F.col("added_at") - settle_s <= at) & (
         still | (at <= F.col("removed_at") + settle_s)
     )
-    certainty = _certainty(certainly, satisfies())
+    # An unknown filter may match: neither due nor wrong.
+    is_due = F.col("is_known") & certainly
     return (
         named.unionByName(nameless)
-        .where(possibly)
-        .withColumn("certainty", certainty)
-        .where(F.col("certainty") > 0)
+        .where(possibly & (~F.col("is_known") | satisfies(subs)))
+        .withColumn("certainty", F.when(is_due, DUE).otherwise(UNCERTAIN))
         .groupBy(*KEY, "client")
         .agg(
             F.max("certainty").alias("certainty"),
             F.max_by("broker", F.struct("certainty", "added_at")).alias("broker"),
+            F.max("topic").alias("topic"),
         )
     )
 
@@ -135,9 +144,3 @@ def explicit_due(pairs: DataFrame) -> DataFrame:
         ),
         F.count(F.when(~is_due, 1)).alias("explicit_uncertain"),
     )
-
-
-def _certainty(certainly: Column, matches: Column) -> Column:
-    # An unknown filter may match: neither due nor wrong.
-    unknown = F.col("predicates").isNull()
-    return F.when(unknown, UNCERTAIN).when(~matches, 0).when(certainly, DUE).otherwise(UNCERTAIN)

@@ -1,11 +1,17 @@
 """Content filters inside Spark: which publications a subscription's filter matches.
 
-Filters are parsed once per distinct text, by the model's own parser; their predicates become an
-array column, and a publication satisfies a filter if all of them hold. Comparisons are typed as in
-`pubweave.model.filters`: a value of another type never satisfies a predicate.
+Filters are parsed once per distinct text, by the model's own parser. What they say of an attribute
+is mostly an interval of numbers or one text: these become bounds by attribute, compared inside
+Spark's generated code. Other predicates become an array column, if there are any: they are looked
+at one by one, and the join they are part of has no generated code at all. A publication satisfies
+a filter if all hold. Comparisons are typed as in `pubweave.model.filters`: a value of another type
+never satisfies a predicate.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -35,7 +41,15 @@ _PREDICATES = ArrayType(
         ]
     )
 )
-_FILTERS = StructType([StructField("filter", StringType()), StructField("predicates", _PREDICATES)])
+_BOUNDS = StructType(
+    [
+        StructField("lower", DoubleType()),
+        StructField("upper", DoubleType()),
+        StructField("text", StringType()),
+    ]
+)
+_BOUNDED_MAX = 32
+"""Attributes with bounds: each is a column more to compare."""
 _Typed = dict[str, str | float | bool | None]
 _VALUE = "attributes[p.attribute]"
 _IS_TOPIC = f"p.attribute = '{TOPIC_ATTRIBUTE}'"
@@ -77,25 +91,113 @@ def is_plain(topic: str = "topic", filter_: str = "filter") -> Column:
 
 
 def parsed_filters(spark: SparkSession, filters: DataFrame) -> DataFrame:
-    """``filter``, ``predicates`` for every distinct text; null predicates where it makes no sense.
+    """``filter``, ``is_known``, ``bounds`` and, where bounds do not say all, ``predicates``.
 
-    The texts come to the driver: there are as many as different subscriptions, not publications.
+    One row per distinct text; it is not known if it makes no sense. The texts come to the driver:
+    there are as many as different subscriptions, not publications.
     """
     texts = [row["filter"] for row in filters.select("filter").distinct().collect()]
-    rows = [(text, _predicates(text)) for text in sorted(t for t in texts if t is not None)]
-    return local_frame(spark, rows, _FILTERS)
+    parsed = {text: _parsed(text) for text in sorted(t for t in texts if t is not None)}
+    named = {p.attribute for found in parsed.values() if found is not None for p in found}
+    bounded = [TOPIC_ATTRIBUTE, *sorted(named - {TOPIC_ATTRIBUTE})][:_BOUNDED_MAX]
+    schema = StructType([
+        StructField("filter", StringType()),
+        StructField("is_known", BooleanType()),
+        StructField("bounds", StructType([StructField(name, _BOUNDS) for name in bounded])),
+        StructField("predicates", _PREDICATES),
+    ])  # fmt: skip
+    rows = []
+    for text, predicates in parsed.items():
+        bounds, others = _split(predicates or (), bounded)
+        rows.append((text, predicates is not None, bounds, [_typed(p) for p in others]))
+    frame = local_frame(spark, rows, schema)
+    return frame if any(others for *_, others in rows) else frame.drop("predicates")
 
 
-def satisfies(predicates: str = "predicates") -> Column:
-    """Whether a row with ``topic`` and ``attributes`` satisfies all predicates; null if unknown."""
-    return F.expr(f"forall({predicates}, p -> {_HOLDS})")
+def with_values(publications: DataFrame, filters: DataFrame) -> DataFrame:
+    """Publications with the values that the filters' bounds are compared with, once for all."""
+    return publications.select("*", *(
+        column
+        for place, name in enumerate(_bounded(filters))
+        for column in _values(place, name)
+    ))  # fmt: skip
 
 
-def _predicates(text: str) -> list[_Typed] | None:
+def satisfies(filters: DataFrame) -> Column:
+    """Whether a row of both satisfies the filter, if that is known.
+
+    The row has a publication's columns (see `with_values`) and a filter's; of ``filters`` only the
+    columns matter.
+    """
+    fits = F.lit(True)
+    for place, name in enumerate(_bounded(filters)):
+        bound = F.col("bounds").getField(name)
+        number, text = F.col(f"number_{place}"), F.col(f"text_{place}")
+        for limit, holds in (
+            (bound.getField("lower"), number >= bound.getField("lower")),
+            (bound.getField("upper"), number <= bound.getField("upper")),
+            (bound.getField("text"), text == bound.getField("text")),
+        ):
+            fits &= limit.isNull() | F.coalesce(holds, F.lit(False))
+    if "predicates" not in filters.columns:
+        return fits
+    return fits & F.expr(f"size(predicates) = 0 or forall(predicates, p -> {_HOLDS})")
+
+
+def _bounded(filters: DataFrame) -> list[str]:
+    bounds = filters.schema["bounds"].dataType
+    assert isinstance(bounds, StructType)
+    return bounds.names
+
+
+def _values(place: int, name: str) -> list[Column]:
+    value = F.col("attributes")[name]
+    text = F.col("topic") if name == TOPIC_ATTRIBUTE else value["text"]
+    return [value["number"].alias(f"number_{place}"), text.alias(f"text_{place}")]
+
+
+def _parsed(text: str) -> tuple[Predicate, ...] | None:
     try:
-        return [_typed(predicate) for predicate in parse_filter(text).predicates]
+        return tuple(parse_filter(text).predicates)
     except (NotationError, ValueError):
         return None
+
+
+def _split(
+    predicates: Sequence[Predicate], bounded: Sequence[str]
+) -> tuple[dict[str, dict[str, float | str | None]], list[Predicate]]:
+    """Predicates as bounds by attribute, and those that no bound can express."""
+    bounds: dict[str, dict[str, float | str | None]] = {
+        name: {"lower": None, "upper": None, "text": None} for name in bounded
+    }
+    others = []
+    for predicate in predicates:
+        bound = bounds.get(predicate.attribute)
+        if bound is None or not _narrow(bound, predicate):
+            others.append(predicate)
+    return bounds, others
+
+
+def _narrow(bound: dict[str, float | str | None], predicate: Predicate) -> bool:
+    """Put a predicate into the bounds of its attribute, if they can express it."""
+    value, operator = predicate.value, predicate.operator
+    if isinstance(value, str) and operator is Operator.EQ and bound["text"] in (None, value):
+        bound["text"] = value
+        return True
+    if not isinstance(value, int | float) or isinstance(value, bool) or math.isnan(value):
+        return False
+    number = float(value)
+    # Beyond a number, without it, begins with the next one that a double can hold.
+    lowest = {Operator.EQ: number, Operator.GE: number,
+              Operator.GT: math.nextafter(number, math.inf)}.get(operator)  # fmt: skip
+    highest = {Operator.EQ: number, Operator.LE: number,
+               Operator.LT: math.nextafter(number, -math.inf)}.get(operator)  # fmt: skip
+    lower, upper = bound["lower"], bound["upper"]
+    if lowest is not None:
+        bound["lower"] = max(lowest, lower) if isinstance(lower, float) else lowest
+    if highest is not None:
+        bound["upper"] = min(highest, upper) if isinstance(upper, float) else highest
+    return lowest is not None or highest is not None
 
 
 def _typed(predicate: Predicate) -> _Typed:

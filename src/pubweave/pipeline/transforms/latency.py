@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from pubweave.pipeline.schemas import as_declared
+from pubweave.pipeline.sums import KLL, MAX, SUM, Sums
 from pubweave.pipeline.time_slots import ProfileWindow
 from pubweave.pipeline.transforms.publications import KEY
 from pubweave.pipeline.transforms.quantiles import quantile_columns, sketched
@@ -53,6 +54,18 @@ def affected_publications(
     return in_flight.join(touched, ["transformation", "tree"]).select("transformation", *KEY)
 
 
+AFFECTED = Sums(("started_at",), {"affected_publications": SUM})
+
+
+def affected_sums(periods: DataFrame, affected: DataFrame) -> DataFrame:
+    """How many publications each transformation affected; its beginning names it for good."""
+    counted = affected.groupBy("transformation").agg(
+        F.count(F.lit(1)).alias("affected_publications")
+    )
+    began = periods.groupBy("transformation").agg(F.min("from_at").alias("started_at"))
+    return counted.join(began, "transformation").select("started_at", "affected_publications")
+
+
 def transformations(periods: DataFrame, affected: DataFrame) -> DataFrame:
     """Each period with what changed in it; both brokers of a link record it, it counts once."""
     link = F.struct(F.least("broker", "neighbor"), F.greatest("broker", "neighbor"))
@@ -62,17 +75,20 @@ def transformations(periods: DataFrame, affected: DataFrame) -> DataFrame:
         F.countDistinct(F.when(F.col("change") == "added", link)).alias("links_added"),
         F.countDistinct(F.when(F.col("change") == "removed", link)).alias("links_removed"),
     )
-    counted = affected.groupBy("transformation").agg(
-        F.count(F.lit(1)).alias("affected_publications")
-    )
-    together = table.join(counted, "transformation", "left").fillna(0, ["affected_publications"])
+    together = table.join(affected, "started_at", "left").fillna(0, ["affected_publications"])
     return as_declared(together, "transformations")
 
 
-def latency(
+def merging(kll_k: int) -> Sums:
+    """How latencies of different publications merge."""
+    counts = {"deliveries": SUM, "latency_ms": SUM, "latency_ms_max": MAX, "sketch": KLL}
+    return Sums(("slot", "affected"), counts, kll_k)
+
+
+def latency_sums(
     deliveries: DataFrame, affected: DataFrame | None, window: ProfileWindow, kll_k: int
 ) -> DataFrame:
-    """Percentiles by slot of publishing; ``affected`` is None if nothing was transformed."""
+    """Latencies by slot of publishing; ``affected`` is None if nothing was transformed."""
     if affected is None:
         marked = deliveries.withColumn("affected", F.lit(False))
     else:
@@ -81,15 +97,20 @@ def latency(
     published_at = F.col("delivered_at") - F.col("latency_ms") / 1e3
     # A publisher's clock may be behind the first record: its publications are in the first slot.
     slot = F.greatest(window.slot(published_at), F.lit(0))
-    table = marked.groupBy(slot.alias("slot"), "affected").agg(
+    return marked.groupBy(slot.alias("slot"), "affected").agg(
         F.count(F.lit(1)).alias("deliveries"),
-        F.avg("latency_ms").alias("latency_ms_mean"),
+        F.sum("latency_ms").alias("latency_ms"),
         F.max("latency_ms").alias("latency_ms_max"),
         sketched("latency_ms", kll_k),
     )
+
+
+def latency(sums: DataFrame, window: ProfileWindow) -> DataFrame:
+    """Mean, maximum and percentiles by slot of publishing."""
+    mean = F.col("latency_ms") / F.col("deliveries")
     return as_declared(
-        table.select(
-            "*", window.slot_started_at().alias("slot_started_at"),
+        sums.select(
+            "*", mean.alias("latency_ms_mean"), window.slot_started_at().alias("slot_started_at"),
             *quantile_columns("sketch", "latency"),
         ),
         "latency",

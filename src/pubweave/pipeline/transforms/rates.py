@@ -3,66 +3,82 @@
 R'(k+1) = (1 - a) R'(k) + a R(k); the first slot's rate is taken as it is. Slots without
 publications count as zero though they have no row: a row's weight fades by (1 - a) for every slot
 that passes. The filter runs over complete slots; the last, incomplete one keeps the estimate.
+All tables here come from one look at the publications, `traffic`.
 """
 
 from __future__ import annotations
 
 import math
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from pubweave.pipeline.schemas import as_declared
+from pubweave.pipeline.sums import MAX, MIN, SUM, Sums
 from pubweave.pipeline.time_slots import ProfileWindow
 
 _EXPONENT_MAX = 250.0
 """Weights are scaled up to 10^250 within a block of slots: doubles go to 10^308."""
 
 
-def topic_rates(publications: DataFrame, window: ProfileWindow, alpha: float) -> DataFrame:
-    """Rates per slot and topic."""
-    return as_declared(_rates(publications, "topic", window, alpha), "topic_rates")
+TRAFFIC = Sums(
+    ("slot", "topic", "publisher", "broker"),
+    {"publications": SUM, "weight": SUM, "size_bytes": SUM, "sample_ratio": MIN,
+     "last_accepted_at": MAX, "last_sequence": MAX},
+)  # fmt: skip
 
 
-def publisher_rates(publications: DataFrame, window: ProfileWindow, alpha: float) -> DataFrame:
-    """Rates per slot and publisher."""
-    return as_declared(_rates(publications, "publisher", window, alpha), "publisher_rates")
-
-
-def topics(
-    publications: DataFrame, rates: DataFrame, window: ProfileWindow, alpha: float
-) -> DataFrame:
-    """Each topic over the whole window, with the estimate for the next slot."""
-    totals = publications.groupBy("topic").agg(
+def traffic(publications: DataFrame, window: ProfileWindow) -> DataFrame:
+    """Publications by slot, topic, publisher and broker."""
+    slot = window.slot(F.col("published_at")).alias("slot")
+    return publications.groupBy(slot, "topic", "publisher", "broker").agg(
         F.count(F.lit(1)).alias("publications"),
-        _weight_sum().alias("weight"),
+        F.sum(1.0 / F.col("sample_ratio")).alias("weight"),
+        F.sum("size_bytes").alias("size_bytes"),
+        F.min("sample_ratio").alias("sample_ratio"),
+        F.max("accepted_at").alias("last_accepted_at"),
+        F.max("sequence").alias("last_sequence"),
+    )
+
+
+def topic_rates(traffic: DataFrame, window: ProfileWindow, alpha: float) -> DataFrame:
+    """Rates per slot and topic."""
+    return as_declared(_rates(traffic, "topic", window, alpha), "topic_rates")
+
+
+def publisher_rates(traffic: DataFrame, window: ProfileWindow, alpha: float) -> DataFrame:
+    """Rates per slot and publisher."""
+    return as_declared(_rates(traffic, "publisher", window, alpha), "publisher_rates")
+
+
+def topics(traffic: DataFrame, rates: DataFrame, window: ProfileWindow, alpha: float) -> DataFrame:
+    """Each topic over the whole window, with the estimate for the next slot."""
+    totals = traffic.groupBy("topic").agg(
+        F.sum("publications").alias("publications"),
+        F.sum("weight").alias("weight"),
         F.countDistinct("publisher").alias("publishers"),
-        F.avg("size_bytes").alias("size_bytes_mean"),
+        (F.sum("size_bytes") / F.sum("publications")).alias("size_bytes_mean"),
     )
     return as_declared(_with_estimate(totals, rates, "topic", window, alpha), "topics")
 
 
 def publishers(
-    publications: DataFrame, rates: DataFrame, window: ProfileWindow, alpha: float
+    traffic: DataFrame, rates: DataFrame, window: ProfileWindow, alpha: float
 ) -> DataFrame:
     """Each publisher over the whole window, with the estimate for the next slot."""
-    totals = publications.groupBy("publisher").agg(
-        F.max_by("broker", F.struct("accepted_at", "sequence")).alias("broker"),
-        F.count(F.lit(1)).alias("publications"),
-        _weight_sum().alias("weight"),
+    totals = traffic.groupBy("publisher").agg(
+        F.max_by("broker", F.struct("last_accepted_at", "last_sequence")).alias("broker"),
+        F.sum("publications").alias("publications"),
+        F.sum("weight").alias("weight"),
         F.countDistinct("topic").alias("topics"),
     )
     return as_declared(_with_estimate(totals, rates, "publisher", window, alpha), "publishers")
 
 
-def _weight_sum() -> Column:
-    return F.sum(1.0 / F.col("sample_ratio"))
-
-
-def _rates(publications: DataFrame, key: str, window: ProfileWindow, alpha: float) -> DataFrame:
+def _rates(traffic: DataFrame, key: str, window: ProfileWindow, alpha: float) -> DataFrame:
     per_slot = (
-        publications.groupBy(window.slot(F.col("published_at")).alias("slot"), key)
-        .agg(F.count(F.lit(1)).alias("publications"), _weight_sum().alias("weight"))
+        traffic.groupBy("slot", key)
+        .agg(F.sum("publications").alias("publications"), F.sum("weight").alias("weight"))
         .withColumn("slot_started_at", window.slot_started_at())
         .withColumn("rate_per_s", F.col("weight") / window.slot_length_s())
     )

@@ -9,20 +9,25 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pubweave.pipeline.sums import THETA, Sums
 from pubweave.pipeline.transforms.publications import KEY
 
 
 def interest_sketches(
     publications: DataFrame, deliveries: DataFrame, log2_entries: int
 ) -> DataFrame:
-    """One theta sketch per broker over what its clients published or consumed."""
+    """One theta sketch per broker over what its clients published or consumed: see `merging`."""
     seen = publications.select("broker", F.xxhash64(*KEY).alias("notification")).unionByName(
         deliveries.select("broker", F.xxhash64(*KEY).alias("notification"))
     )
-    sketches = seen.groupBy("broker").agg(
+    return seen.groupBy("broker").agg(
         F.theta_sketch_agg("notification", log2_entries).alias("sketch")
     )
-    return sketches.withColumn("size", F.theta_sketch_estimate("sketch").cast("double"))
+
+
+def merging(log2_entries: int) -> Sums:
+    """How sketches of the same broker over different notifications merge."""
+    return Sums(("broker",), {"sketch": THETA}, log2_entries)
 
 
 def pair_estimates(sketches: DataFrame, log2_entries: int) -> DataFrame:
@@ -31,8 +36,9 @@ def pair_estimates(sketches: DataFrame, log2_entries: int) -> DataFrame:
     An intersection keeps each common notification with the probability theta of the larger set,
     2^k / size: the count that is scaled up is binomial.
     """
-    one = sketches.toDF("broker_a", "sketch_a", "size_a")
-    other = sketches.toDF("broker_b", "sketch_b", "size_b")
+    sized = sketches.withColumn("size", F.theta_sketch_estimate("sketch").cast("double"))
+    one = sized.toDF("broker_a", "sketch_a", "size_a")
+    other = sized.toDF("broker_b", "sketch_b", "size_b")
     estimate = F.theta_sketch_estimate(F.theta_intersection("sketch_a", "sketch_b"))
     larger = F.greatest("size_a", "size_b")
     spread = F.greatest(larger / float(2**log2_entries) - 1.0, F.lit(0.0))

@@ -16,40 +16,42 @@ from pubweave.pipeline.transforms.publications import KEY
 from pubweave.pipeline.words import WORD_BITS, bit_in_word, word_of
 
 
-def traced_publications(publications: DataFrame, trace_length: int) -> DataFrame:
-    """The publications of every publisher's trace window, numbered from 0 by their sequence."""
-    last = publications.groupBy("publisher").agg(
-        F.max("sequence").alias("last"),
+def traced_publications(
+    traffic: DataFrame, trace_length: int, facts: DataFrame, old: DataFrame | None
+) -> DataFrame:
+    """The publications of every publisher's trace window, and their trees; ``old`` ones too."""
+    last = traffic.groupBy("publisher").agg(
+        F.max("last_sequence").alias("last"),
         F.ceil(F.lit(float(trace_length)) / F.min("sample_ratio")).alias("span"),
     )
-    by_sequence = Window.partitionBy("publisher").orderBy("sequence")
-    return (
-        publications.select(*KEY)
-        .join(F.broadcast(last), "publisher")
-        .where(F.col("sequence") > F.col("last") - F.col("span"))
-        .select(*KEY)
-        .distinct()
-        .withColumn("position", (F.row_number().over(by_sequence) - 1).cast("long"))
-    )
+    recorded = facts.where("recorded > 0").select(*KEY, "tree")
+    together = recorded if old is None else recorded.unionByName(old)
+    within = F.col("sequence") > F.col("last") - F.col("span")
+    return together.join(F.broadcast(last), "publisher").where(within).select(*KEY, "tree")
 
 
-def traced_deliveries(traced: DataFrame, deliveries: DataFrame) -> DataFrame:
+def traced_deliveries(deliveries: DataFrame, traced: DataFrame, old: DataFrame | None) -> DataFrame:
     """Deliveries of traced publications, counted by broker."""
-    return (
+    names = F.broadcast(traced.select(*KEY))
+    counted = (
         deliveries.select(*KEY, "broker")
-        .join(F.broadcast(traced), KEY)
-        .groupBy(*KEY, "position", "broker")
+        .join(names, KEY)
+        .groupBy(*KEY, "broker")
         .agg(F.count(F.lit(1)).alias("deliveries"))
     )
+    return counted if old is None else counted.unionByName(old.join(names, KEY, "left_semi"))
 
 
-def traces(traced: DataFrame, delivered: DataFrame) -> DataFrame:
+def traces(traced: DataFrame, deliveries: DataFrame) -> DataFrame:
     """GRAPE's bit vectors and local deliveries, by publisher and broker."""
     windows = traced.groupBy("publisher").agg(
         F.min("sequence").alias("first_sequence"),
         F.max("sequence").alias("last_sequence"),
         F.count(F.lit(1)).alias("traced"),
     )
+    by_sequence = Window.partitionBy("publisher").orderBy("sequence")
+    position = (F.row_number().over(by_sequence) - 1).cast("long")
+    delivered = deliveries.join(traced.select(*KEY, position.alias("position")), KEY)
     words = delivered.groupBy("publisher", "broker", word_of("position").alias("word")).agg(
         F.bit_or(bit_in_word("position")).alias("bits"),
         F.sum("deliveries").alias("deliveries"),
@@ -69,18 +71,13 @@ def traces(traced: DataFrame, delivered: DataFrame) -> DataFrame:
     )
 
 
-def traced_trees(traced: DataFrame, facts: DataFrame) -> DataFrame:
-    """The delivery tree of each traced publication."""
-    return facts.select(*KEY, "tree").join(F.broadcast(traced.select(*KEY)), KEY)
-
-
 def downstream_counts(
-    alpha: float, on_tree: DataFrame, delivered: DataFrame, links: DataFrame, paths: DataFrame
+    alpha: float, traced: DataFrame, delivered: DataFrame, links: DataFrame, paths: DataFrame
 ) -> DataFrame:
     """POP's publisher profile: deliveries at and behind the far end of each link crossed."""
-    crossed = on_tree.join(links, "tree").select(*KEY, "from_broker", "to_broker")
+    crossed = traced.join(links, "tree").select(*KEY, "from_broker", "to_broker")
     behind = (
-        delivered.join(on_tree, KEY)
+        delivered.join(traced, KEY)
         .join(paths.select("tree", "broker", "path"), ["tree", "broker"])
         .select(*KEY, F.explode("path").alias("to_broker"), "deliveries")
         .groupBy(*KEY, "to_broker")

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pubweave.pipeline.schemas import as_declared
+from pubweave.pipeline.sums import MAX, MIN, SUM, Sums
 from pubweave.pipeline.transforms.publications import KEY, decoded
 
 
@@ -32,26 +33,49 @@ def tree_sets(facts: DataFrame, masks: Sequence[str]) -> DataFrame:
     )
 
 
+def merging(masks: Sequence[str]) -> Sums:
+    """How the sets of different publications merge."""
+    same = dict.fromkeys(("topic_hash", "root_hash", *masks), MAX)
+    counted = {"publications": SUM, "weight": SUM}
+    return Sums(("tree",), {**same, **counted, "example_hash": MIN})
+
+
 def tree_receivers(sets: DataFrame, masks: Sequence[str], brokers: DataFrame) -> DataFrame:
     """The brokers with local deliveries, by tree."""
     return as_declared(decoded(sets, masks, brokers, ["tree"]), "tree_receivers")
 
 
-def tree_links(sets: DataFrame, facts: DataFrame, hops: DataFrame, roots: DataFrame) -> DataFrame:
-    """The links of each tree, from one publication of each: every broker has one parent."""
-    wanted = sets.select("tree", "example_hash")
-    examples = (
+def examples(sets: DataFrame, facts: DataFrame) -> DataFrame:
+    """One publication of each tree that crossed a link, if it is among the facts."""
+    return (
         facts.where("recorded > 0 and hops > 0")
         .withColumn("example_hash", F.xxhash64(*KEY))
-        .join(wanted, ["tree", "example_hash"])
-        .select("tree", *KEY)
+        .join(sets.select("tree", "example_hash"), ["tree", "example_hash"])
+        .select("tree", "example_hash", *KEY)
     )
+
+
+def example_links(
+    sets: DataFrame, examples: DataFrame, hops: DataFrame, old: DataFrame | None
+) -> DataFrame:
+    """The links of each tree's example: every broker has one parent.
+
+    ``old`` has those of trees whose example is not among the facts.
+    """
     first_hop = F.struct("received_at", "from_broker")
     links = (
         hops.join(examples, KEY)
-        .groupBy("tree", "to_broker")
+        .groupBy("tree", "example_hash", "to_broker")
         .agg(F.min_by("from_broker", first_hop).alias("from_broker"))
     )
+    if old is None:
+        return links
+    wanted = sets.select("tree", "example_hash")
+    return links.unionByName(old.join(wanted, ["tree", "example_hash"], "left_semi"))
+
+
+def tree_links(links: DataFrame, roots: DataFrame) -> DataFrame:
+    """The links of each tree, away from its root."""
     # A root that gets its own publication back is still the root.
     away = links.join(roots, F.expr("tree = root_tree and to_broker = root_broker"), "left_anti")
     return as_declared(away, "tree_links")

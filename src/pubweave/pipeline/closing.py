@@ -1,0 +1,167 @@
+"""Closing the books: publications that are over leave the open records for the balance.
+
+A publication is over when nothing of it happened for `TELEMETRY_LAG_S`, and no transformation that
+may have touched it goes on. Per publisher all are closed up to a sequence number, so that one
+number tells whether a record comes too late. `disorder` finds what contradicts a balance: then it
+is put aside and everything is counted anew from the ledger, which is slow, rare and exact.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pubweave.pipeline.balance import (
+    CHANGE_TABLES,
+    CLOSED,
+    KEYED_TABLES,
+    Balance,
+    BalanceDescription,
+    BalanceFolder,
+    open_name,
+)
+from pubweave.pipeline.profile_plan import BALANCE, ProfileInputs, profile_tasks
+from pubweave.pipeline.record_rules import Bounds
+from pubweave.pipeline.schemas import empty_frame, telemetry_schema
+from pubweave.pipeline.screening import Screening, screen
+from pubweave.pipeline.sums import MAX, Sums
+from pubweave.pipeline.table_tasks import needed_for, run_tasks
+from pubweave.pipeline.transforms.latency import link_change_periods
+
+TELEMETRY_LAG_S = 30.0
+"""Brokers write every few seconds; what comes later than this costs a full count."""
+_KEPT = (*BALANCE, *CHANGE_TABLES, CLOSED, *(open_name(table) for table in KEYED_TABLES))
+_REUSED = ("subscriptions", "audit_subscriptions", "periods")
+"""Frames that do not depend on which publications are closed."""
+_CLOSED_SUMS = Sums(("publisher",), {"closed_upto": MAX})
+_WHEN = {"publications": "published_at", "deliveries": "delivered_at", "hops": "received_at"}
+
+
+def close_books(
+    folder: BalanceFolder,
+    batch: int,
+    inputs: ProfileInputs,
+    screening: Screening,
+    frames: Mapping[str, DataFrame],
+    bounds: Bounds,
+    *,
+    small: bool,
+    threads: int = 3,
+) -> None:
+    """Make a balance up to ``batch`` from what its profile was computed from.
+
+    ``screening`` is of all records, ``frames`` are those of the profile's tasks.
+    """
+    closed_until = inputs.window.ended_at - TELEMETRY_LAG_S
+    writer = folder.writer(batch, _KEPT, small=small)
+    upto = _CLOSED_SUMS.merged(_closed_upto(inputs, closed_until), _old_closed(inputs))
+    upto = writer.write("closed_upto", upto)
+    closed, still_open = dict(inputs.telemetry), {}
+    for table in KEYED_TABLES:
+        closed[table] = _side(inputs.telemetry[table], table, upto, is_closed=True)
+        remaining = _side(inputs.telemetry[table], table, upto, is_closed=False)
+        still_open[table] = writer.write(open_name(table), remaining)
+    for table in CHANGE_TABLES:
+        writer.write(table, inputs.telemetry[table])
+    tasks = needed_for(profile_tasks(dataclasses.replace(inputs, telemetry=closed)), BALANCE)
+    given = {name: frames[name] for name in _REUSED}
+    made, _ = run_tasks(
+        inputs.spark, tasks, writer.write, whole=BALANCE, given=given, threads=threads
+    )
+    ratios = made["traffic"].groupBy("publisher").agg(F.min("sample_ratio").alias("sample_ratio"))
+    writer.write(CLOSED, upto.join(ratios, "publisher", "left"))
+    rest = {table: empty_frame(inputs.spark, telemetry_schema(table)) for table in inputs.telemetry}
+    folder.publish(
+        BalanceDescription(
+            upto=batch,
+            closed_until=closed_until,
+            settings=inputs.settings.as_dict(),
+            coverage=screening.without(screen(rest | still_open, bounds)).coverage,
+            schemas=writer.schemas,
+        )
+    )
+
+
+def disorder(
+    balance: Balance, records: Mapping[str, DataFrame], found: Screening, settle_s: float
+) -> str | None:
+    """What in the records since a balance it should have known; None if it stands."""
+    known, until = balance.screening, balance.description.closed_until
+    window, new_window = known.window(), found.window()
+    if window is None or (new_window is not None and new_window[0] < window[0]):
+        return "a record from before the first"
+    if set(found.brokers()) - set(known.brokers()):
+        return "a broker that was not there"
+    last = {(c.table, c.broker, c.epoch): c.last_number for c in known.coverage}
+    epochs = {(c.broker, c.epoch) for c in known.coverage}
+    for c in found.coverage:
+        before = last.get((c.table, c.broker, c.epoch))
+        if c.table not in KEYED_TABLES and before is not None and (c.first_number or 0) <= before:
+            return f"a record of {c.table} out of order"
+        tells_state = c.table in CHANGE_TABLES or (c.broker, c.epoch) not in epochs
+        if tells_state and c.first_at is not None and c.first_at - settle_s <= until:
+            return f"a late record of {c.table}"
+    late = _late_records(records, balance.frames[CLOSED])
+    return f"{late} records of closed publications" if late else None
+
+
+def _late_records(records: Mapping[str, DataFrame], closed: DataFrame) -> int:
+    parts = [
+        records[table].select(
+            "publisher",
+            "sequence",
+            F.col("sample_ratio") if table == "publications" else F.lit(None).alias("ratio"),
+        ).toDF("publisher", "sequence", "ratio")
+        for table in KEYED_TABLES
+    ]  # fmt: skip
+    # A lower ratio makes a trace window longer than what was kept of it.
+    late = F.expr("sequence <= closed_upto or ratio < sample_ratio")
+    joined = reduce(DataFrame.unionByName, parts).join(F.broadcast(closed), "publisher")
+    return joined.where(late).count()
+
+
+def _closed_upto(inputs: ProfileInputs, closed_until: float) -> DataFrame:
+    """For each publisher the number before its first publication that is not over."""
+    edge = min(closed_until, _transforming_since(inputs, closed_until))
+    parts = [
+        inputs.telemetry[table].select(
+            "publisher", "sequence", (F.col(instant) >= edge).alias("is_under_way")
+        )
+        for table, instant in _WHEN.items()
+    ]
+    first_under_way = F.min(F.when(F.col("is_under_way"), F.col("sequence")))
+    return (
+        reduce(DataFrame.unionByName, parts)
+        .groupBy("publisher")
+        .agg(F.coalesce(first_under_way - 1, F.max("sequence")).alias("closed_upto"))
+    )
+
+
+def _transforming_since(inputs: ProfileInputs, closed_until: float) -> float:
+    """When the transformation began that may go on; infinity without one."""
+    changes = inputs.telemetry["link_changes"]
+    periods = link_change_periods(changes, inputs.first_published_at, inputs.settings.settle_s)
+    spans = periods.groupBy("transformation").agg(
+        F.min("from_at").alias("from_at"), F.max("to_at").alias("to_at")
+    )
+    return min(
+        (row["from_at"] for row in spans.collect() if row["to_at"] >= closed_until),
+        default=math.inf,
+    )
+
+
+def _old_closed(inputs: ProfileInputs) -> DataFrame | None:
+    old = inputs.old(CLOSED)
+    return None if old is None else old.select("publisher", "closed_upto")
+
+
+def _side(records: DataFrame, table: str, upto: DataFrame, *, is_closed: bool) -> DataFrame:
+    closed = F.coalesce(F.col("sequence") <= F.col("closed_upto"), F.lit(False))
+    joined = records.join(F.broadcast(upto), "publisher", "left")
+    names = telemetry_schema(table).names
+    return joined.where(closed if is_closed else ~closed).select(*names)

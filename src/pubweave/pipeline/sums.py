@@ -1,0 +1,46 @@
+"""Sums: frames whose rows of one key merge, so that what is counted once need not be read again.
+
+Each is made by a transform from records and merges with what the same transform made of other
+records. A followed run keeps the sums of all publications that are over (see `balance`) and adds
+those of the few that are not; a batch has nothing to add and merges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+SUM, MIN, MAX = "sum", "min", "max"
+KLL, THETA = "kll", "theta"
+
+_MERGES: Mapping[str, Callable[[str, int], Column]] = {
+    SUM: lambda name, _: F.sum(name),
+    MIN: lambda name, _: F.min(name),
+    MAX: lambda name, _: F.max(name),
+    KLL: lambda name, size: F.kll_merge_agg_double(name, size),
+    THETA: lambda name, size: F.theta_union_agg(name, size),
+}
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How the rows of one frame merge; without columns to merge, all rows stay."""
+
+    keys: tuple[str, ...] = ()
+    columns: Mapping[str, str] | None = None
+    sketch_size: int = 0
+    """What its sketches were made with."""
+
+    def merged(self, new: DataFrame, old: DataFrame | None) -> DataFrame:
+        """The sums of both; ``old`` is what other records gave, None without any."""
+        if old is None:
+            return new
+        together = new.unionByName(old)
+        if self.columns is None:
+            return together
+        merges = [_MERGES[how](name, self.sketch_size).alias(name)
+                  for name, how in self.columns.items()]  # fmt: skip
+        return together.groupBy(*self.keys).agg(*merges)
