@@ -14,6 +14,7 @@ from typing import Any
 from pubweave.cli.apply import STEP_TIMEOUT_S
 from pubweave.cli.autopilot_profiler import Profiler, ProfilerError
 from pubweave.cli.autopilot_run import PilotSetup, Prices, pilot_until
+from pubweave.cli.autopilot_window import ROTATE_S
 from pubweave.cli.dashboard import serving_page
 from pubweave.cli.demo_measures import Figures, Moment, measured, print_summary, table
 from pubweave.cli.demo_play import Play
@@ -46,7 +47,7 @@ from pubweave.telemetry.traffic_reader import read_traffic
 LOOKS = 2
 """One to improve the overlay, one to see what came of it."""
 WINDOW_SHARE = 0.6
-"""Of the seconds that a profile looks back: what it must show at least, as files are cut."""
+"""Of the seconds that a profile looks back and whose files are whole: what it must show."""
 SETTLED_AFTER_S = 3.0
 DASHBOARD_INTERVAL_S = 1.0
 TOKEN_FILE = "dashboard-token"
@@ -157,7 +158,7 @@ class Demo:
             settings=ControlSettings(
                 mode=mode,
                 period_s=self._options.seconds,
-                demands=EvidenceDemands(window_s=WINDOW_SHARE * self._options.seconds),
+                demands=EvidenceDemands(window_s=WINDOW_SHARE * (self._options.seconds - ROTATE_S)),
             ),
             telemetry=spec.telemetry_directory,
             work=self._work.resolve(),
@@ -197,7 +198,7 @@ class Demo:
     async def _sum_up(self, play: Play) -> int:
         record = await self._decision()
         if record is None or len(self._looks) < LOOKS:
-            self._tell("the autopilot has not changed the overlay: see 'pubweave decisions'")
+            self._tell("nothing to compare: 'pubweave decisions' says what was done and why")
             return FAILED
         # Publishing ends first where it ends: the simulation shares this process.
         verdict = await play.end() if not self._options.serve else None
