@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import traceback
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
@@ -128,7 +129,8 @@ def serve(log: Path, memory: str) -> None:
                 spark = spark_session(quick=True, memory=memory, log=log, name="pubweave autopilot")
             profile_run(spark, Path(request.run), Path(request.output), request.now)
         except Exception as error:  # whatever it is, the next profile may succeed
-            problem = f"{type(error).__name__}: {error}" if not str(error) else str(error)
+            traceback.print_exc()  # standard error is the log: a bug shows there where it is
+            problem = str(error) or type(error).__name__
         sys.stdout.buffer.write(msgspec.json.encode(ProfileReply(problem[:2000])) + b"\n")
         sys.stdout.buffer.flush()
     if spark is not None:

@@ -31,9 +31,11 @@ def listening_socket(port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
         listener.listen()
-    except BaseException:
+    except OSError as error:
         listener.close()
-        raise
+        reason = error.strerror or "it cannot be had"
+        what_to_do = "choose another port, or 0 for any free one"
+        raise OSError(error.errno, f"port {port} of {HOST}: {reason}: {what_to_do}") from error
     return listener
 
 
