@@ -13,6 +13,7 @@ from pubweave.planning.greedy import Greedy
 from pubweave.planning.indexed import NumberedSteps, indexed
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.stop import Stop
+from pubweave.planning.tracks import Tracks
 from pubweave.planning.validate import validate_plan
 from tests.naive.planning_instances import small_problem
 
@@ -88,3 +89,26 @@ def test_the_same_seed_gives_the_same_plans() -> None:
         return [best, *greedy.improve(best, after(200))]
 
     assert plans() == plans()
+
+
+def test_nothing_to_change_ends_at_once() -> None:
+    source = ipitt_topologies(20, 1)["degree5-balanced-1"]
+    greedy = Greedy(indexed(PlanningProblem(source, source)), np.random.default_rng(1))
+    assert greedy.first() == []
+    assert list(greedy.improve([], after(10**9))) == []
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_restart_on_either_way_gives_a_valid_plan(backwards: bool) -> None:
+    source = ipitt_topologies(60, 3)["degree5-balanced-1"]
+    problem = PlanningProblem(source, change_links(source, 0.2, np.random.default_rng(3)))
+    numbered = indexed(problem)
+    greedy = Greedy(numbered, np.random.default_rng(1))
+    first = greedy.first()
+    assert first is not None
+    course = Tracks.of(numbered, first)
+    tries = [greedy._restarted(course, greedy._ways[int(backwards)]) for _ in range(100)]
+    found = [steps for steps in tries if steps is not None]
+    assert len({str(steps) for steps in found}) > 1
+    for steps in found:
+        validate_plan(problem, numbered.plan(steps))

@@ -149,14 +149,16 @@ def test_the_slides_of_a_step_equal_their_twin(seed: int, max_degree: int, disjo
     assert chosen
 
 
+@pytest.mark.parametrize("hope", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("spare", [0, 3, 9])
-def test_a_goal_counts_the_more_the_less_slack_it_has(spare: int) -> None:
+def test_a_goal_counts_the_more_the_less_slack_it_has(spare: int, hope: float) -> None:
     first = np.array([0, 1, 3, 8, 20])
-    found = kernels.weights(first, spare, np.array([5.0, 1.5]))
-    expected = [
-        0.0 if length < 2 else 1 + 5.0 * 1.5 ** -max(spare - (length - 1), -2)
-        for length in np.diff(first).tolist()
-    ]
+    flat = np.array([0, 0, 3, 0, 1, 3, 3, 3, *([0, 1, 2] + [3] * 9)])
+    frozen = np.array([False, False, False, True])
+    found = kernels.weights(first, flat, frozen, spare, np.array([5.0, 1.5, hope]))
+    expected = [0.0]
+    for length, tokens in ((2, 1), (5, 2), (12, 3)):
+        expected.append(1 + 5.0 * 1.5 ** -max(spare - (length - 1) / tokens**hope, -2))
     assert found.tolist() == pytest.approx(expected)
     assert (np.diff(found) >= 0).all()
 

@@ -122,18 +122,23 @@ def paths(
 
 
 @njit(cache=True)
-def weights(first: Ints, spare: int, haste: Floats) -> Floats:
+def weights(first: Ints, flat: Ints, frozen: Bools, spare: int, haste: Floats) -> Floats:
     """How much each goal counts: 1, and far more once its path is as long as the steps left.
 
-    A path of d links with one token needs d - 1 steps; ``spare`` steps are left to the deadline.
-    ``haste`` = (how much a goal without slack counts, how fast that falls with its slack).
+    A path of d links with one token needs d - 1 steps; of k tokens each may shorten it in the same
+    step. ``spare`` steps are left to the deadline. ``haste`` = (how much a goal without slack
+    counts, how fast that falls with its slack, how much is hoped of several tokens: k to the power
+    of this times the pace of one).
     """
     out = np.zeros(len(first) - 1, np.float64)
     for g in range(len(out)):
         length = first[g + 1] - first[g]
         if length > 1:
-            slack = max(spare - (length - 1), -2)
-            out[g] = 1.0 + haste[0] * haste[1] ** float(-slack)
+            tokens = 0
+            for place in range(first[g], first[g + 1]):
+                tokens += not frozen[flat[place]]
+            slack = max(spare - (length - 1) / float(tokens) ** haste[2], -2.0)
+            out[g] = 1.0 + haste[0] * haste[1] ** -slack
     return out
 
 
@@ -333,7 +338,7 @@ def greedy_plan(
             guarded = nearest
         least = min(least, total)
         offset = offsets(links, start, frozen, tokens)
-        weight = priority * weights(first, deadline - step, haste)
+        weight = priority * weights(first, flat, frozen, deadline - step, haste)
         gain = weigh(links, start, by, offset, first, flat, frozen, weight)
         on_guard = links_on(guarded, first, flat, len(links))
         taken = choose(

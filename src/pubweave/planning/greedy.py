@@ -2,18 +2,20 @@
 
 One run takes about a millisecond for a thousand brokers (see `_kernels_greedy`). Whole runs have a
 deadline one or a few steps below the best plan, raise the priority of the goal links that came last
-in the run before, and add noise; they go from the source to the target or back, which is a plan too
-when read backwards. Between them, runs start at some instant of the plan at hand (`tracks`) with
-more weight on the goal links that come late in it: what is done early is rarely in need of change,
-so these get down to few steps soonest. A plan found is valid for every option of the problem except
-``allow_move`` and ``action_cost``, of which it knows nothing. It never proves anything.
+in the run before, and add noise. Between them, runs start at some instant of the plan at hand
+(`tracks`) with more weight on the goal links that come late in it. Both go from the source to the
+target or back, which is a plan too when read backwards: what holds a plan up may lie at its end,
+where few tokens are left to move, or at its beginning, where few are free to.
+
+A plan found is valid for every option of the problem except ``allow_move`` and ``action_cost``, of
+which it knows nothing. It never proves anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,7 @@ from pubweave.planning.tracks import Tracks
 
 _HASTES = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _FALLS = (1.3, 1.5, 2.0, 3.0)
+_HOPES = (0.0, 0.5, 1.0, 1.5)
 _NOISES = (0.0, 0.1, 0.3)
 _NOISE_LENGTH = 1021
 _RESTART_HASTES = (1.0, 2.0, 5.0, 20.0)
@@ -33,6 +36,8 @@ _RESTART_NOISES = (0.1, 0.3, 0.6)
 _FAVORS = (1.0, 2.0, 5.0)
 # A restart may make the plan at hand a little worse, so that it goes on from another one.
 _WORSE = 1.15
+# One run in so many makes a whole plan, the others restart within the plan at hand.
+_TURNS = 5
 # A way that failed so often in a row is left alone, but for every so manyth turn.
 _MISSES_MAX = 8
 _SECOND_CHANCE = 16
@@ -42,31 +47,32 @@ _ACTIONS_PER_TOKEN_MAX = 100
 
 @dataclass
 class _Way:
-    """One direction of travel: arrays for the kernel, and priorities learnt so far."""
+    """One direction of travel: the problem as seen on it, and priorities learnt so far."""
 
+    indexed: IndexedProblem
     links: Pairs
-    goals: Pairs
     forbidden: npt.NDArray[np.int64]
     backwards: bool
     priority: npt.NDArray[np.float64]
     misses: int = 0
 
-    def steps(self, rows: Pairs, count: int) -> NumberedSteps:
-        """Rows (step, i, j, k), in the order of their steps, as steps of shifts."""
+    def turned(self, tracks: Tracks, indexed: IndexedProblem) -> Tracks:
+        """Walks of the problem as walks on this way, or these again as walks of the problem."""
+        return tracks.reversed(indexed) if self.backwards else tracks
+
+    def plan(self, rows: Pairs, steps: int) -> NumberedSteps:
+        """What was found on this way, as steps of the problem."""
+        if not self.backwards:
+            return _steps(rows, steps)
         # Undone, the link (i, k) becomes (i, j) again along the same pivot.
-        shifts = rows[:, [1, 3, 2] if self.backwards else [1, 2, 3]].tolist()
-        cuts = np.searchsorted(rows[:, 0], np.arange(count + 1)).tolist()
-        found = [[(i, j, k) for i, j, k in shifts[a:b]] for a, b in pairwise(cuts)]
-        return found[::-1] if self.backwards else found
+        return _steps(rows[:, [0, 1, 3, 2]], steps)[::-1]
 
 
-class _Course:
-    """The plan at hand, and how late its goal links come."""
-
-    def __init__(self, tracks: Tracks) -> None:
-        self.tracks = tracks
-        self.done_at = tracks.done_at()
-        self.lateness = _lateness(self.done_at)
+def _steps(rows: Pairs, steps: int) -> NumberedSteps:
+    """Rows (step, i, j, k), in the order of their steps, as steps of shifts."""
+    shifts = rows[:, 1:].tolist()
+    cuts = np.searchsorted(rows[:, 0], np.arange(steps + 1)).tolist()
+    return [[(i, j, k) for i, j, k in shifts[a:b]] for a, b in pairwise(cuts)]
 
 
 def _lateness(done_at: npt.NDArray[np.int64]) -> float:
@@ -104,15 +110,15 @@ class Greedy:
         if not self._tokens:
             return []
         flat = np.ones(1)
-        steps, actions, _ = self._run(self._ways[0], self._tokens * 40, 12, (5.0, 1.5), flat)
+        steps, actions, _ = self._run(self._ways[0], self._tokens * 40, 12, (5.0, 1.5, 0.0), flat)
         if steps >= 0:
-            return self._ways[0].steps(self._room[:actions], steps)
+            return self._ways[0].plan(self._room[:actions], steps)
         for number in range(_FIRST_TRIES):
             way = self._ways[number % len(self._ways)]
             noise = self._noise(0.5)
-            steps, actions, _ = self._run(way, self._tokens * 40, 12, (5.0, 1.5), noise)
+            steps, actions, _ = self._run(way, self._tokens * 40, 12, (5.0, 1.5, 0.0), noise)
             if steps >= 0:
-                return way.steps(self._room[:actions], steps)
+                return way.plan(self._room[:actions], steps)
         return None
 
     def improve(
@@ -122,20 +128,21 @@ class Greedy:
 
         Ends by itself only when a plan has ``at_least`` steps."""
         record = _size(best)
-        course = _Course(Tracks.of(self._indexed, best))
-        turn = 0
-        while not stop() and record[0] > at_least:
-            turn += 1
-            if turn % 2:
-                found = self._whole(turn // 2, record)
+        course = Tracks.of(self._indexed, best)
+        for turn in count():
+            if stop() or record[0] <= at_least:
+                return
+            is_whole = turn % _TURNS == 0
+            if is_whole:
+                found = self._whole(turn // _TURNS, record)
             else:
-                found = self._restarted(course)
-                if found is not None:
-                    course = _Course(Tracks.of(self._indexed, found))
-            if found is not None and _size(found) < record:
+                found = self._restarted(course, self._ways[turn % len(self._ways)])
+            if found is None:
+                continue
+            if not is_whole or _size(found) < record:
+                course = Tracks.of(self._indexed, found)
+            if _size(found) < record:
                 record = _size(found)
-                if turn % 2:
-                    course = _Course(Tracks.of(self._indexed, found))
                 yield found
 
     def _whole(self, turn: int, record: tuple[int, int]) -> NumberedSteps | None:
@@ -144,7 +151,7 @@ class Greedy:
         if way.misses > _MISSES_MAX and turn % _SECOND_CHANCE > 1:
             way = self._ways[0]
         deadline = max(1, record[0] - 1 - int(self._rng.integers(0, 3)))
-        haste = float(self._rng.choice(_HASTES)), float(self._rng.choice(_FALLS))
+        haste = self._haste(_HASTES, _FALLS)
         noise = self._noise(float(self._rng.choice(_NOISES)))
         steps, actions, done_at = self._run(way, record[0] + 2, deadline, haste, noise)
         late = done_at < 0 if steps < 0 else done_at >= steps - 1
@@ -152,41 +159,49 @@ class Greedy:
         way.misses = way.misses + 1 if steps < 0 else 0
         if steps < 0 or (steps, actions) >= record:
             return None
-        return _without_pauses(way.steps(self._room[:actions], steps))
+        return _without_pauses(way.plan(self._room[:actions], steps))
 
-    def _restarted(self, course: _Course) -> NumberedSteps | None:
+    def _restarted(self, course: Tracks, way: _Way) -> NumberedSteps | None:
         """The course up to some instant and another way on, if it is hardly worse or better."""
-        rng, tracks, way = self._rng, course.tracks, self._ways[0]
+        rng, tracks = self._rng, way.turned(course, way.indexed)
         start = int(rng.integers(0, max(1, tracks.steps - 2)))
-        late = course.done_at >= tracks.steps - int(rng.integers(0, 4))
+        done_before = tracks.done_at()
+        late = done_before >= tracks.steps - int(rng.integers(0, 4))
         chosen = late & (rng.random(len(late)) < rng.choice((0.3, 1.0)))
         favored = np.where(chosen, rng.choice(_FAVORS), 1.0)
         most = tracks.steps - start
         deadline = max(1, most - 1 - int(rng.integers(0, 3)))
-        haste = float(rng.choice(_RESTART_HASTES)), float(rng.choice(_RESTART_FALLS))
+        haste = self._haste(_RESTART_HASTES, _RESTART_FALLS)
         noise = self._noise(float(rng.choice(_RESTART_NOISES)))
         there = replace(way, links=tracks.state(start), priority=favored)
         steps, actions, done_at = self._run(there, most, deadline, haste, noise)
         if steps < 0:
             return None
-        done_at = np.where(done_at == 0, np.minimum(course.done_at, start), done_at + start)
-        if start + steps == tracks.steps and _lateness(done_at) > _WORSE * course.lateness:
+        done_at = np.where(done_at == 0, np.minimum(done_before, start), done_at + start)
+        is_shorter = start + steps < tracks.steps
+        if not is_shorter and _lateness(done_at) > _WORSE * _lateness(done_before):
             return None
-        rest = way.steps(self._room[:actions], steps)
-        return tracks.followed_by(start, rest).plan()
+        rest = _steps(self._room[:actions], steps)
+        return way.turned(tracks.followed_by(start, rest), self._indexed).plan()
+
+    def _haste(
+        self, hastes: tuple[float, ...], falls: tuple[float, ...]
+    ) -> tuple[float, float, float]:
+        rng = self._rng
+        return float(rng.choice(hastes)), float(rng.choice(falls)), float(rng.choice(_HOPES))
 
     def _run(
         self,
         way: _Way,
         most: int,
         deadline: int,
-        haste: tuple[float, float],
+        haste: tuple[float, float, float],
         noise: npt.NDArray[np.float64],
     ) -> tuple[int, int, npt.NDArray[np.int64]]:
         limits = np.array([most, self._max_degree, self._disjoint], dtype=np.int64)
         steps, actions, done_at = greedy_plan(
             way.links,
-            way.goals,
+            way.indexed.goals,
             self._count,
             way.priority,
             deadline,
@@ -203,12 +218,12 @@ class Greedy:
         return noise
 
     def _way(self, indexed: IndexedProblem, backwards: bool) -> _Way:
-        start, end = indexed.tokens, indexed.goals
-        forbidden = indexed.forbidden
         if backwards:
-            start, end = end, start
             # Read backwards, a goal link is left for good when it is first left: none may return.
-            forbidden = np.concatenate([forbidden, indexed.goals])
-        keys = np.sort(forbidden[:, 0] * self._count + forbidden[:, 1])
-        links = np.concatenate([start, indexed.kept])
-        return _Way(links, end, keys, backwards, np.ones(self._tokens))
+            forbidden = np.concatenate([indexed.forbidden, indexed.goals])
+            indexed = replace(
+                indexed, tokens=indexed.goals, goals=indexed.tokens, forbidden=forbidden
+            )
+        keys = np.sort(indexed.forbidden[:, 0] * self._count + indexed.forbidden[:, 1])
+        links = np.concatenate([indexed.tokens, indexed.kept])
+        return _Way(indexed, links, keys, backwards, np.ones(self._tokens))

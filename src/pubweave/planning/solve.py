@@ -17,7 +17,6 @@ from pubweave.planning.anytime import Anytime
 from pubweave.planning.background_bound import BackgroundBound
 from pubweave.planning.exact import Way
 from pubweave.planning.exact_process import ExactProcess
-from pubweave.planning.fast import FastSearch
 from pubweave.planning.greedy import Greedy
 from pubweave.planning.impossible import Exhaustion
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps, indexed
@@ -110,7 +109,6 @@ class _Solver:
         self._clock = clock
         self._started_at = clock()
         self._seed = seed
-        self._seed = seed
         self._rng = np.random.default_rng(seed)
         self._best = Anytime(problem, clock, on_progress)
         # The greedy never goes above the limit, but it does not know of having to come down to it.
@@ -196,9 +194,8 @@ class _Solver:
                 bound.wait()
             else:
                 steps = numbered.steps(self._best.plan)
-                search = FastSearch(numbered, greedy, self._rng)
-                for better in search.run(steps, lambda: self._ends(bound)):
-                    self._best.offer(numbered.plan(better), "fast")
+                for better in greedy.improve(steps, lambda: self._ends(bound)):
+                    self._best.offer(numbered.plan(better), "greedy")
                     self._best.raise_bounds(steps=bound.steps)
             self._best.raise_bounds(steps=bound.steps)
             if bound.is_infeasible:

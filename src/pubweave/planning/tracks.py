@@ -35,11 +35,6 @@ class Tracks:
         """Each link as one number, low * brokers + high."""
         return link_keys(self.links, self.indexed.broker_count)
 
-    @property
-    def late(self) -> npt.NDArray[np.int64]:
-        """The tokens that the last step moves."""
-        return np.flatnonzero(self.keys[-1] != self.keys[-2])
-
     def state(self, t: int) -> Pairs:
         """All links after t steps, the tokens' first."""
         state: Pairs = np.concatenate([self.links[t], self.indexed.kept])
@@ -49,6 +44,10 @@ class Tracks:
         """These walks for t steps, then a plan that starts there."""
         rest = walks(self.links[t], plan)
         return Tracks(self.indexed, np.concatenate([self.links[:t], rest]))
+
+    def reversed(self, indexed: IndexedProblem) -> Tracks:
+        """The same walks from the target to the source, for the problem that asks for that."""
+        return Tracks(indexed, self.links[::-1])
 
     def plan(self) -> NumberedSteps:
         """The shifts; steps without shifts are left out."""

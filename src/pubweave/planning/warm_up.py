@@ -22,7 +22,6 @@ from pubweave.planning.judge_shifts import accepts
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.quiet_steps import quieter_plan
 from pubweave.planning.reachability import Reachability
-from pubweave.planning.repair import Repair
 from pubweave.planning.stop import never
 from pubweave.planning.token_positions import TokenPositions
 
@@ -46,7 +45,6 @@ def warm_up() -> None:
     for _ in greedy.improve(first, lambda: next(left, None) is None):
         pass
     # The others get the first plan: one that cannot be bettered would leave them nothing to do.
-    Repair(numbered, np.random.default_rng(0)).mended(first, never)
     accepts(numbered.problem, numbered.plan(first))
     quieter_plan(numbered, numbered.plan(first), 0, never)
     Reachability(numbered, apart=False).fewest_steps()
