@@ -97,6 +97,14 @@ def test_a_repeated_batch_begins_from_the_balance_before_it(
     found = folder.before(12, same)
     assert found is not None
     assert found.description.coverage == (KNOWN,)
+    assert folder.oldest() == 5
+
+    folder.publish(BalanceDescription(14, 0.0, same, (KNOWN,), {}))
+    assert [path.name for path in sorted(tmp_path.iterdir())] == [
+        "upto=000000009",
+        "upto=000000014",
+    ]
+    assert folder.oldest() == 9, "the last that is complete, not what was never completed"
 
 
 def test_coverage_adds_up_and_comes_apart() -> None:

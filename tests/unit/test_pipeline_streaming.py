@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ from tests.naive.telemetry_world import World, make_world, write_description, wr
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from pubweave.pipeline.streaming import Follower
 
 SETTINGS = ProfileSettings(slot_s=7.0, trace_length=20)
 
@@ -140,6 +144,66 @@ def test_what_is_closed_is_not_read_again_and_still_counts(
     batch = WorkloadProfile(tmp_path / "batch")
     assert batch.rows("transformations")[0]["affected_publications"] > 0
     assert_same_tables(WorkloadProfile(output), batch)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("closing_often")
+def test_a_balance_made_bit_by_bit_counts_once_it_is_complete(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Profiles between its beginning and its end go on from the balance before."""
+    from pubweave.pipeline import streaming
+    from pubweave.pipeline.jobs.profile import run_profile
+
+    goes: list[tuple[int, bool, int]] = []
+    go_on = streaming.Closing.go_on
+
+    def watched(self: streaming.Closing, for_s: float) -> bool:
+        is_done = go_on(self, for_s)
+        goes.append((self.batch, is_done, _records(follower)[1]))
+        return is_done
+
+    monkeypatch.setattr(streaming, "CLOSING_S", 0.0)
+    monkeypatch.setattr(streaming.Closing, "go_on", watched)
+    world = make_world(24)
+    source, output = tmp_path / "run", tmp_path / "followed"
+    write_description(source)
+    follower = streaming.Follower(
+        spark, str(source), str(output), SETTINGS, every_s=0.1, threads=12
+    )
+    with follower.running():
+        for begin, end in pairwise([0.0, 20.0, *range(21, 32), 100.0]):
+            write_span(world, source, begin, end)
+            due = sum(record[0] < end for rows in world.records.values() for record in rows)
+            _wait_for_records(follower, due)
+    done = [at for at, (_, is_done, _) in enumerate(goes) if is_done]
+    assert done, "no balance was completed"
+    first = goes[: done[0] + 1]
+    assert len(first) > 2, "it took several goes"
+    assert {batch for batch, _, _ in first} == {first[0][0]}, "all for the same balance"
+    assert all(closed == 0 for _, _, closed in first), "it counts from the next profile on"
+    assert _records(follower)[1] > 0
+    write_world(world, tmp_path / "whole")
+    run_profile(spark, str(tmp_path / "whole"), str(tmp_path / "batch"), SETTINGS, now=0.0)
+    assert_same_tables(WorkloadProfile(output), WorkloadProfile(tmp_path / "batch"))
+
+
+def _records(follower: Follower) -> tuple[int, int]:
+    """Of the last profile: records that were open, and those that were closed before."""
+    about = follower.latest()
+    if about is None or about.refresh is None:
+        return 0, 0
+    assert about.refresh.rebuilt is None
+    return about.refresh.open_records, about.refresh.closed_records
+
+
+def _wait_for_records(follower: Follower, count: int) -> None:
+    """Until a profile has so many; a span's files may come in two batches."""
+    until = time.monotonic() + 60.0
+    while sum(_records(follower)) < count:
+        assert follower.is_active()
+        assert time.monotonic() < until, f"{count} records do not come"
+        time.sleep(0.05)
 
 
 def _crash(_: object) -> None:

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 from pubweave.pipeline.held_tables import held, write_table
 from pubweave.pipeline.locations import Storage, joined, local_path
 from pubweave.pipeline.screening import Coverage, Screening
+from pubweave.pipeline.session import in_one_partition
 
 DESCRIPTION_FILE = "balance.json"
 UPTO = "upto="
@@ -90,14 +91,23 @@ class BalanceFolder:
         content = msgspec.json.encode(description)
         self._storage.replace(self._path(description.upto, DESCRIPTION_FILE), content)
         self._storage.remove(self._path(description.upto, SCRATCH))
-        for upto in sorted(n for n in self._numbers() if n < description.upto)[:-1]:
-            self._storage.remove(self._path(upto))
+        before = [n for n in self._complete() if n < description.upto]
+        kept = {description.upto, *before[-1:]}
+        for upto in self._numbers():
+            if upto not in kept:
+                self._storage.remove(self._path(upto))
+
+    def oldest(self) -> int:
+        """Up to which batch no balance that is kept needs the records of single batches; or -1."""
+        return min(self._complete(), default=-1)
 
     def _frames(self, description: BalanceDescription) -> dict[str, DataFrame]:
         # With its schema known Spark need not look into the files to plan.
         return {
-            name: self._spark.read.schema(StructType.fromJson(schema)).parquet(
-                self._path(description.upto, name)
+            name: in_one_partition(
+                self._spark.read.schema(StructType.fromJson(schema)).parquet(
+                    self._path(description.upto, name)
+                )
             )
             for name, schema in description.schemas.items()
         }
@@ -105,6 +115,11 @@ class BalanceFolder:
     def _numbers(self) -> list[int]:
         names = self._storage.names(self._location)
         return [int(name.removeprefix(UPTO)) for name in names if name.startswith(UPTO)]
+
+    def _complete(self) -> list[int]:
+        """Those that count, in their order."""
+        exists = self._storage.exists
+        return [n for n in sorted(self._numbers()) if exists(self._path(n, DESCRIPTION_FILE))]
 
     def _path(self, upto: int, *names: str) -> str:
         return joined(self._location, f"{UPTO}{upto:09d}", *names)

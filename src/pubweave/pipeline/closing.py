@@ -25,12 +25,13 @@ from pubweave.pipeline.balance import (
     BalanceFolder,
     open_name,
 )
+from pubweave.pipeline.profile_build import BuiltProfile
 from pubweave.pipeline.profile_plan import BALANCE, ProfileInputs, profile_tasks
 from pubweave.pipeline.record_rules import Bounds
 from pubweave.pipeline.schemas import empty_frame, telemetry_schema
 from pubweave.pipeline.screening import Screening, screen
 from pubweave.pipeline.sums import MAX, Sums
-from pubweave.pipeline.table_tasks import needed_for, run_tasks
+from pubweave.pipeline.table_tasks import TableTask, TaskRun, needed_for
 from pubweave.pipeline.transforms.latency import link_change_periods
 
 TELEMETRY_LAG_S = 30.0
@@ -42,49 +43,105 @@ _CLOSED_SUMS = Sums(("publisher",), {"closed_upto": MAX})
 _WHEN = {"publications": "published_at", "deliveries": "delivered_at", "hops": "received_at"}
 
 
-def close_books(
-    folder: BalanceFolder,
-    batch: int,
-    inputs: ProfileInputs,
-    screening: Screening,
-    frames: Mapping[str, DataFrame],
-    bounds: Bounds,
-    *,
-    small: bool,
-    threads: int = 3,
-) -> None:
-    """Make a balance up to ``batch`` from what its profile was computed from.
+class Closing:
+    """The making of one balance, in as many goes as it is given.
 
-    ``screening`` is of all records, ``frames`` are those of the profile's tasks.
+    Nothing of it counts before it is complete. Meanwhile profiles go on from the balance before,
+    and the first one that begins with the new balance looks whether it still stands.
     """
-    closed_until = inputs.window.ended_at - TELEMETRY_LAG_S
-    writer = folder.writer(batch, _KEPT, small=small)
-    upto = _CLOSED_SUMS.merged(_closed_upto(inputs, closed_until), _old_closed(inputs))
-    upto = writer.write("closed_upto", upto)
-    closed, still_open = dict(inputs.telemetry), {}
-    for table in KEYED_TABLES:
-        closed[table] = _side(inputs.telemetry[table], table, upto, is_closed=True)
-        remaining = _side(inputs.telemetry[table], table, upto, is_closed=False)
-        still_open[table] = writer.write(open_name(table), remaining)
-    for table in CHANGE_TABLES:
-        writer.write(table, inputs.telemetry[table])
-    tasks = needed_for(profile_tasks(dataclasses.replace(inputs, telemetry=closed)), BALANCE)
-    given = {name: frames[name] for name in _REUSED}
-    made, _ = run_tasks(
-        inputs.spark, tasks, writer.write, whole=BALANCE, given=given, threads=threads
-    )
-    ratios = made["traffic"].groupBy("publisher").agg(F.min("sample_ratio").alias("sample_ratio"))
-    writer.write(CLOSED, upto.join(ratios, "publisher", "left"))
-    rest = {table: empty_frame(inputs.spark, telemetry_schema(table)) for table in inputs.telemetry}
-    folder.publish(
-        BalanceDescription(
-            upto=batch,
-            closed_until=closed_until,
-            settings=inputs.settings.as_dict(),
-            coverage=screening.without(screen(rest | still_open, bounds)).coverage,
-            schemas=writer.schemas,
+
+    def __init__(
+        self,
+        folder: BalanceFolder,
+        batch: int,
+        built: BuiltProfile,
+        bounds: Bounds,
+        *,
+        small: bool,
+        threads: int = 3,
+    ) -> None:
+        """Begin a balance up to ``batch`` from what its profile was computed from."""
+        self.batch = batch
+        self._folder = folder
+        self._inputs = built.inputs
+        self._given = {name: built.frames[name] for name in _REUSED}
+        self._screening = built.screening
+        self._bounds = bounds
+        self._threads = threads
+        self._closed_until = built.inputs.window.ended_at - TELEMETRY_LAG_S
+        self._writer = folder.writer(batch, _KEPT, small=small)
+        self._run: TaskRun | None = None
+
+    def go_on(self, for_s: float = math.inf) -> bool:
+        """Work for some time; True when the balance is complete and counts.
+
+        To find out what is over, and to complete the balance, are goes of their own.
+        """
+        is_hurried = for_s < math.inf
+        if self._run is None:
+            self._run = self._begun()
+            if is_hurried:
+                return False
+        if not self._run.is_done and (not self._run.go_on(for_s) or is_hurried):
+            return False
+        self._complete(self._run.frames)
+        return True
+
+    def _begun(self) -> TaskRun:
+        inputs = self._inputs
+        upto = _CLOSED_SUMS.merged(_closed_upto(inputs, self._closed_until), _old_closed(inputs))
+        return TaskRun(
+            inputs.spark,
+            _closing_tasks(inputs, self._writer.write("closed_upto", upto)),
+            self._writer.write,
+            whole=BALANCE,
+            given=self._given,
+            threads=self._threads,
         )
-    )
+
+    def _complete(self, frames: Mapping[str, DataFrame]) -> None:
+        still_open = {table: frames[open_name(table)] for table in KEYED_TABLES}
+        rest = {
+            table: still_open.get(table, empty_frame(self._inputs.spark, telemetry_schema(table)))
+            for table in self._inputs.telemetry
+        }
+        self._folder.publish(
+            BalanceDescription(
+                upto=self.batch,
+                closed_until=self._closed_until,
+                settings=self._inputs.settings.as_dict(),
+                coverage=self._screening.without(screen(rest, self._bounds)).coverage,
+                schemas=self._writer.schemas,
+            )
+        )
+
+
+def _closing_tasks(inputs: ProfileInputs, upto: DataFrame) -> list[TableTask]:
+    """The frames of a balance: sums of what is closed, records of what is open, all changes."""
+
+    def still_open(table: str) -> TableTask:
+        records = inputs.telemetry[table]
+        return TableTask(
+            open_name(table), (), lambda _: _side(records, table, upto, is_closed=False)
+        )
+
+    def changes(table: str) -> TableTask:
+        return TableTask(table, (), lambda _: inputs.telemetry[table])
+
+    def closed(frames: Mapping[str, DataFrame]) -> DataFrame:
+        ratio = F.min("sample_ratio").alias("sample_ratio")
+        return upto.join(frames["traffic"].groupBy("publisher").agg(ratio), "publisher", "left")
+
+    over = {
+        table: _side(inputs.telemetry[table], table, upto, is_closed=True) for table in KEYED_TABLES
+    }
+    of_closed = dataclasses.replace(inputs, telemetry={**inputs.telemetry, **over})
+    return [
+        *needed_for(profile_tasks(of_closed), BALANCE),
+        *(still_open(table) for table in KEYED_TABLES),
+        *(changes(table) for table in CHANGE_TABLES),
+        TableTask(CLOSED, ("traffic",), closed),
+    ]
 
 
 def disorder(

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from pubweave.pipeline.locations import local_path
+from pubweave.pipeline.session import in_one_partition
 from pubweave.telemetry.parquet import arrow_schema
 
 FILE_NAME = "all.parquet"
@@ -27,7 +28,7 @@ SMALL_BYTES = 32_000_000
 def held(spark: SparkSession, frame: DataFrame) -> tuple[pa.Table, DataFrame]:
     """The frame computed once: as a table, and as a frame of what the driver holds."""
     table = frame.toArrow()
-    return table, spark.createDataFrame(table, frame.schema)
+    return table, in_one_partition(spark.createDataFrame(table, frame.schema))
 
 
 def write_table(folder: Path, table: pa.Table) -> None:

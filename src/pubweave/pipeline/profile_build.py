@@ -33,10 +33,11 @@ from pubweave.pipeline.screening import (
 )
 from pubweave.pipeline.settings import ProfileSettings
 from pubweave.pipeline.sources import RefusedFile
-from pubweave.pipeline.table_tasks import run_tasks
+from pubweave.pipeline.table_tasks import TaskRun
 from pubweave.pipeline.time_slots import ProfileWindow
 from pubweave.pipeline.transforms.publications import broker_numbers
 from pubweave.pipeline.transforms.subscriptions import never_added
+from pubweave.pipeline.unchanged import KnownFrames, known_frames
 from pubweave.telemetry.run_description import RunClock, TelemetryError
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class BuiltProfile:
     screening: Screening
     """Of all records, those of the balance too."""
     frames: Mapping[str, DataFrame]
+    known: KnownFrames
+    """What the next profile may take over."""
 
 
 def bounds_of(description: RunDescription, settings: ProfileSettings, now: float) -> Bounds:
@@ -90,12 +93,14 @@ def build_profile(
     now: float,
     *,
     screened: Screening | None = None,
+    known: KnownFrames | None = None,
     threads: int = 3,
     on_done: OnDone | None = None,
 ) -> BuiltProfile:
     """Compute all tables into ``output`` and publish them; an earlier profile stays till then.
 
-    ``screened`` is the screening of the frames, if it is known. Whoever calls tidies the output.
+    ``screened`` is the screening of the frames, if it is known; ``known`` what the profile before
+    it has. Whoever calls tidies the output.
     """
     bounds = bounds_of(telemetry.description, settings, now)
     started = time.monotonic()
@@ -104,16 +109,19 @@ def build_profile(
     balance = telemetry.balance
     screening = found if balance is None else balance.screening.merged(found)
     inputs = profile_inputs(spark, telemetry, found, screening, bounds, settings, now)
+    given = {} if known is None else known.taken_over(screening, inputs.window, output)
+    run = TaskRun(
+        spark, profile_tasks(inputs), output.write, given=given, threads=threads, on_done=on_done
+    )
     try:
-        frames, seconds = run_tasks(
-            spark, profile_tasks(inputs), output.write, threads=threads, on_done=on_done
-        )
+        run.go_on()
     finally:
         spark.catalog.clearCache()
-    reasons = _reasons(frames["quarantine"])
-    description = _described(telemetry, output, screening, inputs, reasons, seconds, screen_s)
+    reasons = _reasons(run.frames["quarantine"]) if output.row_count("quarantine") else ()
+    description = _described(telemetry, output, screening, inputs, reasons, run.seconds, screen_s)
     output.publish(description)
-    return BuiltProfile(description, inputs, screening, frames)
+    still_known = known_frames(output, run.frames, screening, inputs.window)
+    return BuiltProfile(description, inputs, screening, run.frames, still_known)
 
 
 def profile_inputs(

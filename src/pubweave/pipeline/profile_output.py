@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,7 @@ class ProfileOutput:
     ) -> None:
         """``small``: frames are held in memory and written by the driver, where it is local."""
         self.location = absolute(location)
-        self._is_held = small and local_path(self.location) is not None
+        self.is_held = small and local_path(self.location) is not None
         self._spark = spark
         self._storage = Storage(spark)
         self._tables = f"{TABLES_PREFIX}{version}"
@@ -46,7 +47,7 @@ class ProfileOutput:
     def write(self, name: str, frame: DataFrame) -> DataFrame:
         """Write a table, or an intermediate frame, and give it back as it was written."""
         path = self.path(name)
-        if self._is_held:
+        if self.is_held:
             table, computed = held(self._spark, frame)
             if name in PROFILE_TABLES:
                 write_table(Path(path), table)
@@ -54,14 +55,32 @@ class ProfileOutput:
         frame.write.mode("overwrite").parquet(path)
         return self._spark.read.schema(frame.schema).parquet(path)
 
+    def may_take_over(self, other: ProfileOutput) -> bool:
+        """Whether frames of another version can stand in this one: those that are held can."""
+        return self.is_held and other.is_held
+
+    def take_over(self, name: str, other: ProfileOutput) -> None:
+        """Have a table as another version has it; other frames are in memory."""
+        if name in PROFILE_TABLES:
+            shutil.copytree(other.path(name), self.path(name), dirs_exist_ok=True)
+
     def path(self, name: str) -> str:
         folder = self._tables if name in PROFILE_TABLES else self._scratch
         return joined(self.location, folder, name)
 
+    def row_count(self, name: str) -> int:
+        """How many rows a table has that was written."""
+        path = self.path(name)
+        local = local_path(path)
+        if local is None:
+            return self._spark.read.parquet(path).count()
+        files = [file for file in local.glob("*.parquet") if not is_hidden(file.name)]
+        return sum(int(pq.read_metadata(file).num_rows) for file in files)
+
     def summaries(self) -> dict[str, TableSummary]:
         """Where the tables are and how many rows they have."""
         return {
-            name: TableSummary(f"{self._tables}/{name}", self._row_count(self.path(name)))
+            name: TableSummary(f"{self._tables}/{name}", self.row_count(name))
             for name in PROFILE_TABLES
         }
 
@@ -87,13 +106,6 @@ class ProfileOutput:
         for name in self._storage.names(self.location):
             if name.startswith((TABLES_PREFIX, SCRATCH_PREFIX)) and name not in keep:
                 self._storage.remove(joined(self.location, name))
-
-    def _row_count(self, path: str) -> int:
-        local = local_path(path)
-        if local is None:
-            return self._spark.read.parquet(path).count()
-        files = [file for file in local.glob("*.parquet") if not is_hidden(file.name)]
-        return sum(int(pq.read_metadata(file).num_rows) for file in files)
 
 
 def version_name(now: float | None = None) -> str:

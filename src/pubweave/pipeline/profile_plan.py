@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pubweave.pipeline.schemas import local_frame
 from pubweave.pipeline.settings import ProfileSettings
 from pubweave.pipeline.sums import Sums
 from pubweave.pipeline.table_tasks import TableTask
@@ -157,7 +158,8 @@ def _link_tasks(inputs: ProfileInputs) -> list[TableTask]:
         _sums(inputs, "broker_load_sums", links.BROKER_LOADS,
               make=lambda: links.broker_load_sums(t["broker_loads"])),
         _task("broker_loads", "broker_load_sums", make=links.broker_loads),
-        _task("near", "links",
+        # The driver made it: there is nothing to compute.
+        _task("near", "links", part=True,
               make=lambda table: neighborhoods.distances(inputs.spark, table, hops)),
     ]  # fmt: skip
 
@@ -215,10 +217,10 @@ def _interest_tasks(inputs: ProfileInputs) -> list[TableTask]:
         _task("pair_counts", "interest_members", make=interest.pair_counts),
         _task("broker_interest", "tree_sets", "tree_receivers", "interest_members", "pair_counts",
               "near", make=lambda *frames: interest.broker_interest(brokers, *frames)),
-        _sums(inputs, "interest_sketches", sketches.merging(entries),
+        _sums(inputs, "interest_sketches", sketches.merging(entries), part=False,
               make=lambda: sketches.interest_sketches(
                   t["publications"], t["deliveries"], entries)),
-        _task("pair_estimates", "interest_sketches",
+        _task("pair_estimates", "interest_sketches", part=True,
               make=lambda found: sketches.pair_estimates(found, entries)),
         _task("common_interest", "pair_counts", "pair_estimates", make=interest.common_interest),
         _task("common_interest_triples", "interest_members", "pair_counts", "broker_interest",
@@ -255,13 +257,15 @@ def _delivery_tasks(inputs: ProfileInputs) -> list[TableTask]:
 
     def affected(facts: DataFrame, found: DataFrame, receivers: DataFrame, away: DataFrame,
                  roots: DataFrame) -> DataFrame:  # fmt: skip
+        # Most windows have no transformation, and a join with nothing still moves everything.
+        if found.isEmpty():
+            return local_frame(inputs.spark, [], latency.AFFECTED_PUBLICATIONS)
         root = roots.select(F.col("root_tree").alias("tree"), F.col("root_broker").alias("broker"))
         far = away.select("tree", F.col("to_broker").alias("broker"))
         brokers_of = root.unionByName(far).unionByName(receivers.select("tree", "broker"))
         return latency.affected_publications(facts, found, brokers_of)
 
     def latencies(hit: DataFrame) -> DataFrame:
-        # Most windows have no transformation, and a join with nothing still moves everything.
         keys = None if hit.isEmpty() else hit
         return latency.latency_sums(t["deliveries"], keys, inputs.window, s.kll_k)
 

@@ -15,9 +15,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 DEFAULT_MASTER = "local[*]"
 DEFAULT_MEMORY = "2g"
@@ -45,6 +46,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
     # Rows cross to Python by Arrow; without pandas.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Else every column tells the JVM which line of Python made it, by four calls more.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Most of what is written is read again a moment later: quick to write counts, not small.
     "spark.sql.parquet.compression.codec": "lz4_raw",
     "spark.sql.session.timeZone": "UTC",
@@ -69,13 +72,14 @@ SETTINGS: Mapping[str, str] = {
     "spark.log.level": "ERROR",
 }
 
+ONE_PARTITION = "1"
 QUICK_SETTINGS: Mapping[str, str] = {
     # For up to a million records the time goes into planning queries, generating code and
     # compiling it: one partition, plans that are not changed while they run, and simple machine
     # code take half the time. Interpreting queries instead of compiling them is no quicker the
     # first time and slower from then on.
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.shuffle.partitions": ONE_PARTITION,
     "spark.default.parallelism": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.files.minPartitionNum": "1",
@@ -89,6 +93,11 @@ QUICK_SETTINGS: Mapping[str, str] = {
         "-XX:MetaspaceSize=400m -XX:NewSize=300m"
     ),
 }
+
+_LOOKED_UP = ("org.apache.spark.sql.functions", "org.apache.spark.api.python.PythonUtils",
+              "org.apache.spark.sql.api.python.PythonSQLUtils")  # fmt: skip
+"""What PySpark looks up by its bare name with every column; unnamed, Py4J would try one package
+after the other, in all jars, which is the tenth part of a small profile."""
 
 
 class SessionError(ValueError):
@@ -126,7 +135,19 @@ def spark_session(
         where = "" if log is None else f"; {log} has the details"
         raise SessionError(f"Spark does not start with master {master}: {error}{where}") from error
     session.sparkContext.setLogLevel((conf or {}).get("spark.log.level", "ERROR"))
+    for name in _LOOKED_UP:
+        java_import(session.sparkContext._jvm, name)
     return session
+
+
+def in_one_partition(frame: DataFrame) -> DataFrame:
+    """In a session for little data, a frame that nothing made of it need move.
+
+    Spark moves rows before it groups, joins or orders them, by files on disk and a stage of its
+    own, unless it knows that they are in one partition. It does not know of what it reads.
+    """
+    is_quick = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") == ONE_PARTITION
+    return frame.coalesce(1) if is_quick else frame
 
 
 def check_java() -> None:

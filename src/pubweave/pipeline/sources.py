@@ -23,6 +23,7 @@ from pubweave.pipeline.held_tables import gather, write_table
 from pubweave.pipeline.locations import Storage, is_hidden, joined, local_path
 from pubweave.pipeline.record_rules import UNREADABLE, WRONG_SCHEMA
 from pubweave.pipeline.schemas import empty_frame, telemetry_schema
+from pubweave.pipeline.session import in_one_partition
 from pubweave.telemetry.parquet import arrow_schema
 from pubweave.telemetry.run_description import RUN_FILE, RunDescription, TelemetryError
 
@@ -138,8 +139,9 @@ def read_frames(spark: SparkSession, files: Mapping[str, Iterable[str]]) -> dict
     for table in TABLES:
         schema = telemetry_schema(table)
         paths = list(files.get(table, ()))
-        frames[table] = (
-            spark.read.schema(schema).parquet(*paths) if paths else empty_frame(spark, schema)
+        read = spark.read.schema(schema)
+        frames[table] = in_one_partition(
+            read.parquet(*paths) if paths else empty_frame(spark, schema)
         )
     return frames
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Iterator, Sequence
 
@@ -22,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pubweave.model.profile import ProfileDescription, ProfileError
 from pubweave.model.telemetry import TABLES
 from pubweave.pipeline.balance import KEYED_TABLES, BalanceFolder, open_name
-from pubweave.pipeline.closing import TELEMETRY_LAG_S, close_books, disorder
+from pubweave.pipeline.closing import TELEMETRY_LAG_S, Closing, disorder
 from pubweave.pipeline.ledger import Ledger
 from pubweave.pipeline.locations import Storage, absolute, joined
 from pubweave.pipeline.profile_build import (
@@ -42,11 +43,14 @@ from pubweave.pipeline.screening import Screening, screen
 from pubweave.pipeline.settings import ProfileSettings
 from pubweave.pipeline.sources import check_files, telemetry_folder
 from pubweave.pipeline.sources import read_description as read_run
+from pubweave.pipeline.unchanged import KnownFrames
 
 FOLLOW_FOLDER = "_follow"
 OPEN_BATCHES_MAX = 20
-OPEN_RECORDS_MAX = 200_000
+OPEN_RECORDS_MAX = 100_000
 """Beyond one of these, closing costs less than reading the same again with every batch."""
+CLOSING_S = 2.0
+"""How long each profile may hold up the next for a balance: its news waits for both."""
 SMALL_RECORDS = 1_000_000
 _FILES = "path string, modificationTime timestamp, length long, content binary"
 """What the source of whole files offers."""
@@ -81,6 +85,9 @@ class Follower:
         self._query: StreamingQuery | None = None
         self._failure: BaseException | None = None
         self._latest: ProfileDescription | None = None
+        self._known: KnownFrames | None = None
+        self._closing: Closing | None = None
+        self._closing_s = CLOSING_S
         self._claim_source(storage)
 
     def latest(self) -> ProfileDescription | None:
@@ -113,6 +120,7 @@ class Follower:
         """Take in all files that are there now, then stop; the profile, if there was news."""
         with claimed(self._output):
             ProfileOutput(self._spark, self._output, version_name()).clear()
+            self._closing_s = math.inf  # nobody waits for the next profile
             self._query = self._start(availableNow=True)
             with contextlib.suppress(StreamingQueryException):  # told by `is_active`, in our words
                 self._query.awaitTermination()
@@ -120,6 +128,7 @@ class Follower:
         return self._latest
 
     def _start(self, **trigger: str | bool) -> StreamingQuery:
+        self._known = self._closing = None  # their frames are of the session of another stream
         # The content is not asked for, so the source reads no file.
         names = (
             self._spark.readStream.format("binaryFile")
@@ -153,18 +162,39 @@ class Follower:
         small = screened.record_count <= SMALL_RECORDS
         target = ProfileOutput(spark, self._output, version_name(), small=small)
         built = build_profile(
-            spark, telemetry, target, self._settings, now, screened=screened,
+            spark, telemetry, target, self._settings, now, screened=screened, known=self._known,
             threads=self._threads,
         )  # fmt: skip
-        self._latest = built.description
-        if _is_worth_closing(telemetry, built):
-            close_books(
-                balances, batch, built.inputs, built.screening, built.frames,
-                bounds_of(self._run, self._settings, now), small=small, threads=self._threads,
-            )  # fmt: skip
-            spark.catalog.clearCache()
-            ledger.gather(batch)
+        self._latest, self._known = built.description, built.known
+        self._close(telemetry, built, ledger, balances, now, held=target.is_held)
         target.tidy()
+
+    def _close(
+        self,
+        telemetry: TelemetryFrames,
+        built: BuiltProfile,
+        ledger: Ledger,
+        balances: BalanceFolder,
+        now: float,
+        *,
+        held: bool,
+    ) -> None:
+        """Begin a balance where it is worth it, and go on with one that is under way."""
+        if telemetry.rebuilt is not None:
+            self._closing = None  # what contradicts the balance before it contradicts it, too
+        if self._closing is None and _is_worth_closing(telemetry, built):
+            self._closing = Closing(
+                balances, telemetry.batch or 0, built, bounds_of(self._run, self._settings, now),
+                small=held, threads=self._threads,
+            )  # fmt: skip
+        if self._closing is None:
+            return
+        # Frames that are not held are removed with their profile; without a balance that stands,
+        # every profile is counted from the first record on.
+        is_urgent = not held or telemetry.rebuilt is not None
+        if self._closing.go_on(math.inf if is_urgent else self._closing_s):
+            self._closing = None
+            ledger.gather(balances.oldest())
 
     def _enter(self, storage: Storage, ledger: Ledger, batch: int, paths: list[str]) -> None:
         found = _by_table(paths)

@@ -7,22 +7,17 @@ those of the few that are not; a batch has nothing to add and merges nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 SUM, MIN, MAX = "sum", "min", "max"
+"""As Spark calls them."""
 KLL, THETA = "kll", "theta"
 
-_MERGES: Mapping[str, Callable[[str, int], Column]] = {
-    SUM: lambda name, _: F.sum(name),
-    MIN: lambda name, _: F.min(name),
-    MAX: lambda name, _: F.max(name),
-    KLL: lambda name, size: F.kll_merge_agg_double(name, size),
-    THETA: lambda name, size: F.theta_union_agg(name, size),
-}
+_SKETCH_MERGES = {KLL: "kll_merge_agg_double", THETA: "theta_union_agg"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +36,11 @@ class Sums:
         together = new.unionByName(old)
         if self.columns is None:
             return together
-        merges = [_MERGES[how](name, self.sketch_size).alias(name)
-                  for name, how in self.columns.items()]  # fmt: skip
+        merges = (F.expr(f"{self._merge(name, how)} AS {name}")
+                  for name, how in self.columns.items())  # fmt: skip
         return together.groupBy(*self.keys).agg(*merges)
+
+    def _merge(self, name: str, how: str) -> str:
+        if how in _SKETCH_MERGES:
+            return f"{_SKETCH_MERGES[how]}({name}, {self.sketch_size})"
+        return f"{how}({name})"

@@ -6,6 +6,7 @@ way both are used. Every frame but parts is written and read back, so no table i
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -27,50 +28,80 @@ class TableTask:
     """A part of those that need it: computed with them, and not written for itself."""
 
 
-def run_tasks(
-    spark: SparkSession,
-    tasks: Sequence[TableTask],
-    write: Callable[[str, DataFrame], DataFrame],
-    *,
-    whole: Collection[str] = (),
-    given: Frames | None = None,
-    threads: int = 3,
-    on_done: Callable[[str, int, int], None] | None = None,
-) -> tuple[dict[str, DataFrame], dict[str, float]]:
-    """All frames as written, and the seconds each took; the first failure ends it.
+class TaskRun:
+    """Tasks on their way: all at once, or some of them now and the rest later."""
 
-    Parts are written if they are named in ``whole``; what is ``given`` is not made again.
-    """
-    frames: dict[str, DataFrame] = dict(given or {})
-    seconds: dict[str, float] = {}
-    waiting = {task.name: task for task in tasks if task.name not in frames}
-    check_needs(tasks)
+    def __init__(
+        self,
+        spark: SparkSession,
+        tasks: Sequence[TableTask],
+        write: Callable[[str, DataFrame], DataFrame],
+        *,
+        whole: Collection[str] = (),
+        given: Frames | None = None,
+        threads: int = 3,
+        on_done: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        """Parts are written if they are named in ``whole``; what is ``given`` is not made again."""
+        check_needs(tasks)
+        self.frames: dict[str, DataFrame] = dict(given or {})
+        """As written; complete when `go_on` says so."""
+        self.seconds: dict[str, float] = {}
+        self._spark = spark
+        self._write = write
+        self._whole = whole
+        self._threads = threads
+        self._on_done = on_done
+        self._total = len(tasks)
+        self._waiting = {task.name: task for task in tasks if task.name not in self.frames}
 
-    def work(task: TableTask) -> tuple[DataFrame, float]:
+    @property
+    def is_done(self) -> bool:
+        return not self._waiting
+
+    def go_on(self, for_s: float = math.inf) -> bool:
+        """Work until all is done, then True, or until the time is up; the first failure ends it.
+
+        What has begun is completed, and something always begins.
+        """
+        until = time.monotonic() + for_s
+        running: dict[Future[tuple[DataFrame, float]], str] = {}
+        with ThreadPoolExecutor(self._threads) as pool:
+            try:
+                self._start_ready(pool, running)
+                while running:
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        self._take(running.pop(future), *future.result())
+                    if time.monotonic() < until:
+                        self._start_ready(pool, running)
+            except BaseException:  # also Ctrl-C: Spark would go on computing what nobody awaits
+                pool.shutdown(wait=False, cancel_futures=True)
+                self._spark.sparkContext.cancelAllJobs()
+                raise
+        return self.is_done
+
+    def _start_ready(
+        self, pool: ThreadPoolExecutor, running: dict[Future[tuple[DataFrame, float]], str]
+    ) -> None:
+        """Start what has all it needs, as far as threads are free: what is begun is completed."""
+        ready = [t for t in self._waiting.values() if all(n in self.frames for n in t.needs)]
+        for task in ready[: self._threads - len(running)]:
+            running[pool.submit(self._work, self._waiting.pop(task.name))] = task.name
+
+    def _work(self, task: TableTask) -> tuple[DataFrame, float]:
         # A pool of its own: otherwise jobs queue behind the longest, first come first served.
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", task.name)
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", task.name)
         started = time.monotonic()
-        made = task.make(frames)
-        written = made if task.is_part and task.name not in whole else write(task.name, made)
+        made = task.make(self.frames)
+        is_written = not task.is_part or task.name in self._whole
+        written = self._write(task.name, made) if is_written else made
         return written, time.monotonic() - started
 
-    running: dict[Future[tuple[DataFrame, float]], str] = {}
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            while waiting or running:
-                for task in [t for t in waiting.values() if all(n in frames for n in t.needs)]:
-                    running[pool.submit(work, waiting.pop(task.name))] = task.name
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    name = running.pop(future)
-                    frames[name], seconds[name] = future.result()
-                    if on_done is not None:
-                        on_done(name, len(frames), len(tasks))
-        except BaseException:  # also Ctrl-C: Spark would go on computing what nobody awaits
-            pool.shutdown(wait=False, cancel_futures=True)
-            spark.sparkContext.cancelAllJobs()
-            raise
-    return frames, seconds
+    def _take(self, name: str, frame: DataFrame, seconds: float) -> None:
+        self.frames[name], self.seconds[name] = frame, seconds
+        if self._on_done is not None:
+            self._on_done(name, len(self.frames), self._total)
 
 
 def needed_for(tasks: Sequence[TableTask], names: Collection[str]) -> list[TableTask]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pubweave.pipeline.schemas import as_declared
@@ -46,61 +46,54 @@ class AuditInputs:
 
 def audit_sums(inputs: AuditInputs, facts: DataFrame, subs: DataFrame) -> DataFrame:
     """Each recorded publication: how many deliveries are due, and whether they add up."""
-    first = inputs.publications.groupBy("topic").agg(F.min("published_at").alias("first_at"))
+    first = inputs.publications.groupBy("topic").agg(F.expr("min(published_at) AS first_at"))
     versions = due.steady_versions(subs, first, inputs.settle_s)
     steady = due.with_steady_due(facts.where("recorded > 0"), versions, inputs.settle_s)
     others = subs.where("not steady")
     explicit = due.explicit_due(due.pairs_of(inputs.publications, others, inputs.settle_s))
     counts = ["explicit_due", "explicit_digest", "explicit_uncertain"]
     together = steady.join(explicit, KEY, "left").fillna(0, counts)
-    fresh = _freshly_advertised(inputs).withColumn("freshly_advertised", F.lit(True))
+    fresh = _freshly_advertised(inputs).selectExpr(*KEY, "true AS freshly_advertised")
     marked = together.join(fresh, KEY, "left").fillna(False, ["freshly_advertised"])
-    total = F.col("steady_due") + F.col("explicit_due")
-    digest = F.col("steady_digest").bitwiseXOR(F.col("explicit_digest"))
     adds_up = (
-        ~F.col("near_change")
-        & ~F.col("freshly_advertised")
-        & (F.col("explicit_uncertain") == 0)
-        & (total == F.col("deliveries"))
-        & (digest == F.col("client_digest"))
+        "not near_change and not freshly_advertised and explicit_uncertain = 0"
+        " and steady_due + explicit_due = deliveries"
+        " and steady_digest ^ explicit_digest = client_digest"
     )
-    return marked.select(
-        *KEY, "published_at", "freshly_advertised", total.alias("due"), adds_up.alias("adds_up")
-    )
+    return marked.selectExpr(
+        *KEY, "published_at", "freshly_advertised", "steady_due + explicit_due AS due",
+        f"{adds_up} AS adds_up",
+    )  # fmt: skip
 
 
 def audit_pairs(inputs: AuditInputs, subs: DataFrame, sums: DataFrame) -> DataFrame:
     """Of publications that do not add up, every client that was due, or that it came to."""
-    questionable = sums.where("not adds_up").select(*KEY, "published_at", "freshly_advertised")
-    publications = inputs.publications.join(questionable.select(*KEY), KEY, "left_semi")
+    questionable = sums.where("not adds_up").selectExpr(*KEY, "published_at", "freshly_advertised")
+    keys = questionable.selectExpr(*KEY)
+    publications = inputs.publications.join(keys, KEY, "left_semi")
     wanted = due.pairs_of(publications, subs, inputs.settle_s)
     came = (
-        inputs.deliveries.join(questionable.select(*KEY), KEY, "left_semi")
+        inputs.deliveries.join(keys, KEY, "left_semi")
         .groupBy(*KEY, "client")
         .agg(
-            F.count(F.lit(1)).alias("deliveries"),
-            F.max("broker").alias("delivered_by"),
-            F.max("topic").alias("delivered_topic"),
+            F.expr("count(1) AS came"),
+            F.expr("max(broker) AS delivered_by"),
+            F.expr("max(topic) AS delivered_topic"),
         )
     )
-    pairs = (
-        wanted.join(came, [*KEY, "client"], "full_outer")
-        .join(questionable, KEY)
-        .withColumn("deliveries", F.coalesce("deliveries", F.lit(0)))
-        .withColumn("broker", F.coalesce("broker", "delivered_by"))
-        .withColumn("topic", F.coalesce("topic", "delivered_topic"))
-    )
-    pending = F.col("published_at") > inputs.pending_after
-    excused = (F.col("deliveries") == 0) & (pending | F.col("freshly_advertised"))
+    pairs = wanted.join(came, [*KEY, "client"], "full_outer").join(questionable, KEY)
+    pending = f"published_at > {inputs.pending_after}D"
     status = (
-        F.when(F.col("certainty").isNull(), "unexpected")
-        .when(F.col("certainty") == due.UNCERTAIN, "uncertain")
-        .when(excused, "uncertain")
-        .otherwise("due")
+        "CASE WHEN certainty is null THEN 'unexpected'"
+        f" WHEN certainty = {due.UNCERTAIN} THEN 'uncertain'"
+        f" WHEN came is null and ({pending} or freshly_advertised) THEN 'uncertain'"
+        " ELSE 'due' END"
     )
-    return pairs.withColumn("status", status).select(
-        *KEY, "client", "broker", "status", "deliveries", "published_at", "topic"
-    )
+    return pairs.selectExpr(
+        *KEY, "client", "coalesce(broker, delivered_by) AS broker", f"{status} AS status",
+        "coalesce(came, 0L) AS deliveries", "published_at",
+        "coalesce(topic, delivered_topic) AS topic",
+    )  # fmt: skip
 
 
 def audit_counts(
@@ -108,20 +101,19 @@ def audit_counts(
 ) -> DataFrame:
     """What is not wrong, and what is beyond doubt, counted: one row."""
     sound = sums.agg(
-        F.count(F.lit(1)).alias("publications"),
-        F.coalesce(F.sum(F.when(F.col("adds_up"), F.col("due"))), F.lit(0)).alias("sound_due"),
+        F.expr("count(1) AS publications"),
+        F.expr("coalesce(sum(if(adds_up, due, 0L)), 0L) AS sound_due"),
     )
-    is_late = F.col("last_delivered_at") > pending_after
+    is_late = f"last_delivered_at > {pending_after}D"
     orphans = facts.where("recorded = 0 and deliveries > 0").agg(
-        F.coalesce(F.sum(F.when(~is_late, F.col("deliveries"))), F.lit(0)).alias("orphaned"),
-        F.coalesce(F.sum(F.when(is_late, F.col("deliveries"))), F.lit(0)).alias("early_orphans"),
+        F.expr(f"coalesce(sum(if({is_late}, 0L, deliveries)), 0L) AS orphaned"),
+        F.expr(f"coalesce(sum(if({is_late}, deliveries, 0L)), 0L) AS early_orphans"),
     )
-    again = F.greatest(F.col("deliveries") - 1, F.lit(0))
     rest = pairs.agg(
-        _count_if(F.expr("status = 'due' and deliveries > 0")).alias("rest_delivered"),
-        F.coalesce(F.sum(again), F.lit(0)).alias("duplicated"),
-        _count_if(F.col("status") == "unexpected").alias("unexpected"),
-        _count_if(F.col("status") == "uncertain").alias("rest_uncertain"),
+        F.expr("count_if(status = 'due' and deliveries > 0) AS rest_delivered"),
+        F.expr("coalesce(sum(greatest(deliveries - 1, 0L)), 0L) AS duplicated"),
+        F.expr("count_if(status = 'unexpected') AS unexpected"),
+        F.expr("count_if(status = 'uncertain') AS rest_uncertain"),
     )
     return sound.crossJoin(rest).crossJoin(orphans)
 
@@ -152,49 +144,41 @@ def with_coverage(wrong: DataFrame, coverage: DataFrame, settle_s: float) -> Dat
 def audit(counts: DataFrame, wrong: DataFrame) -> DataFrame:
     """The verdict, one row; ``wrong`` with its coverage."""
     missing = wrong.where(_MISSING).agg(
-        _count_if(F.col("is_covered")).alias("lost"),
-        _count_if(~F.col("is_covered")).alias("unproven"),
+        F.expr("count_if(is_covered) AS lost"), F.expr("count_if(not is_covered) AS unproven")
     )
-    delivered = F.col("sound_due") + F.col("rest_delivered")
-    table = (
-        counts.crossJoin(missing)
-        .withColumn("delivered", delivered)
-        .withColumn("due", delivered + F.col("lost") + F.col("unproven"))
-        .withColumn("uncertain", F.col("rest_uncertain") + F.col("early_orphans"))
+    table = counts.crossJoin(missing).selectExpr(
+        "*",
+        "sound_due + rest_delivered AS delivered",
+        "sound_due + rest_delivered + lost + unproven AS due",
+        "rest_uncertain + early_orphans AS uncertain",
     )
     return as_declared(table, "audit")
 
 
 def audit_findings(wrong: DataFrame) -> DataFrame:
     """What is wrong with each pair; ``wrong`` with its coverage."""
-    missing = F.expr(_MISSING)
-    kinds = F.array_compact(
-        F.array(
-            F.when(missing & F.col("is_covered"), "lost"),
-            F.when(missing & ~F.col("is_covered"), "unproven"),
-            F.when(F.col("deliveries") > 1, "duplicated"),
-            F.when(F.col("status") == "unexpected", "unexpected"),
-        )
-    )
-    return as_declared(wrong.withColumn("finding", F.explode(kinds)), "audit_findings")
-
-
-def _count_if(condition: Column) -> Column:
-    return F.count(F.when(condition, 1))
+    kinds = {
+        "lost": f"{_MISSING} and is_covered",
+        "unproven": f"{_MISSING} and not is_covered",
+        "duplicated": "deliveries > 1",
+        "unexpected": "status = 'unexpected'",
+    }
+    texts = ", ".join(f"if({condition}, '{kind}', NULL)" for kind, condition in kinds.items())
+    found = wrong.selectExpr("*", f"explode(array_compact(array({texts}))) AS finding")
+    return as_declared(found, "audit_findings")
 
 
 def _freshly_advertised(inputs: AuditInputs) -> DataFrame:
     """Publications of a publisher whose advertisement had just come."""
     came = (
         inputs.advertisement_changes.where("change = 'added'")
-        .select(F.col("client").alias("publisher"), F.col("changed_at").alias("advertised_at"))
+        .selectExpr("client AS publisher", "changed_at AS advertised_at")
         .distinct()
     )
-    since = F.col("published_at") - F.col("advertised_at")
     return (
-        inputs.publications.select(*KEY, "published_at")
+        inputs.publications.selectExpr(*KEY, "published_at")
         .join(F.broadcast(came), "publisher")
-        .where((since < inputs.settle_s) & (since > -inputs.settle_s))
-        .select(*KEY)
+        .where(f"abs(published_at - advertised_at) < {inputs.settle_s}D")
+        .selectExpr(*KEY)
         .distinct()
     )

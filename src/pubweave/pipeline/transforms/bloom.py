@@ -9,26 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pubweave.pipeline.schemas import as_declared
 from pubweave.pipeline.transforms.publications import KEY, decoded
-from pubweave.pipeline.words import WORD_BITS, bit_in_word, has_bit, word_of
+from pubweave.pipeline.words import WORD_BITS, bit_in_word, word_of
 
 
 def bloom_estimates(cached: DataFrame, bits: int, hashes: int) -> DataFrame:
     """For every ordered pair of brokers with a cache: cached, common, affirmed."""
     filters = _filters(cached, bits, hashes)
-    entries = cached.select("entry").distinct()
-    affirmed = entries.join(F.broadcast(filters), _affirms(bits, hashes)).select("entry", "other")
-    own = cached.groupBy("broker").agg(F.count(F.lit(1)).alias("cached"))
-    estimate = cached.join(affirmed, "entry").groupBy("broker", "other")
-    counted = estimate.agg(F.count(F.lit(1)).alias("bloom_estimate"))
-    holders = cached.select("entry", F.col("broker").alias("other"))
-    common = cached.join(holders, "entry").groupBy("broker", "other")
-    exact = common.agg(F.count(F.lit(1)).alias("common"))
-    pairs = own.join(own.select(F.col("broker").alias("other")), F.expr("broker != other"))
+    entries = cached.selectExpr("entry").distinct()
+    affirmed = entries.join(F.broadcast(filters), F.expr(_affirms(bits, hashes)))
+    own = cached.groupBy("broker").agg(F.expr("count(1) AS cached"))
+    estimate = cached.join(affirmed.selectExpr("entry", "other"), "entry")
+    counted = estimate.groupBy("broker", "other").agg(F.expr("count(1) AS bloom_estimate"))
+    common = cached.join(cached.selectExpr("entry", "broker AS other"), "entry")
+    exact = common.groupBy("broker", "other").agg(F.expr("count(1) AS common"))
+    pairs = own.join(own.selectExpr("broker AS other"), F.expr("broker != other"))
     table = pairs.join(counted, ["broker", "other"], "left").join(
         exact, ["broker", "other"], "left"
     )
@@ -53,33 +52,28 @@ def bloom_caches(newest: DataFrame, masks: Sequence[str], brokers: DataFrame) ->
     return published.unionByName(decoded(last, masks, brokers, ["entry"])).distinct()
 
 
-def _place(entry: Column, hash_: int, bits: int) -> Column:
-    return F.pmod(F.xxhash64(F.lit(hash_), entry), F.lit(bits).cast("long"))
+def _place(hash_: int, bits: int) -> str:
+    return f"pmod(xxhash64({hash_}, entry), {bits}L)"
 
 
 def _filters(cached: DataFrame, bits: int, hashes: int) -> DataFrame:
     """Each broker's filter as an array of words."""
-    places = F.array(*(_place(F.col("entry"), hash_, bits) for hash_ in range(hashes)))
+    places = ", ".join(_place(hash_, bits) for hash_ in range(hashes))
     words = (
-        cached.select(F.col("broker").alias("other"), F.explode(places).alias("place"))
+        cached.selectExpr("broker AS other", f"explode(array({places})) AS place")
         .groupBy("other", word_of("place").alias("word"))
         .agg(F.bit_or(bit_in_word("place")).alias("bits"))
     )
-    by_word = F.map_from_entries(F.collect_list(F.struct("word", "bits")))
+    by_word = F.expr("map_from_entries(collect_list(struct(word, bits))) AS by_word")
     last_word = (bits - 1) // WORD_BITS
-    dense = F.transform(
-        F.sequence(F.lit(0).cast("long"), F.lit(last_word).cast("long")),
-        lambda word: F.coalesce(F.col("by_word")[word], F.lit(0).cast("long")),
-    )
-    return (
-        words.groupBy("other").agg(by_word.alias("by_word")).select("other", dense.alias("filter"))
-    )
+    dense = f"transform(sequence(0L, {last_word}L), word -> coalesce(by_word[word], 0L))"
+    return words.groupBy("other").agg(by_word).selectExpr("other", f"{dense} AS filter")
 
 
-def _affirms(bits: int, hashes: int) -> Column:
-    affirms = F.lit(True)
-    for hash_ in range(hashes):
-        place = _place(F.col("entry"), hash_, bits)
-        word = F.get("filter", word_of(place).cast("int"))
-        affirms &= has_bit(word, place.bitwiseAND(F.lit(WORD_BITS - 1)))
-    return affirms
+def _affirms(bits: int, hashes: int) -> str:
+    """Whether a filter has all places of an entry."""
+    places = [_place(hash_, bits) for hash_ in range(hashes)]
+    return " and ".join(
+        f"(shiftright(get(filter, int(shiftright({place}, 6))), int({place} & 63)) & 1L) = 1L"
+        for place in places
+    )

@@ -11,10 +11,11 @@ c_e is half the median round trip, p_v the mean of queueing and matching, both i
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pubweave.pipeline.schemas import as_declared
+from pubweave.pipeline.transforms.trees import priced
 
 
 def delivery_trees(
@@ -28,22 +29,22 @@ def delivery_trees(
     link_costs: DataFrame,
 ) -> DataFrame:
     """Each tree with its size, its relays and what one publication costs on it."""
-    root_of = roots.select(F.col("root_tree").alias("tree"), F.col("root_broker").alias("broker"))
+    root_of = roots.selectExpr("root_tree AS tree", "root_broker AS broker")
     members = (
-        root_of.select("tree", "broker")
-        .unionByName(receivers.select("tree", "broker"))
-        .unionByName(links.select("tree", F.col("to_broker").alias("broker")))
+        root_of.unionByName(receivers.selectExpr("tree", "broker"))
+        .unionByName(links.selectExpr("tree", "to_broker AS broker"))
         .distinct()
     )
+    prices = broker_costs.selectExpr("broker", "processing_ms")
     processing = (
-        members.join(F.broadcast(broker_costs.select("broker", "processing_ms")), "broker", "left")
+        members.join(F.broadcast(prices), "broker", "left")
         .groupBy("tree")
-        .agg(F.count(F.lit(1)).alias("brokers"),
-             F.sum(F.coalesce("processing_ms", F.lit(0.0))).alias("processing_ms"))
+        .agg(F.expr("count(1) AS brokers"),
+             F.expr("sum(coalesce(processing_ms, 0.0D)) AS processing_ms"))
     )  # fmt: skip
-    named = topics.select("topic", F.xxhash64("topic").alias("topic_hash"))
+    named = topics.selectExpr("topic", "xxhash64(topic) AS topic_hash")
     trees = (
-        sets.select("tree", "topic_hash", "publications", "weight")
+        sets.selectExpr("tree", "topic_hash", "publications", "weight")
         .join(F.broadcast(named), "topic_hash")
         .join(root_of, "tree")
         .join(processing, "tree")
@@ -55,73 +56,65 @@ def delivery_trees(
 
 def topic_costs(trees: DataFrame) -> DataFrame:
     """What each topic costs over the window."""
-    weight = F.col("weight")
     costs = trees.groupBy("topic").agg(
-        F.sum(weight).alias("weight"),
-        F.sum(weight * F.col("relays")).alias("relay_overhead"),
-        F.sum(weight * F.col("delay_ms")).alias("delay_ms"),
-        F.sum(weight * F.col("cost_ms")).alias("cost_ms"),
+        F.expr("sum(weight) AS weight"),
+        F.expr("sum(weight * relays) AS relay_overhead"),
+        F.expr("sum(weight * delay_ms) AS delay_ms"),
+        F.expr("sum(weight * cost_ms) AS cost_ms"),
     )
     return as_declared(costs, "topic_costs")
 
 
 def overlay_cost(trees: DataFrame, delay_weight: float) -> DataFrame:
     """The sums over all publications, in one row."""
-    weight = F.col("weight")
-
-    def total(name: str) -> Column:
-        return F.coalesce(F.sum(weight * F.col(name)), F.lit(0.0))
-
+    totals = {
+        "weight": "weight",
+        "processing_ms": "weight * processing_ms",
+        "communication_ms": "weight * communication_ms",
+        "cost_ms": "weight * cost_ms",
+        "relay_overhead": "weight * relays",
+        "delay_ms": "weight * delay_ms",
+    }
     costs = trees.agg(
-        F.coalesce(F.sum(weight), F.lit(0.0)).alias("weight"),
-        total("processing_ms").alias("processing_ms"),
-        total("communication_ms").alias("communication_ms"),
-        total("cost_ms").alias("cost_ms"),
-        total("relays").alias("relay_overhead"),
-        total("delay_ms").alias("delay_ms"),
-    ).withColumn("delay_weight", F.lit(delay_weight))
-    notification_cost = F.col("relay_overhead") + F.col("delay_weight") * F.col("delay_ms")
-    return as_declared(costs.withColumn("notification_cost", notification_cost), "overlay_cost")
+        *(F.expr(f"coalesce(sum({text}), 0.0D) AS {name}") for name, text in totals.items())
+    ).selectExpr(
+        "*",
+        f"{delay_weight}D AS delay_weight",
+        f"relay_overhead + {delay_weight}D * delay_ms AS notification_cost",
+    )
+    return as_declared(costs, "overlay_cost")
 
 
 def _communication(links: DataFrame, link_costs: DataFrame) -> DataFrame:
-    costs = link_costs.select("broker_a", "broker_b", "cost_ms")
     return (
-        links.withColumn("broker_a", F.least("from_broker", "to_broker"))
-        .withColumn("broker_b", F.greatest("from_broker", "to_broker"))
-        .join(F.broadcast(costs), ["broker_a", "broker_b"], "left")
+        priced(links, link_costs)
         .groupBy("tree")
-        .agg(F.count(F.lit(1)).alias("links"),
-             F.sum(F.coalesce("cost_ms", F.lit(0.0))).alias("communication_ms"))
-    )  # fmt: skip
+        .agg(F.expr("count(1) AS links"), F.expr("sum(cost_ms) AS communication_ms"))
+    )
 
 
 def _reception(receivers: DataFrame, roots: DataFrame, paths: DataFrame) -> DataFrame:
     """Receivers by tree, whether the root is one, and the sum of their delays."""
-    root = roots.select(F.col("root_tree").alias("tree"), F.col("root_broker").alias("broker"),
-                        F.lit(1).alias("is_root"))  # fmt: skip
+    root = roots.selectExpr("root_tree AS tree", "root_broker AS broker", "1 AS is_root")
     return (
         receivers.join(paths, ["tree", "broker"], "left")
         .join(root, ["tree", "broker"], "left")
         .groupBy("tree")
         .agg(
-            F.count(F.lit(1)).alias("receivers"),
-            F.count("is_root").alias("receiving_root"),
-            F.sum(F.coalesce("delay_ms", F.lit(0.0))).alias("delay_ms"),
+            F.expr("count(1) AS receivers"),
+            F.expr("count(is_root) AS receiving_root"),
+            F.expr("sum(coalesce(delay_ms, 0.0D)) AS delay_ms"),
         )
     )
 
 
 def _with_sums(trees: DataFrame) -> DataFrame:
-    def known(name: str) -> Column:
-        return F.coalesce(F.col(name), F.lit(0))
-
-    return trees.select(
+    return trees.selectExpr(
         "tree", "topic", "broker", "publications", "weight", "brokers", "processing_ms",
-        known("links").alias("links"),
-        known("receivers").alias("receivers"),
-        known("communication_ms").alias("communication_ms"),
-        known("delay_ms").alias("delay_ms"),
-        (F.col("brokers") - 1 - known("receivers") + known("receiving_root")).alias("relays"),
-        (F.col("processing_ms") + known("communication_ms")).alias("cost_ms"),
+        "coalesce(links, 0L) AS links",
+        "coalesce(receivers, 0L) AS receivers",
+        "coalesce(communication_ms, 0.0D) AS communication_ms",
+        "coalesce(delay_ms, 0.0D) AS delay_ms",
+        "brokers - 1 - coalesce(receivers, 0L) + coalesce(receiving_root, 0L) AS relays",
+        "processing_ms + coalesce(communication_ms, 0.0D) AS cost_ms",
     )  # fmt: skip

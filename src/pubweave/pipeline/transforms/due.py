@@ -20,8 +20,8 @@ from pubweave.pipeline.transforms.filters import (
 )
 from pubweave.pipeline.transforms.publications import KEY
 
-BEGINNING = float("-inf")
-END = float("inf")
+BEGINNING = "double('-infinity')"
+END = "double('infinity')"
 DUE = 2
 UNCERTAIN = 1
 
@@ -53,94 +53,85 @@ def steady_versions(subs: DataFrame, first_published: DataFrame, settle_s: float
     ``first_published`` has topic and first_at: what changed well before is one version.
     """
     steady = subs.where("steady").join(F.broadcast(first_published), "topic")
-    came = steady.select("topic", "first_at", "client", F.col("added_at").alias("at"),
-                         F.lit(1).alias("change"))  # fmt: skip
-    went = steady.where("removed_at is not null").select(
-        "topic", "first_at", "client", F.col("removed_at").alias("at"), F.lit(-1).alias("change")
+    named = ("topic", "first_at", "client")
+    came = steady.selectExpr(*named, "added_at AS at", "1 AS change")
+    went = steady.where("removed_at is not null").selectExpr(
+        *named, "removed_at AS at", "-1 AS change"
     )
-    early = F.col("at") + settle_s <= F.col("first_at")
-    moments = came.unionByName(went).select(
+    moments = came.unionByName(went).selectExpr(
         "topic",
-        F.when(early, BEGINNING).otherwise(F.col("at")).alias("from_at"),
+        f"if(at + {settle_s}D <= first_at, {BEGINNING}, at) AS from_at",
         "change",
-        F.xxhash64("client").alias("digest"),
+        "xxhash64(client) AS digest",
     )
-    beginnings = moments.select("topic").distinct().select(
-        "topic", F.lit(BEGINNING).alias("from_at"), F.lit(0).alias("change"),
-        F.lit(0).cast("long").alias("digest"),
+    beginnings = moments.selectExpr("topic").distinct().selectExpr(
+        "topic", f"{BEGINNING} AS from_at", "0 AS change", "0L AS digest"
     )  # fmt: skip
     changes = moments.unionByName(beginnings).groupBy("topic", "from_at").agg(
-        F.sum("change").alias("change"), F.bit_xor("digest").alias("digest")
+        F.expr("sum(change) AS change"), F.expr("bit_xor(digest) AS digest")
     )  # fmt: skip
-    by_time = Window.partitionBy("topic").orderBy("from_at")
-    return changes.select(
-        F.xxhash64("topic").alias("topic_hash"),
+    by_time = "OVER (PARTITION BY topic ORDER BY from_at)"
+    return changes.selectExpr(
+        "xxhash64(topic) AS topic_hash",
         "from_at",
-        F.coalesce(F.lead("from_at").over(by_time), F.lit(END)).alias("to_at"),
-        F.sum("change").over(by_time).alias("steady_due"),
-        F.bit_xor("digest").over(by_time).alias("steady_digest"),
+        f"coalesce(lead(from_at) {by_time}, {END}) AS to_at",
+        f"sum(change) {by_time} AS steady_due",
+        f"bit_xor(digest) {by_time} AS steady_digest",
     )
 
 
 def with_steady_due(facts: DataFrame, versions: DataFrame, settle_s: float) -> DataFrame:
     """Facts with what their steady clients are due; ``near_change`` if that just changed."""
-    at = F.col("published_at")
     version = versions.withColumnRenamed("topic_hash", "version_topic_hash")
-    joined = facts.join(
-        F.broadcast(version),
-        (F.col("topic_hash") == F.col("version_topic_hash"))
-        & (at >= F.col("from_at"))
-        & (at < F.col("to_at")),
-        "left",
+    of_its_time = (
+        "topic_hash = version_topic_hash and published_at >= from_at and published_at < to_at"
     )
-    near = (at - F.col("from_at") < settle_s) | (F.col("to_at") - at < settle_s)
-    return (
-        joined.withColumn("near_change", F.coalesce(near, F.lit(False)))
-        .fillna(0, ["steady_due", "steady_digest"])
-        .drop("version_topic_hash", "from_at", "to_at")
+    joined = facts.join(F.broadcast(version), F.expr(of_its_time), "left")
+    near = f"published_at - from_at < {settle_s}D or to_at - published_at < {settle_s}D"
+    return joined.selectExpr(
+        *facts.columns,
+        f"coalesce({near}, false) AS near_change",
+        "coalesce(steady_due, 0L) AS steady_due",
+        "coalesce(steady_digest, 0L) AS steady_digest",
     )
 
 
 def pairs_of(publications: DataFrame, subs: DataFrame, settle_s: float) -> DataFrame:
     """Publications with each client that is due, or may be: ``certainty`` is DUE or UNCERTAIN."""
-    at = F.col("published_at")
     of_pair = {"client", "broker", "added_at", "removed_at", "is_known", "bounds", "predicates"}
     columns = [name for name in subs.columns if name in of_pair]
-    wanted = subs.select(F.col("topic").alias("asked_topic"), *columns)
-    content = with_values(publications.select(*KEY, "topic", "published_at", "attributes"), subs)
-    named = content.join(
-        wanted.where("asked_topic is not null"), F.col("topic") == F.col("asked_topic")
-    )
+    wanted = subs.selectExpr("topic AS asked_topic", *columns)
+    asked = publications.selectExpr(*KEY, "topic", "published_at", "attributes")
+    content = with_values(asked, subs)
+    named = content.join(wanted.where("asked_topic is not null"), F.expr("topic = asked_topic"))
     nameless = content.crossJoin(F.broadcast(wanted.where("asked_topic is null")))
-    still = F.col("removed_at").isNull()
-    certainly = (F.col("added_at") + settle_s <= at) & (
-        still | (at + settle_s <= F.col("removed_at"))
+    certainly = (
+        f"added_at + {settle_s}D <= published_at"
+        f" and (removed_at is null or published_at + {settle_s}D <= removed_at)"
     )
-    possibly = (F.col("added_at") - settle_s <= at) & (
-        still | (at <= F.col("removed_at") + settle_s)
+    possibly = (
+        f"added_at - {settle_s}D <= published_at"
+        f" and (removed_at is null or published_at <= removed_at + {settle_s}D)"
     )
     # An unknown filter may match: neither due nor wrong.
-    is_due = F.col("is_known") & certainly
+    is_due = f"if(is_known and {certainly}, {DUE}, {UNCERTAIN})"
     return (
         named.unionByName(nameless)
-        .where(possibly & (~F.col("is_known") | satisfies(subs)))
-        .withColumn("certainty", F.when(is_due, DUE).otherwise(UNCERTAIN))
+        .where(F.expr(possibly) & (F.expr("not is_known") | satisfies(subs)))
+        .withColumn("certainty", F.expr(is_due))
         .groupBy(*KEY, "client")
         .agg(
-            F.max("certainty").alias("certainty"),
-            F.max_by("broker", F.struct("certainty", "added_at")).alias("broker"),
-            F.max("topic").alias("topic"),
+            F.expr("max(certainty) AS certainty"),
+            F.expr("max_by(broker, struct(certainty, added_at)) AS broker"),
+            F.expr("max(topic) AS topic"),
         )
     )
 
 
 def explicit_due(pairs: DataFrame) -> DataFrame:
     """Pairs of clients that are not steady, counted and digested per publication."""
-    is_due = F.col("certainty") == DUE
     return pairs.groupBy(*KEY).agg(
-        F.count(F.when(is_due, 1)).alias("explicit_due"),
-        F.bit_xor(F.when(is_due, F.xxhash64("client")).otherwise(F.lit(0).cast("long"))).alias(
-            "explicit_digest"
-        ),
-        F.count(F.when(~is_due, 1)).alias("explicit_uncertain"),
+        F.expr(f"count_if(certainty = {DUE}) AS explicit_due"),
+        F.expr(f"bit_xor(if(certainty = {DUE}, xxhash64(client), 0L)) AS explicit_digest"),
+        F.expr(f"count_if(certainty != {DUE}) AS explicit_uncertain"),
     )

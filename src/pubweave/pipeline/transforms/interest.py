@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pubweave.pipeline.schemas import as_declared
 from pubweave.pipeline.transforms.publications import decoded
 from pubweave.pipeline.words import bit_in_word, word_of
+
+_AVERAGE = "(overlap - notifications) / (neighbors_near - 1)"
+_PHI = f"if(neighbors_near >= 2, greatest({_AVERAGE}, 0.0D), null)"
 
 
 def interest_sets(sets: DataFrame, masks: Sequence[str], brokers: DataFrame) -> DataFrame:
@@ -27,15 +30,12 @@ def interest_sets(sets: DataFrame, masks: Sequence[str], brokers: DataFrame) -> 
     )
     with_root = sets.join(F.broadcast(roots), "root_hash")
     joined = [
-        F.col(mask)
-        .bitwiseOR(F.when(F.col("root_word") == i, F.col("root_bit")).otherwise(0))
-        .alias(mask)
-        for i, mask in enumerate(masks)
+        f"{mask} | if(root_word = {i}, root_bit, 0L) AS {mask}" for i, mask in enumerate(masks)
     ]
     return (
-        with_root.select(*joined, "publications")
+        with_root.selectExpr(*joined, "publications")
         .groupBy(*masks)
-        .agg(F.sum("publications").alias("notifications"))
+        .agg(F.expr("sum(publications) AS notifications"))
         .withColumn("set", F.xxhash64(*masks))
     )
 
@@ -47,13 +47,13 @@ def interest_members(interests: DataFrame, masks: Sequence[str], brokers: DataFr
 
 def pair_counts(members: DataFrame) -> DataFrame:
     """I(i, j) for every pair that shares anything: broker_a < broker_b, notifications."""
-    one = members.select("set", F.col("broker").alias("broker_a"), "notifications")
-    other = members.select("set", F.col("broker").alias("broker_b"))
+    one = members.selectExpr("set", "broker AS broker_a", "notifications")
+    other = members.selectExpr("set", "broker AS broker_b")
     return (
         one.join(other, "set")
         .where("broker_a < broker_b")
         .groupBy("broker_a", "broker_b")
-        .agg(F.sum("notifications").alias("notifications"))
+        .agg(F.expr("sum(notifications) AS notifications"))
     )
 
 
@@ -66,27 +66,27 @@ def broker_interest(
     near: DataFrame,
 ) -> DataFrame:
     """Every broker's own interest, and phi of its neighborhood (CI Eq. 6)."""
-    named = brokers.select("broker", F.xxhash64("broker").alias("root_hash"))
+    named = brokers.selectExpr("broker", "xxhash64(broker) AS root_hash")
     published = (
         sets.join(F.broadcast(named), "root_hash")
         .groupBy("broker")
-        .agg(F.sum("publications").alias("published"))
+        .agg(F.expr("sum(publications) AS published"))
     )
     consumed = (
-        receivers.join(sets.select("tree", "publications"), "tree")
+        receivers.join(sets.selectExpr("tree", "publications"), "tree")
         .groupBy("broker")
-        .agg(F.sum("publications").alias("consumed"))
+        .agg(F.expr("sum(publications) AS consumed"))
     )
-    own = members.groupBy("broker").agg(F.sum("notifications").alias("notifications"))
+    own = members.groupBy("broker").agg(F.expr("sum(notifications) AS notifications"))
     overlaps = _overlaps(pairs, near)
     table = reduce(
         lambda left, right: left.join(right, "broker", "left"),
         (published, consumed, own, overlaps),
-        brokers.select("broker"),
+        brokers.selectExpr("broker"),
     )
     counts = ("published", "consumed", "notifications", "neighbors_near")
     filled = table.fillna(0, list(counts))
-    return as_declared(filled.withColumn("neighborhood_overlap", _phi()), "broker_interest")
+    return as_declared(filled.selectExpr("*", f"{_PHI} AS neighborhood_overlap"), "broker_interest")
 
 
 def common_interest(pairs: DataFrame, theta: DataFrame) -> DataFrame:
@@ -101,53 +101,47 @@ def common_interest_triples(
     members: DataFrame, pairs: DataFrame, interest: DataFrame, ways: DataFrame
 ) -> DataFrame:
     """I(i, k, j) for the triples that CI asks for, beside its estimate."""
-    i = members.select("set", F.col("broker"), "notifications")
-    k = members.select("set", F.col("broker").alias("via"))
-    j = members.select("set", F.col("broker").alias("far"))
+    i = members.selectExpr("set", "broker", "notifications")
+    k = members.selectExpr("set", "broker AS via")
+    j = members.selectExpr("set", "broker AS far")
     # The two ends of a link first: there are as many links as brokers, but far more pairs.
-    links = ways.select("via", "far").distinct()
+    links = ways.selectExpr("via", "far").distinct()
     exact = (
         k.join(F.broadcast(links), "via")
         .join(j, ["set", "far"])
         .join(i, "set")
         .join(F.broadcast(ways), ["broker", "via", "far"])
         .groupBy("broker", "via", "far")
-        .agg(F.sum("notifications").alias("notifications"))
+        .agg(F.expr("sum(notifications) AS notifications"))
     )
-    both_ways = pairs.select("broker_a", "broker_b", "notifications").unionByName(
-        pairs.select(F.col("broker_b").alias("broker_a"), F.col("broker_a").alias("broker_b"),
-                     "notifications")
-    )  # fmt: skip
+    both_ways = pairs.selectExpr("broker_a", "broker_b", "notifications").unionByName(
+        pairs.selectExpr("broker_b AS broker_a", "broker_a AS broker_b", "notifications")
+    )
     with_far = both_ways.toDF("broker", "far", "i_far")
     with_via = both_ways.toDF("broker", "via", "i_via")
-    phi = interest.select("broker", "neighborhood_overlap")
+    phi = interest.selectExpr("broker", "neighborhood_overlap")
     table = (
         ways.join(exact, ["broker", "via", "far"], "left")
         .join(with_far, ["broker", "far"], "left")
         .join(with_via, ["broker", "via"], "left")
         .join(phi, "broker", "left")
         .fillna(0, ["notifications", "i_far", "i_via"])
-        .withColumn("estimate", F.when(F.col("neighborhood_overlap").isNotNull(),
-                    F.least("neighborhood_overlap", "i_far", "i_via")))
-    )  # fmt: skip
-    return as_declared(table, "common_interest_triples")
+    )
+    least = "least(neighborhood_overlap, i_far, i_via)"
+    estimate = f"if(neighborhood_overlap is null, null, {least}) AS estimate"
+    return as_declared(table.selectExpr("*", estimate), "common_interest_triples")
 
 
 def _overlaps(pairs: DataFrame, near: DataFrame) -> DataFrame:
     """For each broker, the pairs it forms with the brokers near it, summed."""
     key = ["broker_a", "broker_b"]
+    ends = ("least(broker, other) AS broker_a", "greatest(broker, other) AS broker_b")
     return (
-        near.withColumn("broker_a", F.least("broker", "other"))
-        .withColumn("broker_b", F.greatest("broker", "other"))
+        near.selectExpr("broker", *ends)
         .join(pairs, key, "left")
         .groupBy("broker")
         .agg(
-            F.count(F.lit(1)).alias("neighbors_near"),
-            F.coalesce(F.sum("notifications"), F.lit(0)).alias("overlap"),
+            F.expr("count(1) AS neighbors_near"),
+            F.expr("coalesce(sum(notifications), 0L) AS overlap"),
         )
     )
-
-
-def _phi() -> Column:
-    average = (F.col("overlap") - F.col("notifications")) / (F.col("neighbors_near") - 1)
-    return F.when(F.col("neighbors_near") >= 2, F.greatest(average, F.lit(0.0)))

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType
 
-from pubweave.pipeline.schemas import as_declared
+from pubweave.pipeline.schemas import as_declared, columns
 from pubweave.pipeline.sums import KLL, MAX, SUM, Sums
 from pubweave.pipeline.time_slots import ProfileWindow
 from pubweave.pipeline.transforms.publications import KEY
 from pubweave.pipeline.transforms.quantiles import quantile_columns, sketched
+
+AFFECTED_PUBLICATIONS = columns(
+    transformation=LongType(), publisher=StringType(), sequence=LongType()
+)
 
 
 def link_change_periods(
@@ -98,20 +103,16 @@ def latency_sums(
     # A publisher's clock may be behind the first record: its publications are in the first slot.
     slot = F.greatest(window.slot(published_at), F.lit(0))
     return marked.groupBy(slot.alias("slot"), "affected").agg(
-        F.count(F.lit(1)).alias("deliveries"),
-        F.sum("latency_ms").alias("latency_ms"),
-        F.max("latency_ms").alias("latency_ms_max"),
+        F.expr("count(1) AS deliveries"),
+        F.expr("sum(latency_ms) AS latency_ms"),
+        F.expr("max(latency_ms) AS latency_ms_max"),
         sketched("latency_ms", kll_k),
     )
 
 
 def latency(sums: DataFrame, window: ProfileWindow) -> DataFrame:
     """Mean, maximum and percentiles by slot of publishing."""
-    mean = F.col("latency_ms") / F.col("deliveries")
-    return as_declared(
-        sums.select(
-            "*", mean.alias("latency_ms_mean"), window.slot_started_at().alias("slot_started_at"),
-            *quantile_columns("sketch", "latency"),
-        ),
-        "latency",
-    )  # fmt: skip
+    table = sums.withColumn("slot_started_at", window.slot_started_at()).selectExpr(
+        "*", "latency_ms / deliveries AS latency_ms_mean", *quantile_columns("sketch", "latency")
+    )
+    return as_declared(table, "latency")

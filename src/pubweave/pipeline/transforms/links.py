@@ -5,7 +5,7 @@ Round trips are summarised by KLL sketches, which merge: their stated error is o
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pubweave.pipeline.schemas import as_declared
@@ -66,7 +66,7 @@ def link_load_sums(loads: DataFrame) -> DataFrame:
     """Exact traffic by broker and neighbor."""
     names = [name for name in LINK_LOADS.columns or () if name != "samples"]
     return loads.groupBy("broker", "neighbor").agg(
-        *(F.sum(name).alias(name) for name in names), F.count(F.lit(1)).alias("samples")
+        *(F.expr(f"sum({name}) AS {name}") for name in names), F.expr("count(1) AS samples")
     )
 
 
@@ -77,20 +77,20 @@ def broker_load_sums(loads: DataFrame) -> DataFrame:
     )
     merges = (BROKER_LOADS.columns or {}).items()
     return watched.groupBy("broker", "epoch").agg(
-        *((F.max if how == MAX else F.sum)(name).alias(name) for name, how in merges)
+        *(F.expr(f"{how}({name}) AS {name}") for name, how in merges)
     )
 
 
 def broker_cost_sums(publications: DataFrame, hops: DataFrame, kll_k: int) -> DataFrame:
     """Queueing and matching of notifications, from clients and from neighbors, by broker."""
-    handled = publications.select("broker", "queueing_ms", "matching_ms").unionByName(
-        hops.select(F.col("to_broker").alias("broker"), "queueing_ms", "matching_ms")
+    handled = publications.selectExpr("broker", "queueing_ms", "matching_ms").unionByName(
+        hops.selectExpr("to_broker AS broker", "queueing_ms", "matching_ms")
     )
     return handled.groupBy("broker").agg(
-        F.count(F.lit(1)).alias("handled"),
-        F.sum("queueing_ms").alias("queueing_ms"),
-        F.sum("matching_ms").alias("matching_ms"),
-        F.count("matching_ms").alias("matched"),
+        F.expr("count(1) AS handled"),
+        F.expr("sum(queueing_ms) AS queueing_ms"),
+        F.expr("sum(matching_ms) AS matching_ms"),
+        F.expr("count(matching_ms) AS matched"),
         sketched("queueing_ms", kll_k),
     )
 
@@ -104,76 +104,63 @@ def links(
         .join(measured, _LINK, "full_outer")
         .join(_traffic(loads), _LINK, "full_outer")
         .join(crossed, _LINK, "full_outer")
-        .select("*", *quantile_columns("sketch", "rtt"))
+        .selectExpr("*", *quantile_columns("sketch", "rtt"))
     )
     counted = ["rtt_samples", "messages", "bytes", "notifications"]
     filled = together.fillna(0, counted).fillna(0.0, ["messages_per_s", "bytes_per_s"])
     # Nobody recorded a change where the run's links stand from its beginning.
-    with_state = filled.withColumn("is_present", F.coalesce("is_present", F.lit(True)))
-    return as_declared(with_state.withColumn("cost_ms", F.col("rtt_ms_p50") / 2), "links")
+    with_state = filled.fillna(True, ["is_present"])
+    return as_declared(with_state.selectExpr("*", "rtt_ms_p50 / 2 AS cost_ms"), "links")
 
 
 def link_queues(loads: DataFrame) -> DataFrame:
     """Wait for output by Little's law: messages waiting over messages per second."""
-    queues = loads.select(
+    queues = loads.selectExpr(
         "broker",
         "neighbor",
-        (F.col("queue_messages") / F.col("samples")).alias("queue_messages_mean"),
-        _over(F.col("messages_out"), F.col("window_s")).alias("messages_out_per_s"),
+        "queue_messages / samples AS queue_messages_mean",
+        f"{_over('messages_out', 'window_s')} AS messages_out_per_s",
     )
-    wait = F.when(
-        F.col("messages_out_per_s") > 0,
-        1e3 * F.col("queue_messages_mean") / F.col("messages_out_per_s"),
-    )
-    return as_declared(queues.withColumn("output_queueing_ms", wait), "link_queues")
+    wait = "if(messages_out_per_s > 0, 1e3D * queue_messages_mean / messages_out_per_s, null)"
+    return as_declared(queues.selectExpr("*", f"{wait} AS output_queueing_ms"), "link_queues")
 
 
 def broker_costs(sums: DataFrame) -> DataFrame:
     """What a notification costs at each broker."""
-    costs = sums.select(
+    costs = sums.selectExpr(
         "broker",
         "handled",
-        (F.col("queueing_ms") / F.col("handled")).alias("input_queueing_ms"),
-        _over(F.col("matching_ms"), F.col("matched")).alias("matching_ms"),
+        "queueing_ms / handled AS input_queueing_ms",
+        f"{_over('matching_ms', 'matched')} AS matching_ms",
         "sketch",
     )
-    processing = F.col("input_queueing_ms") + F.coalesce("matching_ms", F.lit(0.0))
-    priced = costs.select(
-        "*", processing.alias("processing_ms"), *quantile_columns("sketch", "queueing")
-    )
+    processing = "input_queueing_ms + coalesce(matching_ms, 0.0D) AS processing_ms"
+    priced = costs.selectExpr("*", processing, *quantile_columns("sketch", "queueing"))
     return as_declared(priced, "broker_costs")
 
 
 def broker_loads(loads: DataFrame) -> DataFrame:
     """Every broker's load over the time it was watched."""
-
-    def per_second(name: str) -> Column:
-        return _over(F.sum(name), F.sum("window_s"))
-
+    rates = ("messages_in", "messages_out", "bytes_in", "bytes_out", "deliveries")
+    totals = ("duplicates_dropped", "notifications_lost", "dropped_records")
     table = loads.groupBy("broker").agg(
-        F.sum("window_s").alias("watched_s"),
-        per_second("messages_in").alias("messages_in_per_s"),
-        per_second("messages_out").alias("messages_out_per_s"),
-        per_second("bytes_in").alias("bytes_in_per_s"),
-        per_second("bytes_out").alias("bytes_out_per_s"),
-        per_second("deliveries").alias("deliveries_per_s"),
-        _over(F.sum("cpu_s"), F.sum("cpu_window_s")).alias("cpu_share"),
-        F.max("queue_messages").alias("queue_messages_max"),
-        F.sum("duplicates_dropped").alias("duplicates_dropped"),
-        F.sum("notifications_lost").alias("notifications_lost"),
-        F.sum("dropped_records").alias("dropped_records"),
-        (F.count(F.lit(1)) - 1).alias("restarts"),
+        F.expr("sum(window_s) AS watched_s"),
+        *(F.expr(f"{_over(f'sum({n})', 'sum(window_s)')} AS {n}_per_s") for n in rates),
+        F.expr(f"{_over('sum(cpu_s)', 'sum(cpu_window_s)')} AS cpu_share"),
+        F.expr("max(queue_messages) AS queue_messages_max"),
+        *(F.expr(f"sum({n}) AS {n}") for n in totals),
+        F.expr("count(1) - 1 AS restarts"),
     )
     return as_declared(table, "broker_loads")
 
 
-def _over(amount: Column, duration: Column) -> Column:
-    return F.when(duration > 0, amount / duration)
+def _over(amount: str, duration: str) -> str:
+    return f"if({duration} > 0, {amount} / {duration}, null)"
 
 
 def _undirected(frame: DataFrame, one: str, other: str) -> DataFrame:
-    return frame.withColumn("broker_a", F.least(one, other)).withColumn(
-        "broker_b", F.greatest(one, other)
+    return frame.selectExpr(
+        "*", f"least({one}, {other}) AS broker_a", f"greatest({one}, {other}) AS broker_b"
     )
 
 
@@ -181,25 +168,25 @@ def _present(changes: DataFrame) -> DataFrame:
     """Whether the last change of the topology that a link's brokers saw left it there."""
     of_topology = _undirected(changes, "broker", "neighbor").where("change in ('added', 'removed')")
     # At the same instant a removal is the end of what was added, not the other way round.
-    last = F.max_by("change", F.struct("changed_at", "change"))
-    return of_topology.groupBy(*_LINK).agg((last == "added").alias("is_present"))
+    last = "max_by(change, struct(changed_at, change))"
+    return of_topology.groupBy(*_LINK).agg(F.expr(f"{last} = 'added' AS is_present"))
 
 
 def _traffic(loads: DataFrame) -> DataFrame:
     """Both brokers of a link count all of its messages: the one that watched longer is taken."""
-    by_broker = _undirected(loads, "broker", "neighbor").select(
+    by_broker = _undirected(loads, "broker", "neighbor").selectExpr(
         *_LINK,
         "broker",
-        F.col("window_s").alias("watched_s"),
-        (F.col("messages_in") + F.col("messages_out")).alias("messages"),
-        (F.col("bytes_in") + F.col("bytes_out")).alias("bytes"),
+        "window_s AS watched_s",
+        "messages_in + messages_out AS messages",
+        "bytes_in + bytes_out AS bytes",
     )
-    longest = F.max_by(F.struct("watched_s", "messages", "bytes"), F.struct("watched_s", "broker"))
-    taken = by_broker.groupBy(*_LINK).agg(longest.alias("taken")).select(*_LINK, "taken.*")
-    return taken.select(
+    longest = "max_by(struct(watched_s, messages, bytes), struct(watched_s, broker)) AS taken"
+    taken = by_broker.groupBy(*_LINK).agg(F.expr(longest)).selectExpr(*_LINK, "taken.*")
+    return taken.selectExpr(
         *_LINK,
         "messages",
         "bytes",
-        _over(F.col("messages"), F.col("watched_s")).alias("messages_per_s"),
-        _over(F.col("bytes"), F.col("watched_s")).alias("bytes_per_s"),
+        f"{_over('messages', 'watched_s')} AS messages_per_s",
+        f"{_over('bytes', 'watched_s')} AS bytes_per_s",
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
@@ -22,6 +22,13 @@ from pubweave.pipeline.schemas import columns, local_frame
 from pubweave.pipeline.words import WORD_BITS, bit_in_word, has_bit, word_of
 
 KEY = ["publisher", "sequence"]
+_MERGES = {
+    "recorded": "sum", "topic_hash": "max", "root_hash": "max", "published_at": "max",
+    "weight": "max", "deliveries": "sum", "client_digest": "bit_xor", "last_delivered_at": "max",
+    "hops": "sum", "link_digest": "bit_xor",
+}  # fmt: skip
+"""How what the records of one publication say of it becomes one row, beside the receivers."""
+_NOTHING = {"sum": "0L", "bit_or": "0L", "bit_xor": "0L", "max": "NULL"}
 
 
 def broker_numbers(spark: SparkSession, brokers: Sequence[str]) -> DataFrame:
@@ -47,18 +54,9 @@ def publication_facts(
         _from_hops(hops, masks),
     ]
     everything = parts[0].unionByName(parts[1]).unionByName(parts[2])
+    merges = {**_MERGES, **dict.fromkeys(masks, "bit_or")}
     facts = everything.groupBy(*KEY).agg(
-        F.sum("recorded").alias("recorded"),
-        F.max("topic_hash").alias("topic_hash"),
-        F.max("root_hash").alias("root_hash"),
-        F.max("published_at").alias("published_at"),
-        F.max("weight").alias("weight"),
-        *(F.bit_or(mask).alias(mask) for mask in masks),
-        F.sum("deliveries").alias("deliveries"),
-        F.bit_xor("client_digest").alias("client_digest"),
-        F.max("delivered_at").alias("last_delivered_at"),
-        F.sum("hops").alias("hops"),
-        F.bit_xor("link_digest").alias("link_digest"),
+        *(F.expr(f"{merge}({name}) AS {name}") for name, merge in merges.items())
     )
     return facts.withColumn(
         "tree", F.xxhash64("topic_hash", "root_hash", "hops", "link_digest", *masks)
@@ -79,19 +77,14 @@ def decoded(
 
 
 def _from_publications(publications: DataFrame, masks: Sequence[str]) -> DataFrame:
-    return publications.select(
-        *KEY,
-        F.lit(1).cast("long").alias("recorded"),
-        F.xxhash64("topic").alias("topic_hash"),
-        F.xxhash64("broker").alias("root_hash"),
-        "published_at",
-        (1.0 / F.col("sample_ratio")).alias("weight"),
-        *(_nothing(mask) for mask in masks),
-        _nothing("deliveries"),
-        _nothing("client_digest"),
-        _unknown("delivered_at", "double"),
-        _nothing("hops"),
-        _nothing("link_digest"),
+    return _part(
+        publications,
+        masks,
+        recorded="1L",
+        topic_hash="xxhash64(topic)",
+        root_hash="xxhash64(broker)",
+        published_at="published_at",
+        weight="1.0D / sample_ratio",
     )
 
 
@@ -103,42 +96,23 @@ def _from_deliveries(deliveries: DataFrame, brokers: DataFrame, masks: Sequence[
             for word, mask in enumerate(masks)
         ),
     )
-    return deliveries.join(F.broadcast(placed), "broker").select(
-        *KEY,
-        _nothing("recorded"),
-        _unknown("topic_hash", "long"),
-        _unknown("root_hash", "long"),
-        _unknown("published_at", "double"),
-        _unknown("weight", "double"),
-        *masks,
-        F.lit(1).cast("long").alias("deliveries"),
-        F.xxhash64("client").alias("client_digest"),
-        "delivered_at",
-        _nothing("hops"),
-        _nothing("link_digest"),
+    return _part(
+        deliveries.join(F.broadcast(placed), "broker"),
+        masks,
+        **{mask: mask for mask in masks},
+        deliveries="1L",
+        client_digest="xxhash64(client)",
+        last_delivered_at="delivered_at",
     )
 
 
 def _from_hops(hops: DataFrame, masks: Sequence[str]) -> DataFrame:
-    return hops.select(
-        *KEY,
-        _nothing("recorded"),
-        _unknown("topic_hash", "long"),
-        _unknown("root_hash", "long"),
-        _unknown("published_at", "double"),
-        _unknown("weight", "double"),
-        *(_nothing(mask) for mask in masks),
-        _nothing("deliveries"),
-        _nothing("client_digest"),
-        _unknown("delivered_at", "double"),
-        F.lit(1).cast("long").alias("hops"),
-        F.xxhash64("from_broker", "to_broker").alias("link_digest"),
-    )
+    return _part(hops, masks, hops="1L", link_digest="xxhash64(from_broker, to_broker)")
 
 
-def _nothing(name: str) -> Column:
-    return F.lit(0).cast("long").alias(name)
-
-
-def _unknown(name: str, type_: str) -> Column:
-    return F.lit(None).cast(type_).alias(name)
+def _part(records: DataFrame, masks: Sequence[str], **known: str) -> DataFrame:
+    """What one kind of records knows of publications, as texts; it adds nothing to the rest."""
+    # As text: columns built call by call would cross to the JVM hundreds of times.
+    nothing = {name: _NOTHING[merge] for name, merge in _MERGES.items()}
+    texts = {**nothing, **dict.fromkeys(masks, _NOTHING["bit_or"]), **known}
+    return records.selectExpr(*KEY, *(f"{text} AS {name}" for name, text in texts.items()))

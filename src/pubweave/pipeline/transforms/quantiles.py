@@ -12,12 +12,10 @@ def sketched(column: str, kll_k: int, alias: str = "sketch") -> Column:
     return F.kll_sketch_agg_double(F.col(column), kll_k).alias(alias)
 
 
-def quantile_columns(sketch: str, name: str) -> list[Column]:
-    """``<name>_ms_p50``, ``_p95`` and ``_p99`` of a sketch; null where there is none."""
+def quantile_columns(sketch: str, name: str) -> list[str]:
+    """``<name>_ms_p50``, ``_p95`` and ``_p99`` of a sketch, as texts; null where there is none."""
     return [
-        F.kll_sketch_get_quantile_double(F.col(sketch), F.lit(percent / 100.0)).alias(
-            f"{name}_ms_p{percent}"
-        )
+        f"kll_sketch_get_quantile_double({sketch}, {percent / 100.0}D) AS {name}_ms_p{percent}"
         for percent in PERCENTS
     ]
 

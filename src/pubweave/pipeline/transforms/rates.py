@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pubweave.pipeline.schemas import as_declared
@@ -32,12 +32,12 @@ def traffic(publications: DataFrame, window: ProfileWindow) -> DataFrame:
     """Publications by slot, topic, publisher and broker."""
     slot = window.slot(F.col("published_at")).alias("slot")
     return publications.groupBy(slot, "topic", "publisher", "broker").agg(
-        F.count(F.lit(1)).alias("publications"),
-        F.sum(1.0 / F.col("sample_ratio")).alias("weight"),
-        F.sum("size_bytes").alias("size_bytes"),
-        F.min("sample_ratio").alias("sample_ratio"),
-        F.max("accepted_at").alias("last_accepted_at"),
-        F.max("sequence").alias("last_sequence"),
+        F.expr("count(1) AS publications"),
+        F.expr("sum(1.0D / sample_ratio) AS weight"),
+        F.expr("sum(size_bytes) AS size_bytes"),
+        F.expr("min(sample_ratio) AS sample_ratio"),
+        F.expr("max(accepted_at) AS last_accepted_at"),
+        F.expr("max(sequence) AS last_sequence"),
     )
 
 
@@ -54,10 +54,10 @@ def publisher_rates(traffic: DataFrame, window: ProfileWindow, alpha: float) -> 
 def topics(traffic: DataFrame, rates: DataFrame, window: ProfileWindow, alpha: float) -> DataFrame:
     """Each topic over the whole window, with the estimate for the next slot."""
     totals = traffic.groupBy("topic").agg(
-        F.sum("publications").alias("publications"),
-        F.sum("weight").alias("weight"),
-        F.countDistinct("publisher").alias("publishers"),
-        (F.sum("size_bytes") / F.sum("publications")).alias("size_bytes_mean"),
+        F.expr("sum(publications) AS publications"),
+        F.expr("sum(weight) AS weight"),
+        F.expr("count(DISTINCT publisher) AS publishers"),
+        F.expr("sum(size_bytes) / sum(publications) AS size_bytes_mean"),
     )
     return as_declared(_with_estimate(totals, rates, "topic", window, alpha), "topics")
 
@@ -67,10 +67,10 @@ def publishers(
 ) -> DataFrame:
     """Each publisher over the whole window, with the estimate for the next slot."""
     totals = traffic.groupBy("publisher").agg(
-        F.max_by("broker", F.struct("last_accepted_at", "last_sequence")).alias("broker"),
-        F.sum("publications").alias("publications"),
-        F.sum("weight").alias("weight"),
-        F.countDistinct("topic").alias("topics"),
+        F.expr("max_by(broker, struct(last_accepted_at, last_sequence)) AS broker"),
+        F.expr("sum(publications) AS publications"),
+        F.expr("sum(weight) AS weight"),
+        F.expr("count(DISTINCT topic) AS topics"),
     )
     return as_declared(_with_estimate(totals, rates, "publisher", window, alpha), "publishers")
 
@@ -78,7 +78,7 @@ def publishers(
 def _rates(traffic: DataFrame, key: str, window: ProfileWindow, alpha: float) -> DataFrame:
     per_slot = (
         traffic.groupBy("slot", key)
-        .agg(F.sum("publications").alias("publications"), F.sum("weight").alias("weight"))
+        .agg(F.expr("sum(publications) AS publications"), F.expr("sum(weight) AS weight"))
         .withColumn("slot_started_at", window.slot_started_at())
         .withColumn("rate_per_s", F.col("weight") / window.slot_length_s())
     )
@@ -91,23 +91,23 @@ def _filtered(rates: DataFrame, key: str, window: ProfileWindow, alpha: float) -
     if fade == 0.0 or complete == 0:
         return rates.withColumn("filtered_rate_per_s", F.col("rate_per_s"))
     block_slots = max(1, int(_EXPONENT_MAX / -math.log10(fade)))
-    counted = F.when(F.col("slot") >= complete, 0.0).when(F.col("slot") == 0, 1.0).otherwise(alpha)
-    placed = (
-        rates.withColumn("block", F.floor(F.col("slot") / block_slots))
-        .withColumn("place", F.col("slot") - F.col("block") * block_slots)
-        .withColumn("scaled", F.col("rate_per_s") * counted * F.pow(F.lit(fade), -F.col("place")))
+    counted = f"CASE WHEN slot >= {complete} THEN 0.0D WHEN slot = 0 THEN 1.0D ELSE {alpha}D END"
+    place = f"slot % {block_slots}"
+    placed = rates.selectExpr(
+        "*",
+        f"slot div {block_slots} AS block",
+        f"{place} AS place",
+        f"rate_per_s * {counted} * pow({fade}D, -({place})) AS scaled",
     )
     # What was before the previous block has faded by 10^-250.
-    carried = placed.groupBy(key, (F.col("block") + 1).alias("block")).agg(
-        (F.sum("scaled") * fade**block_slots).alias("carried")
+    carried = placed.groupBy(key, F.expr("block + 1 AS block")).agg(
+        F.expr(f"sum(scaled) * {fade**block_slots}D AS carried")
     )
-    so_far = Window.partitionBy(key, "block").orderBy("slot")
-    value = F.pow(F.lit(fade), F.col("place")) * (
-        F.sum("scaled").over(so_far) + F.coalesce("carried", F.lit(0.0))
-    )
+    so_far = f"sum(scaled) OVER (PARTITION BY {key}, block ORDER BY slot)"
+    value = f"pow({fade}D, place) * ({so_far} + coalesce(carried, 0.0D))"
     # A slot that is not complete does not fade what came before either.
-    held = F.when(F.col("slot") >= complete, value / fade).otherwise(value)
-    return placed.join(carried, [key, "block"], "left").withColumn("filtered_rate_per_s", held)
+    held = f"if(slot >= {complete}, 1.0D / {fade}D, 1.0D) * {value} AS filtered_rate_per_s"
+    return placed.join(carried, [key, "block"], "left").selectExpr("*", held)
 
 
 def _with_estimate(
@@ -115,14 +115,11 @@ def _with_estimate(
 ) -> DataFrame:
     """Totals with the mean rate and what the filter says after the last complete slot."""
     last_complete = max(0, window.complete_slots - 1)
-    passed = F.greatest(F.lit(last_complete) - F.col("slot"), F.lit(0))
+    faded = f"pow({1.0 - alpha}D, greatest({last_complete} - last.slot, 0))"
     last = (
         rates.groupBy(key)
-        .agg(F.max_by(F.struct("slot", "filtered_rate_per_s"), "slot").alias("last"))
-        .select(key, "last.*")
-        .withColumn("filtered_rate_per_s",
-                    F.col("filtered_rate_per_s") * F.pow(F.lit(1.0 - alpha), passed))
-        .drop("slot")
-    )  # fmt: skip
-    mean = F.col("weight") / window.duration_s
-    return totals.withColumn("rate_per_s", mean).join(last, key)
+        .agg(F.expr("max_by(struct(slot, filtered_rate_per_s), slot) AS last"))
+        .selectExpr(key, f"last.filtered_rate_per_s * {faded} AS filtered_rate_per_s")
+    )
+    mean = f"weight / {window.duration_s}D AS rate_per_s"
+    return totals.selectExpr("*", mean).join(last, key)

@@ -8,7 +8,7 @@ and a running average that gives the newest publication a weight of 0.25.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pubweave.pipeline.schemas import as_declared
@@ -45,49 +45,44 @@ def traced_deliveries(deliveries: DataFrame, traced: DataFrame, old: DataFrame |
 def traces(traced: DataFrame, deliveries: DataFrame) -> DataFrame:
     """GRAPE's bit vectors and local deliveries, by publisher and broker."""
     windows = traced.groupBy("publisher").agg(
-        F.min("sequence").alias("first_sequence"),
-        F.max("sequence").alias("last_sequence"),
-        F.count(F.lit(1)).alias("traced"),
+        F.expr("min(sequence) AS first_sequence"),
+        F.expr("max(sequence) AS last_sequence"),
+        F.expr("count(1) AS traced"),
     )
-    by_sequence = Window.partitionBy("publisher").orderBy("sequence")
-    position = (F.row_number().over(by_sequence) - 1).cast("long")
-    delivered = deliveries.join(traced.select(*KEY, position.alias("position")), KEY)
+    position = "row_number() OVER (PARTITION BY publisher ORDER BY sequence) - 1L AS position"
+    delivered = deliveries.join(traced.selectExpr(*KEY, position), KEY)
     words = delivered.groupBy("publisher", "broker", word_of("position").alias("word")).agg(
         F.bit_or(bit_in_word("position")).alias("bits"),
         F.sum("deliveries").alias("deliveries"),
     )
     vectors = words.groupBy("publisher", "broker").agg(
-        F.map_from_entries(F.collect_list(F.struct("word", "bits"))).alias("by_word"),
-        F.sum(F.bit_count("bits")).alias("distinct_publications"),
-        F.sum("deliveries").alias("local_deliveries"),
+        F.expr("map_from_entries(collect_list(struct(word, bits))) AS by_word"),
+        F.expr("sum(bit_count(bits)) AS distinct_publications"),
+        F.expr("sum(deliveries) AS local_deliveries"),
     )
-    last_word = F.floor((F.col("traced") - 1) / WORD_BITS)
-    dense = F.transform(
-        F.sequence(F.lit(0).cast("long"), last_word),
-        lambda word: F.coalesce(F.col("by_word")[word], F.lit(0).cast("long")),
-    )
-    return as_declared(
-        vectors.join(F.broadcast(windows), "publisher").withColumn("bit_vector", dense), "traces"
-    )
+    numbers = f"sequence(0L, floor((traced - 1) / {WORD_BITS}))"
+    dense = f"transform({numbers}, word -> coalesce(by_word[word], 0L)) AS bit_vector"
+    dated = vectors.join(F.broadcast(windows), "publisher")
+    return as_declared(dated.selectExpr("*", dense), "traces")
 
 
 def downstream_counts(
     alpha: float, traced: DataFrame, delivered: DataFrame, links: DataFrame, paths: DataFrame
 ) -> DataFrame:
     """POP's publisher profile: deliveries at and behind the far end of each link crossed."""
-    crossed = traced.join(links, "tree").select(*KEY, "from_broker", "to_broker")
+    crossed = traced.join(links, "tree").selectExpr(*KEY, "from_broker", "to_broker")
     behind = (
         delivered.join(traced, KEY)
-        .join(paths.select("tree", "broker", "path"), ["tree", "broker"])
-        .select(*KEY, F.explode("path").alias("to_broker"), "deliveries")
+        .join(paths.selectExpr("tree", "broker", "path"), ["tree", "broker"])
+        .selectExpr(*KEY, "explode(path) AS to_broker", "deliveries")
         .groupBy(*KEY, "to_broker")
-        .agg(F.sum("deliveries").alias("subscribers"))
+        .agg(F.expr("sum(deliveries) AS subscribers"))
     )
     counted = crossed.join(behind, [*KEY, "to_broker"], "left").fillna(0, ["subscribers"])
-    table = _averaged(counted, alpha).select(
+    table = _averaged(counted, alpha).selectExpr(
         "publisher",
-        F.col("from_broker").alias("broker"),
-        F.col("to_broker").alias("neighbor"),
+        "from_broker AS broker",
+        "to_broker AS neighbor",
         "publications",
         "subscribers_mean",
         "subscribers_running",
@@ -97,18 +92,17 @@ def downstream_counts(
 
 def _averaged(counted: DataFrame, alpha: float) -> DataFrame:
     """Mean and running average over a link's publications; the first value counts as it is."""
-    link = ["publisher", "from_broker", "to_broker"]
-    newest_first = Window.partitionBy(*link).orderBy(F.desc("sequence"))
-    age = F.row_number().over(newest_first) - 1
-    is_first = F.count(F.lit(1)).over(Window.partitionBy(*link)) - 1 == F.col("age")
-    share = F.pow(F.lit(1.0 - alpha), F.col("age")) * F.when(is_first, 1.0).otherwise(alpha)
-    return (
-        counted.withColumn("age", age)
-        .withColumn("share", share)
-        .groupBy(*link)
-        .agg(
-            F.count(F.lit(1)).alias("publications"),
-            F.avg("subscribers").alias("subscribers_mean"),
-            F.sum(F.col("share") * F.col("subscribers")).alias("subscribers_running"),
-        )
+    link = ("publisher", "from_broker", "to_broker")
+    of_link = f"PARTITION BY {', '.join(link)}"
+    aged = counted.selectExpr(
+        *link,
+        "subscribers",
+        f"row_number() OVER ({of_link} ORDER BY sequence DESC) - 1 AS age",
+        f"count(1) OVER ({of_link}) - 1 AS oldest",
+    )
+    share = f"pow({1.0 - alpha}D, age) * if(age = oldest, 1.0D, {alpha}D)"
+    return aged.groupBy(*link).agg(
+        F.expr("count(1) AS publications"),
+        F.expr("avg(subscribers) AS subscribers_mean"),
+        F.expr(f"sum({share} * subscribers) AS subscribers_running"),
     )

@@ -99,49 +99,48 @@ def tree_paths(
     jumping: each round doubles how far up everybody sees, so a tree of ``deepest`` links takes
     log2 of that many rounds, whatever its shape.
     """
-    top = roots.select(
-        F.col("root_tree").alias("tree"),
-        F.col("root_broker").alias("broker"),
-        F.col("root_broker").alias("upper"),
-        F.lit(0.0).alias("delay_ms"),
-        F.array().cast("array<string>").alias("path"),
+    top = roots.selectExpr(
+        "root_tree AS tree",
+        "root_broker AS broker",
+        "root_broker AS upper",
+        "0.0D AS delay_ms",
+        "CAST(array() AS array<string>) AS path",
     )
     state = top.unionByName(
-        _priced(links, link_costs).select(
+        priced(links, link_costs).selectExpr(
             "tree",
-            F.col("to_broker").alias("broker"),
-            F.col("from_broker").alias("upper"),
-            F.col("cost_ms").alias("delay_ms"),
-            F.array("to_broker").alias("path"),
+            "to_broker AS broker",
+            "from_broker AS upper",
+            "cost_ms AS delay_ms",
+            "array(to_broker) AS path",
         )
     )
     for _ in range(max(0, deepest - 1).bit_length()):
         above = state.toDF("tree", "upper", "next_upper", "upper_delay_ms", "upper_path")
         state = (
             state.join(above, ["tree", "upper"])
-            .select(
+            .selectExpr(
                 "tree",
                 "broker",
-                F.col("next_upper").alias("upper"),
-                (F.col("delay_ms") + F.col("upper_delay_ms")).alias("delay_ms"),
-                F.concat("path", "upper_path").alias("path"),
+                "next_upper AS upper",
+                "delay_ms + upper_delay_ms AS delay_ms",
+                "concat(path, upper_path) AS path",
             )
             .persist()
         )  # used twice by the next round: unkept, the query would double every round
-    is_root = roots.select(F.col("root_tree").alias("tree"), F.col("root_broker").alias("upper"))
+    is_root = roots.selectExpr("root_tree AS tree", "root_broker AS upper")
     # What a gap in the telemetry cut off never arrives at the root.
-    return state.join(is_root, ["tree", "upper"], "left_semi").select(
+    return state.join(is_root, ["tree", "upper"], "left_semi").selectExpr(
         "tree", "broker", "delay_ms", "path"
     )
 
 
-def _priced(links: DataFrame, link_costs: DataFrame) -> DataFrame:
+def priced(links: DataFrame, link_costs: DataFrame) -> DataFrame:
     """Directed links with the cost of the undirected link; a link without a price costs nothing."""
-    costs = link_costs.select("broker_a", "broker_b", "cost_ms")
-    return (
-        links.withColumn("broker_a", F.least("from_broker", "to_broker"))
-        .withColumn("broker_b", F.greatest("from_broker", "to_broker"))
-        .join(F.broadcast(costs), ["broker_a", "broker_b"], "left")
-        .select("tree", "from_broker", "to_broker",
-                F.coalesce("cost_ms", F.lit(0.0)).alias("cost_ms"))
-    )  # fmt: skip
+    costs = link_costs.selectExpr("broker_a", "broker_b", "cost_ms AS price_ms")
+    of_link = (
+        "broker_a = least(from_broker, to_broker) and broker_b = greatest(from_broker, to_broker)"
+    )
+    return links.join(F.broadcast(costs), F.expr(of_link), "left").selectExpr(
+        "tree", "from_broker", "to_broker", "coalesce(price_ms, 0.0D) AS cost_ms"
+    )
