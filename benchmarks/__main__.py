@@ -14,17 +14,23 @@ from typing import Any
 
 from benchmarks import (
     bench_design,
+    bench_dynatops,
     bench_matching,
     bench_pipeline,
+    bench_relocation,
     bench_sockets,
     bench_sockets_table,
+    bench_tco,
 )
 
 BENCHMARKS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "design": bench_design.run,
+    "dynatops": bench_dynatops.run,
     "matching": bench_matching.run,
     "pipeline": bench_pipeline.run,
+    "relocation": bench_relocation.run,
     "sockets": bench_sockets.run,
+    "tco": bench_tco.run,
 }
 
 

@@ -9,6 +9,9 @@ from typing import Any
 from pubweave import design
 from pubweave.design.warm_up import warm_up
 
+INNER = {"row_starts"}
+"""Called by kernels only: compiled with them, and not loaded where those come from the cache."""
+
 
 def kernels() -> dict[str, Any]:
     """The compiled functions that other modules call, by name."""
@@ -16,7 +19,7 @@ def kernels() -> dict[str, Any]:
     for module in pkgutil.iter_modules(design.__path__, design.__name__ + "."):
         if "._kernels_" in module.name:
             for name, value in vars(importlib.import_module(module.name)).items():
-                if hasattr(value, "signatures") and not name.startswith("_"):
+                if hasattr(value, "signatures") and not name.startswith("_") and name not in INNER:
                     found[name] = value
     return found
 

@@ -7,7 +7,6 @@ takes; Ctrl-C and the time limit end the search with the best tree so far.
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pubweave.cli.design_inputs import price_options, profile_option, read_inputs
-from pubweave.cli.output import error_console, json_option, print_json, remark, warn
+from pubweave.cli.output import changing_line, json_option, print_json, remark, warn
 from pubweave.cli.plan_rules import link_named
-from pubweave.cli.search_stop import SearchStop, stopping
+from pubweave.cli.search_stop import SearchStop, stopping, time_limit_option
 
 if TYPE_CHECKING:
     from pubweave.design.problem import (
@@ -56,7 +55,24 @@ def _limit_options(command: Any) -> Any:
     return command
 
 
-@click.command()
+class DesignCommand(click.Command):
+    """Trees are designed by one command; DYNATOPS' rings, which need other files, by their own."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        if args[:1] == ["dynatops"]:
+            from pubweave.cli.design_dynatops import dynatops
+
+            return dynatops.make_context(f"{info_name} dynatops", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command(cls=DesignCommand)
 @click.argument("method", type=click.Choice(METHODS))
 @profile_option
 @click.option(
@@ -87,14 +103,7 @@ def _limit_options(command: Any) -> Any:
     help="ci, lmst, lmit: the share that an exchange must save of its cycle's cost.",
 )
 @click.option("--compare/--no-compare", default=True, help="Show what other methods reach.")
-@click.option(
-    "--time-limit",
-    default=LIMIT_S,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="End with the best tree found by then.",
-)
+@time_limit_option(LIMIT_S, "tree")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @json_option
 def design(
@@ -117,6 +126,7 @@ def design(
     lmst, lmit  the same by prices of links alone, by common interest alone
     mst, mit    the minimum spanning tree and the maximum interest tree, from global knowledge
     exact       the optimum, proven up to 10 brokers; else the best that a global search finds
+    dynatops    no tree: positions on a ring; see pubweave design dynatops --help
 
     \b
     Example:
@@ -229,14 +239,10 @@ def _others(
 @contextlib.contextmanager
 def _shown_progress(as_json: bool) -> Iterator[OnProgress]:
     """What a design tells, on one changing line of standard error."""
-    from pubweave.design.problem import ignore_progress
-
-    if as_json or not sys.stderr.isatty():
-        yield ignore_progress
-        return
-    with error_console().status("designing (Ctrl-C ends with the best tree so far)") as line:
+    title = "designing (Ctrl-C ends with the best tree so far)"
+    with changing_line(title, shown=not as_json) as say:
 
         def tell(progress: Progress) -> None:
-            line.update(f"{progress.message}: {progress.cost:,.0f} ms")
+            say(f"{progress.message}: {progress.cost:,.0f} ms")
 
         yield tell

@@ -88,6 +88,16 @@ def progress_bar(title: str, total: float | None, *, shown: bool = True) -> Iter
         yield Advance(move)
 
 
+@contextlib.contextmanager
+def changing_line(title: str, *, shown: bool = True) -> Iterator[Callable[[str], None]]:
+    """One line on standard error that says how far a search is, while it is a terminal."""
+    if not shown or not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    with error_console().status(title) as line:
+        yield lambda text: line.update(text)
+
+
 class LiveView:
     """Repeated reports: redrawn in place on a terminal, lines elsewhere, JSON lines on demand."""
 

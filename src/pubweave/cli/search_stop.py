@@ -5,8 +5,23 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
+
+import click
+
+
+def time_limit_option(default_s: float, what: str) -> Callable[[Any], Any]:
+    """``--time-limit`` of a verb that ends with the best it has."""
+    return click.option(
+        "--time-limit",
+        default=default_s,
+        show_default=True,
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help=f"End with the best {what} found by then.",
+    )
 
 
 class SearchStop:

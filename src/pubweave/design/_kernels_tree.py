@@ -17,17 +17,24 @@ Indices = npt.NDArray[np.int32]
 
 
 @njit(cache=True)
+def row_starts(edges: Integers, count: int) -> Integers:
+    """Where each vertex's edges begin in a list of all ends, vertex by vertex."""
+    starts = np.zeros(count + 1, np.int64)
+    for e in range(len(edges)):
+        starts[edges[e, 0] + 1] += 1
+        starts[edges[e, 1] + 1] += 1
+    for v in range(count):
+        starts[v + 1] += starts[v]
+    return starts
+
+
+@njit(cache=True)
 def root_tree(
     edges: Integers, root: int, parent: Integers, order: Integers, enter: Integers, leave: Integers
 ) -> int:
     """Fill the arrays of the tree with these edges; returns how many vertices were reached."""
     count = len(parent)
-    degree = np.zeros(count + 1, np.int64)
-    for e in range(len(edges)):
-        degree[edges[e, 0] + 1] += 1
-        degree[edges[e, 1] + 1] += 1
-    for v in range(count):
-        degree[v + 1] += degree[v]
+    degree = row_starts(edges, count)
     fill = degree[:count].copy()
     ends = np.empty(2 * len(edges), np.int64)
     for e in range(len(edges)):

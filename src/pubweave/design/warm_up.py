@@ -12,16 +12,20 @@ from itertools import pairwise
 import numpy as np
 
 from pubweave.design.cost import common_interest, tree_cost
+from pubweave.design.dynatops.warm_up import warm_up_dynatops
 from pubweave.design.exact import cheapest_tree
 from pubweave.design.prices import Prices
 from pubweave.design.problem import DesignProblem, Limits
+from pubweave.design.relocation import DeliveryStatistics, metrics
+from pubweave.design.relocation_rules import BrokerReport
+from pubweave.design.tco.warm_up import warm_up_tco
 from pubweave.design.traffic import Traffic
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 
 
 def warm_up() -> None:
-    """Design trees of few brokers: proven, searched, and within limits."""
+    """Design trees of few brokers: proven, searched, and within limits; relocate a publisher."""
     for count in (6, 12):
         names = [f"b{number}" for number in range(1, count + 1)]
         source = Topology.from_links(list(pairwise(names)))
@@ -38,6 +42,10 @@ def warm_up() -> None:
         for limits in (Limits(), Limits(max_degree=4), Limits(pinned=pinned)):
             problem = DesignProblem(source, traffic, prices, limits)
             cheapest_tree(problem, stop=lambda: False, rng=np.random.default_rng(0))
+
+    metrics(DeliveryStatistics.of({"b1": BrokerReport(1, 1, {}, 1.0)}), 0)
+    warm_up_tco()
+    warm_up_dynatops()
 
 
 def main() -> None:

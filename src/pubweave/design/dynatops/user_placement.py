@@ -1,0 +1,176 @@
+"""Which broker hosts which user (DYNATOPS section 4): similar ones together, none overloaded.
+
+Utility is Sim - w_l L: Sim the share of the user's topics that the broker wants already, L the
+broker's share of all subscriptions of the users placed so far. A user asks within one cluster of
+brokers; of equal brokers it gets the least loaded one (otherwise the first users would all land on
+one). With w_l > 0 a joining user never goes to a broker whose L is more than 1/w_l above the least
+of the cluster; so after all have joined, the L of a cluster's brokers differ by at most
+1/w_l + |s_u| / (all subscriptions).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pubweave.design.dynatops import _kernels_users as kernels
+from pubweave.design.dynatops._kernels_trees import Flags, Floats, Indices, Integers
+from pubweave.design.traffic import DesignError
+
+STATIC = -1.0
+"""In the place of w_l: users stay where they are, whatever they want (Bayeux, TCO)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Brokers in clusters of about the same size, neighbors together."""
+
+    starts: Integers
+    members: Integers
+
+    @classmethod
+    def of(cls, brokers: int, size: int) -> Clusters:
+        """
+        >>> clusters = Clusters.of(7, 3)
+        >>> clusters.starts.tolist()
+        [0, 4, 7]
+        """
+        count = max(1, brokers // size)
+        parts = np.array_split(np.arange(brokers, dtype=np.int64), count)
+        starts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        return cls(starts, np.arange(brokers, dtype=np.int64))
+
+    @property
+    def count(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def pairs(self) -> int:
+        """Messages when each broker tells all others of its cluster something."""
+        sizes = np.diff(self.starts)
+        return int((sizes * (sizes - 1)).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class UserPlacement:
+    """Users at brokers; kernels change the arrays.
+
+    >>> users = np.array([[0, 1], [2, 3], [0, 1], [3, 2]], np.int32)
+    >>> placed = UserPlacement.joined(users, np.zeros(4, np.int64), Clusters.of(2, 2), 4, 1.0)
+    >>> placed.broker_of.tolist()
+    [0, 1, 0, 1]
+    """
+
+    hosting: kernels.Hosting
+    clusters: Clusters
+    cluster_of: Integers
+    load_weight: float
+    least_gain: float
+    """How much more utility another broker must have for a user to move; 0 is the paper's."""
+    seen_topics: Flags
+    seen_load: Integers
+
+    @classmethod
+    def joined(
+        cls,
+        topics: Indices,
+        cluster_of: Integers,
+        clusters: Clusters,
+        topic_count: int,
+        load_weight: float,
+        *,
+        least_gain: float = 0.0,
+    ) -> UserPlacement:
+        """All users join in their order (Algorithm 1). O(users * cluster size * topics each)."""
+        if load_weight < 0:
+            raise DesignError("the weight of load is a number, 0 or more")
+        placed = cls._empty(len(topics), clusters, cluster_of, topic_count, load_weight, least_gain)
+        kernels.join_all(
+            placed.hosting, placed.seen_topics, topics, cluster_of, clusters.starts,
+            clusters.members, float(load_weight),
+        )  # fmt: skip
+        placed._begin()
+        return placed
+
+    @classmethod
+    def static(
+        cls, topics: Indices, broker_of: Integers, brokers: int, topic_count: int
+    ) -> UserPlacement:
+        """Users where they happen to be, for good."""
+        everyone = np.zeros(len(topics), np.int64)
+        placed = cls._empty(
+            len(topics), Clusters.of(brokers, brokers), everyone, topic_count, STATIC, 0.0
+        )
+        for user, broker in enumerate(broker_of.tolist()):
+            kernels.begin(placed.hosting, broker, topics[user])
+        placed.hosting.broker_of[:] = broker_of
+        placed._begin()
+        return placed
+
+    @classmethod
+    def _empty(
+        cls,
+        users: int,
+        clusters: Clusters,
+        cluster_of: Integers,
+        topics: int,
+        weight: float,
+        gain: float,
+    ) -> UserPlacement:
+        brokers = len(clusters.members)
+        hosting = kernels.Hosting(
+            np.full(users, -1, np.int64),
+            np.zeros((brokers, topics), np.int32),
+            np.zeros(brokers, np.int64),
+            np.zeros(3, np.int64),
+            np.zeros((brokers, topics), np.int32),
+        )
+        seen = np.zeros((brokers, topics), np.uint8)
+        return cls(hosting, clusters, cluster_of, weight, gain, seen, np.zeros(brokers, np.int64))
+
+    def _begin(self) -> None:
+        """What counts as change comes after the first placement."""
+        self.hosting.changes[:] = 0
+        self.hosting.change_counts[:] = 0
+        self.tell()
+
+    def tell(self) -> None:
+        """Once per T_update: brokers of a cluster learn of each other."""
+        kernels.tell(self.hosting, self.seen_topics, self.seen_load)
+
+    def change(self, users: Integers, old: Indices, new: Indices) -> None:
+        """Users take new topics for all their old ones, and are placed again."""
+        kernels.change_some(
+            self.hosting, self.seen_topics, self.seen_load, users, old, new, self.cluster_of,
+            self.clusters.starts, self.clusters.members, self.load_weight, self.least_gain,
+        )  # fmt: skip
+
+    @property
+    def broker_of(self) -> Integers:
+        return self.hosting.broker_of
+
+    @property
+    def loads(self) -> Floats:
+        """L_b by broker."""
+        load = self.hosting.load
+        return load / max(1, int(load.sum()))
+
+    @property
+    def subscription_changes(self) -> int:
+        """How often a broker began or ended to want a topic since the first placement."""
+        return int(self.hosting.changes[:2].sum())
+
+    @property
+    def handovers(self) -> int:
+        return int(self.hosting.changes[2])
+
+    def tree_messages(self, hops: Floats) -> float:
+        """Control messages of these changes: each goes the way between broker and rendezvous.
+
+        ``hops`` are by topic and broker."""
+        return float((self.hosting.change_counts * hops.T).sum())
+
+    def wanted_topics(self) -> list[Integers]:
+        """The topics of each broker."""
+        return [np.flatnonzero(row) for row in self.hosting.users]

@@ -1,0 +1,97 @@
+"""What a relocation is asked and answered in: settings, reports, candidates, and POP's rule.
+
+Values and one comparison; what computes with them is in `relocation` (arrays, any size) and in
+`relocation_reports` (brokers).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pubweave.design.traffic import DesignError
+from pubweave.model.ids import BrokerId
+
+
+class Priority(enum.Enum):
+    """The metric that is minimised first (GRAPE 4.2)."""
+
+    LOAD = "load"
+    DELAY = "delay"
+
+
+@dataclass(frozen=True)
+class Preference:
+    """GRAPE's setting: ``Preference(Priority.LOAD, 75)`` is the paper's load75."""
+
+    priority: Priority = Priority.LOAD
+    weight: float = 100.0
+    """How much of it to minimise, 0 to 100: candidates within 100 - weight of the best stay."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight <= 100:
+            raise DesignError(f"the weight must be between 0 and 100, got {self.weight:g}")
+
+    def __str__(self) -> str:
+        return f"{self.priority.value}{self.weight:g}"
+
+
+@dataclass(frozen=True)
+class BrokerReport:
+    """What one broker tells of a publisher's trace session (the payload of a TIA, GRAPE 4.1)."""
+
+    deliveries: float
+    """To clients of the broker: pairs of publication and subscriber."""
+    bits: int
+    """Bit n: publication n of the session was delivered here."""
+    hop_ms: Mapping[BrokerId, float]
+    """Queueing and matching of a publication that goes on to a neighbor."""
+    client_ms: float
+    """The same of one that goes to a client."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A broker that the publisher could be at."""
+
+    broker: BrokerId
+    delay_ms: float
+    """The estimated average delivery delay."""
+    message_rate: int
+    """Messages at all brokers for the publications of one trace session."""
+    normalized: float
+    """The prior metric from 0 (best candidate) to 100 (worst)."""
+    is_kept: bool
+    """Whether that is at most 100 - weight."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """All candidates, in the order of their ids, and the one to be at."""
+
+    publisher_at: BrokerId
+    preference: Preference
+    candidates: tuple[Candidate, ...]
+    choice: BrokerId
+    reason: str
+
+    def of(self, broker: BrokerId) -> Candidate:
+        return next(c for c in self.candidates if c.broker == broker)
+
+    @property
+    def moves(self) -> bool:
+        return self.choice != self.publisher_at
+
+
+def closest_neighbor(subscribers: Mapping[BrokerId, float], elsewhere: float) -> BrokerId | None:
+    """POP's next hop (section 3.2): the neighbor with more subscribers behind it than there are
+    everywhere else; None: nowhere is closer than here. O(neighbors).
+
+    ``subscribers`` by downstream neighbor, ``elsewhere`` the broker's own and those upstream.
+
+    >>> closest_neighbor({"b2": 6, "b4": 3, "b5": 15}, elsewhere=1)
+    'b5'
+    """
+    total = elsewhere + sum(subscribers.values())
+    return next((n for n, count in subscribers.items() if count > total - count), None)

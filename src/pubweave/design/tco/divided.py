@@ -1,0 +1,124 @@
+"""Large overlays from parts: exact Low-ODA on each part, then links between representatives.
+
+Divide and conquer as in Chen, Jacobsen and Vitenberg: nodes are dealt to parts, so that all have
+alike nodes. In every part some nodes stand for all: they cover each of its topics several times,
+by covers that share no node. Low-ODA on the representatives alone, starting from parts that are
+connected in themselves, connects the rest. Parts know nothing of each other and run anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from pubweave.design.tco.interests import Indices, Integers, Subscriptions, gathered
+from pubweave.design.tco.low_oda import RHO, Mode, OnShare, Start, construct, ignore_share
+
+COVERS = 3
+"""How often representatives cover a topic of their part."""
+
+
+class PartTask(NamedTuple):
+    """Nodes of a part in canonical order, their topics, and how to build."""
+
+    starts: Integers
+    topics: Indices
+    topic_count: int
+    mode: str
+    rho: float
+
+
+Task = TypeVar("Task")
+RunAll = Callable[[Callable[[Task], Indices], Sequence[Task]], Iterable[Indices]]
+"""Runs a function on every task, anywhere and in any order; results in the tasks' order."""
+
+
+def build_part(task: PartTask) -> Indices:
+    """The links of one part, as pairs of its rows."""
+    return construct(task.starts, task.topics, task.topic_count, Mode(task.mode), rho=task.rho)
+
+
+def dealt(order: Integers, parts: int) -> list[Integers]:
+    """Nodes in canonical order dealt like cards, so that every part has large and small ones.
+
+    >>> [part.tolist() for part in dealt(np.array([4, 2, 0, 1, 3]), 2)]
+    [[4, 0, 3], [2, 1]]
+    """
+    return [order[first::parts] for first in range(parts)]
+
+
+def build_divided(
+    wanted: Subscriptions,
+    part_size: int,
+    run_all: RunAll[PartTask],
+    mode: Mode = Mode.LOW_ODA,
+    *,
+    rho: float = RHO,
+    covers: int = COVERS,
+    on_progress: OnShare = ignore_share,
+) -> Indices:
+    """The links of a topic-connected overlay, built in parts of at most this size."""
+    count = max(1, -(-wanted.node_count // part_size))
+    parts = dealt(wanted.canonical_order(), count)
+    tasks = []
+    for part in parts:
+        starts, places = gathered(wanted.starts, part)
+        tasks.append(PartTask(starts, wanted.topics[places], wanted.topic_count, mode.value, rho))
+    found = [
+        part[links].astype(np.int32)
+        for part, links in zip(parts, run_all(build_part, tasks), strict=True)
+    ]
+    links = np.concatenate(found)
+    if count == 1:
+        return links
+    on_progress(0.9)
+    degrees = np.bincount(links.ravel(), minlength=wanted.node_count)
+    chosen = [representatives(wanted, part, degrees, covers) for part in parts]
+    joining = _joining_links(wanted, chosen, degrees, mode, rho)
+    return np.concatenate([links, joining])
+
+
+def representatives(
+    wanted: Subscriptions, part: Integers, degrees: Integers, covers: int
+) -> Integers:
+    """Nodes of a part that cover each of its topics so often, where it has so many subscribers.
+
+    Greedy by size: nodes with most topics first, of equal size those with fewer links; a node is
+    taken if a topic of this cover still lacks it. O(places) for each cover.
+    """
+    order = part[np.lexsort((degrees[part], -wanted.sizes[part]))]
+    is_left = np.ones(len(order), np.bool_)
+    found = []
+    for _ in range(covers):
+        is_covered = np.zeros(wanted.topic_count, np.bool_)
+        for place in np.flatnonzero(is_left):
+            topics = wanted.topics_of(order[place])
+            if not is_covered[topics].all():
+                is_covered[topics] = True
+                is_left[place] = False
+                found.append(order[place])
+    return np.array(found, np.int64)
+
+
+def _joining_links(
+    wanted: Subscriptions,
+    chosen: Sequence[Integers],
+    degrees: Integers,
+    mode: Mode,
+    rho: float,
+) -> Indices:
+    """Low-ODA on the representatives, where each part is connected in each of its topics."""
+    nodes = np.concatenate(chosen)
+    part_of = np.repeat(np.arange(len(chosen)), [len(each) for each in chosen])
+    order = np.lexsort((nodes, -wanted.sizes[nodes]))
+    nodes, part_of = nodes[order], part_of[order]
+    starts, places = gathered(wanted.starts, nodes)
+    topics = wanted.topics[places]
+    keys = np.repeat(part_of, np.diff(starts)) * wanted.topic_count + topics
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    labels = first[inverse].astype(np.int32)
+    start = Start(labels, degrees[nodes].astype(np.int32), int(degrees.max(initial=0)))
+    links = construct(starts, topics, wanted.topic_count, mode, rho=rho, start=start)
+    return nodes[links].astype(np.int32)
