@@ -13,6 +13,7 @@ from pubweave.cli.overlay_report import (
     link_document,
     link_table,
     organize_line,
+    relocation_line,
 )
 from pubweave.model.ids import Link
 from pubweave.model.status import (
@@ -20,6 +21,7 @@ from pubweave.model.status import (
     CounterStatus,
     OrganizeStatus,
     RateStatus,
+    RelocationStatus,
     SessionStatus,
 )
 from pubweave.runtime.overlay_observer import Snapshot
@@ -114,3 +116,18 @@ def test_tables_show_brokers_that_are_down_and_count_those_left_out() -> None:
     assert "down" in text
     assert "... 1 more" in text
     assert "b1-b2" in text
+
+
+def test_an_overlay_whose_publishers_move_says_so() -> None:
+    told = RelocationStatus(
+        "grape", "load75", decided=4, deciding_s=1.0, moves=2, given_up=1, without_pings=0,
+        messages_out=1500, bytes_out=4096, memory_bytes=2048,
+    )  # fmt: skip
+    one, other = (replace(status(b, 1, 0), relocation=told) for b in ("b1", "b2"))
+    line = relocation_line(snapshot(0.0, one, other))
+    assert line.startswith("relocation (grape, load75): 8 decisions, 4 moves begun, 2 traces")
+    assert "3,000 messages for it, 4.0 kB held" in line
+    assert broker_document(one)["relocation"]["moves"] == 2
+    quiet = RelocationStatus("off", "load100", 0, 0.0, 0, 0, 0, 0, 0, 0)
+    assert relocation_line(snapshot(0.0, replace(one, relocation=quiet))) == ""
+    assert relocation_line(snapshot(0.0, status("b1", 1, 0))) == ""

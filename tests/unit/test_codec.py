@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import struct
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +36,30 @@ from pubweave.model.messages import (
     Unsubscribe,
     Verdict,
 )
+from pubweave.model.migration_messages import (
+    Migration,
+    MigrationComplete,
+    MigrationEntries,
+    MigrationSeek,
+    MigrationSignal,
+    MigrationStep,
+    MigrationUpdate,
+    MovedSession,
+    Redirect,
+    RedirectReply,
+)
 from pubweave.model.publications import Publication, make_publication
+from pubweave.model.relocation_messages import (
+    ProbeReply,
+    ProbeRequest,
+    RelocationAnswer,
+    RelocationRequest,
+    TraceInformationAnswer,
+    TraceInformationRequest,
+    TraceReport,
+    TraceResult,
+)
+from pubweave.model.topic_messages import BrokerRecord, TopicOpened, TopicUnwanted, TopicWanted
 from pubweave.wire.codec import KINDS, FrameDecoder, FrameError, encode, encode_all
 
 FILTER = Filter(
@@ -46,6 +70,7 @@ FILTER = Filter(
         Predicate("late", Operator.NE, True),
     )
 )
+MIGRATION = Migration("b1/64.1", "p", ("b1", "b2", "b3"))
 ONE_OF_EACH: list[Message] = [
     make_publication("p", 1, "STOCK", {"a": 1, "b": 2.5, "c": "ü", "d": True}, b"\x00\xff", 3.5),
     Advertise("p:1", FILTER),
@@ -78,6 +103,27 @@ ONE_OF_EACH: list[Message] = [
     Goodbye("done"),
     Query(1, "status"),
     Answer(1, b"{}"),
+    TraceResult("p", 5, 3),
+    RelocationRequest("p", 2.5, ("b2", "b1")),
+    RelocationAnswer("p", ("b3", "b2", "b1")),
+    TraceInformationRequest("p", 5),
+    TraceInformationAnswer(
+        "p", 5, (TraceReport("b2", (("b1", 1.5),), b"\x05", 2, 0.1, 0.2, 0.3, "host:1"),), False
+    ),
+    ProbeRequest(1, (("b2", "host:1"),)),
+    ProbeReply(1, (("b2", 12.5),)),
+    MigrationSignal(MIGRATION, MigrationStep.RESERVED, "127.0.0.1:7001"),
+    MigrationEntries(MIGRATION, (("p:1", FILTER),), (("p:2", FILTER),)),
+    MigrationUpdate(MIGRATION),
+    MigrationComplete(MIGRATION, MovedSession(1, 2, 3, 4, 5), 6),
+    MigrationComplete(MIGRATION, None, 0, is_gone=True),
+    MigrationSeek("b1/64.1", "b3", ("b1", "b2")),
+    Redirect("b1/64.1", "b3", "127.0.0.1:7003", True, 12.5, 2),
+    RedirectReply("b1/64.1", "cannot reach it"),
+    BrokerRecord("b1", "h:1", 7, 2, ("x",), ("b2",), (("b3", 5),), ("b4",), True),
+    TopicWanted("x", 3, (("p", 9),)),
+    TopicOpened("x", 3),
+    TopicUnwanted("x"),
 ]
 
 
@@ -116,11 +162,17 @@ def test_a_forwarded_publication_is_the_same_bytes_again() -> None:
     assert received.size_bytes == len(frame)
 
 
-def test_a_sender_cannot_smuggle_other_bytes_into_what_is_forwarded() -> None:
-    """A publication's frame with two more array elements, where size and encoding would be."""
-    import msgspec
+def test_a_traced_publication_keeps_its_trace_on_every_hop() -> None:
+    traced = msgspec.structs.replace(make_publication("p", 7, "t", {}, b"x", 1.0), trace=5)
+    (received,) = FrameDecoder().feed(encode(traced))
+    assert isinstance(received, Publication)
+    assert received.trace == 5
+    assert encode(received) == encode(traced)
 
-    body = msgspec.msgpack.encode(("p", 1, "t", {}, b"", 0.0, 99999, b"evil"))
+
+def test_a_sender_cannot_smuggle_other_bytes_into_what_is_forwarded() -> None:
+    """A publication's frame with more array elements, where size and encoding would be."""
+    body = msgspec.msgpack.encode(("p", 1, "t", {}, b"", 0.0, 0, 99999, b"evil"))
     frame = struct.pack("<IB", len(body) + 1, 0) + body
     (received,) = FrameDecoder().feed(frame)
     assert isinstance(received, Publication)

@@ -246,6 +246,7 @@ def make_host_config(file: BrokerFile) -> HostConfig:
 
     from pubweave.core.broker_config import BrokerConfig
     from pubweave.core.organize_config import OrganizeConfig
+    from pubweave.core.relocation_config import RelocationConfig
     from pubweave.core.session import SessionLimits
     from pubweave.core.strategies import make_strategy
     from pubweave.runtime.broker_host import HostConfig
@@ -260,6 +261,7 @@ def make_host_config(file: BrokerFile) -> HostConfig:
         "settings": (BrokerConfig, file.settings),
         "settings.limits": (SessionLimits, file.settings.get("limits", {})),
         "settings.organize": (OrganizeConfig, file.settings.get("organize", {})),
+        "settings.relocation": (RelocationConfig, file.settings.get("relocation", {})),
     }
     for name, (known, table) in tables.items():
         allowed = sorted({f.name for f in fields(known)} - {"id", "strategy"})

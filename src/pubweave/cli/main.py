@@ -35,6 +35,8 @@ VERBS = {
     "topology": Verb("pubweave.cli.topology", "topology", "Make, change and show topologies."),
     "cost": Verb("pubweave.cli.cost", "cost", "What a tree costs for measured traffic."),
     "design": Verb("pubweave.cli.design", "design", "A cheaper tree for measured traffic."),
+    "relocate": Verb("pubweave.cli.relocate", "relocate", "Publishers to where they cost least."),
+    "tco": Verb("pubweave.cli.tco", "tco", "Topic-connected overlays: build, churn, verify."),
     "plan": Verb("pubweave.cli.plan", "plan", "Plan from one topology to another; judge plans."),
     "apply": Verb("pubweave.cli.apply", "apply", "Walk a running overlay through a plan."),
     "dashboard": Verb("pubweave.cli.dashboard", "dashboard", "A live page over an overlay."),

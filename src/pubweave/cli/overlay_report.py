@@ -108,11 +108,11 @@ def broker_document(status: BrokerStatus | None) -> dict[str, Any]:
         "queue_bytes": status.queue_bytes,
         "rates": msgspec.to_builtins(status.rates),
         "counters": msgspec.to_builtins(status.counters),
-        **(
-            {}
-            if status.organizing is None
-            else {"organizing": msgspec.to_builtins(status.organizing)}
-        ),
+        **{
+            name: msgspec.to_builtins(told)
+            for name in ("organizing", "relocation")
+            if (told := getattr(status, name)) is not None
+        },
     }
 
 
@@ -181,6 +181,23 @@ def organize_line(snapshot: Snapshot) -> str:
     )
 
 
+def relocation_line(snapshot: Snapshot) -> str:
+    """How publishers move, in a sentence; empty where none was ever traced."""
+    parts = [status.relocation for status in snapshot.up if status.relocation is not None]
+    told = {
+        name: sum(getattr(part, name) for part in parts)
+        for name in ("decided", "moves", "given_up", "messages_out", "memory_bytes")
+    }
+    if not any(told.values()) and all(part.mode == "off" for part in parts):
+        return ""
+    rule = parts[0].mode + (f", {parts[0].preference}" if parts[0].mode == "grape" else "")
+    return (
+        f"relocation ({rule}): {told['decided']} decisions, {told['moves']} moves begun, "
+        f"{told['given_up']} traces given up; {told['messages_out']:,} messages for it, "
+        f"{bytes_in_words(told['memory_bytes'])} held"
+    )
+
+
 def link_table(snapshot: Snapshot) -> Table:
     """The links, one line each."""
     table = Table(title="links", title_justify="left", box=None, pad_edge=False)
@@ -203,5 +220,6 @@ def live_drawing(
     pids: Mapping[BrokerId, int | None],
 ) -> Group:
     """What ``up`` redraws in place."""
-    told = [line for line in (organize_line(snapshot), pulse.line()) if line]
+    lines = (organize_line(snapshot), relocation_line(snapshot), pulse.line())
+    told = [line for line in lines if line]
     return Group(broker_table(snapshot, addresses, pids, LINES_SHOWN), "", *told)

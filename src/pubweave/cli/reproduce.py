@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pubweave.cli import reproduce_ci, reproduce_ci_real
+from pubweave.cli import (
+    reproduce_ci,
+    reproduce_ci_real,
+    reproduce_dynatops,
+    reproduce_grape,
+    reproduce_shadows,
+    reproduce_shadows_real,
+)
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
 from pubweave.cli.reproduce_autopilot import autopilot_day
@@ -40,6 +47,7 @@ def reproduce() -> None:
       pubweave reproduce ipitt-fig5 --out runs/fig5
       pubweave reproduce ipitt-fig6 --jobs 4
       pubweave reproduce ci-fig4
+      pubweave reproduce grape-fig5
       pubweave reproduce autopilot-day
     """
 
@@ -51,6 +59,13 @@ for figure in (
     reproduce_ci.figure_5,
     reproduce_ci.figure_6,
     reproduce_ci_real.figure,
+    reproduce_dynatops.figure_7,
+    reproduce_dynatops.figure_10,
+    reproduce_dynatops.table_1,
+    reproduce_grape.figure_5,
+    reproduce_grape.figure_6,
+    reproduce_shadows_real.figure,
+    *reproduce_shadows.FIGURES,
 ):
     reproduce.add_command(figure)
 

@@ -25,7 +25,14 @@ from pubweave.sim.trace import Trace
 from pubweave.sim.transform_setting import FAULTS
 
 SHOWN = 5
-MAX_BROKERS = {"autopilot": 10, "reorganize": 14, "routing": 30, "transform": 60}
+MAX_BROKERS = {
+    "autopilot": 10,
+    "churn": 14,
+    "relocate": 20,
+    "reorganize": 14,
+    "routing": 30,
+    "transform": 60,
+}
 """The size of the largest tree of each scenario, unless another is asked for."""
 
 
@@ -40,10 +47,10 @@ MAX_BROKERS = {"autopilot": 10, "reorganize": 14, "routing": 30, "transform": 60
 @click.option("--telemetry", type=click.Path(path_type=Path, file_okay=False),
               help="Also write the telemetry of the runs to this folder.")  # fmt: skip
 @click.option("--max-brokers", type=click.IntRange(min=1),
-              help="The largest tree: autopilot 10, reorganize 14, routing 30, "
-              "transform 60.")  # fmt: skip
+              help="The largest overlay: autopilot 10, churn 14, relocate 20, reorganize 14, "
+              "routing 30, transform 60.")  # fmt: skip
 @click.option("--fault", type=click.Choice(FAULTS),
-              help="What fails in all runs, not a random choice (not of routing).")  # fmt: skip
+              help="What fails in all runs, not a random choice (not churn, routing).")  # fmt: skip
 @click.option("--rtt", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Take link latencies from a matrix of round-trip times.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1,
@@ -73,12 +80,13 @@ def simulate(
       pubweave simulate transform --seeds 2000
       pubweave simulate reorganize --seeds 1000
       pubweave simulate autopilot --seeds 200
+      pubweave simulate churn --seeds 1000
     """
     largest = max_brokers or MAX_BROKERS[scenario]
     matrix = None if rtt is None else _read_rtt(rtt, largest)
     options: dict[str, Any] = {"max_brokers": largest, "rtt": matrix}
     if fault is not None:
-        if scenario == "routing":
+        if scenario in ("churn", "routing"):
             raise click.UsageError("--fault is for the scenarios transform and reorganize")
         options["fault"] = fault
     again = _options_in_words(max_brokers, fault, rtt)

@@ -169,18 +169,19 @@ def _drawing(watched: Watched, snapshot: Snapshot, pulse: Pulse, *, live: bool) 
         broker_table,
         link_table,
         organize_line,
+        relocation_line,
     )
 
     addresses = {broker: str(address) for broker, address in watched.addresses.items()}
     brokers = broker_table(snapshot, addresses, watched.pids, LINES_SHOWN if live else None)
     links = () if live or not snapshot.links else (link_table(snapshot), "")
     totals = pulse.totals
-    organized = organize_line(snapshot)
+    told = [line for line in (organize_line(snapshot), relocation_line(snapshot)) if line]
     return Group(
         brokers,
         "",
         *links,
-        *((organized,) if organized else ()),
+        *told,
         f"{watched.kind} {watched.name} (strategy {_strategy(watched, snapshot) or 'unknown'}): "
         f"brokers {pulse.brokers_up}/{pulse.brokers}, "
         f"links {pulse.links_up}/{pulse.links}, {pulse.clients} clients; "

@@ -13,12 +13,14 @@ from pubweave.cli.deployment_options import given_target, zookeeper_options
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.organize_options import OrganizeChoice, organize_options
 from pubweave.cli.output import LiveView, json_option, print_json, progress_bar, remark, warn
+from pubweave.cli.relocation_options import relocation_options
 from pubweave.cli.target import run_dir_option
-from pubweave.core.strategies import STRATEGIES
+from pubweave.core.strategies import GRAPHS, STRATEGIES
 
 if TYPE_CHECKING:
     from pubweave.cli.overlay_report import PulseMeter
     from pubweave.cli.signals import StopRequest
+    from pubweave.core.relocation_config import RelocationConfig
     from pubweave.model.topology import Topology
     from pubweave.runtime.overlay import Overlay
     from pubweave.runtime.overlay_events import OverlayEvent, StoreChoice
@@ -52,6 +54,7 @@ LINE_INTERVAL_S = 5.0
 @zookeeper_options
 @click.option("--no-zookeeper", is_flag=True, help="Do without: no plan can be applied then.")
 @organize_options
+@relocation_options
 @click.option(
     "--telemetry/--no-telemetry",
     default=True,
@@ -92,6 +95,7 @@ def up(
     zookeeper_auth: str | None,
     no_zookeeper: bool,
     organize: OrganizeChoice | None,
+    relocation: RelocationConfig,
     telemetry: bool,
     sample: float,
     no_restart: bool,
@@ -106,9 +110,13 @@ def up(
     --host on ports from --port on, in the order of their ids. A broker process that dies is
     started again. Ctrl-C stops everything.
 
+    With --strategy topic_connected it can be any graph ('pubweave tco build' makes one): brokers
+    route by topic, add the links they need, and need no ZooKeeper.
+
     A ZooKeeper server is started with the overlay (that needs Java), so that plans can be applied
     to it with 'pubweave apply'; or name an existing ensemble. With --self-organize the brokers
-    improve the tree by themselves; a plan that is applied goes before that.
+    improve the tree by themselves; a plan that is applied goes before that. With --relocation
+    publishers move to the brokers where they cost least ('pubweave relocate' shows where).
 
     \b
     Example:
@@ -116,6 +124,8 @@ def up(
       pubweave up tree.json
       pubweave up tree.json --port 0 --duration 60 --json
       pubweave up tree.json --self-organize ci --organize-every 10
+      pubweave up tree.json --relocation grape --relocation-priority delay
+      pubweave up overlay.json --strategy topic_connected
     """
     from pubweave.cli.signals import run_async
     from pubweave.runtime.overlay_run_directory import TELEMETRY_DIRECTORY
@@ -132,15 +142,25 @@ def up(
             telemetry_directory=run_dir / TELEMETRY_DIRECTORY if telemetry else None,
             sample_ratio=sample,
         )
+    spec = replace(spec, relocation=relocation)
     if organize is not None:
         prices = organize.read_prices(read)
         spec = replace(spec, organize=organize.config, link_prices=prices)
     if open_to_all := exposed(spec.addresses.values()):
         warn_exposed(str(open_to_all[0]))
-    store = choose_store(given_target(zookeeper, zookeeper_auth), is_wanted=not no_zookeeper)
+    store = _store_for(strategy, given_target(zookeeper, zookeeper_auth), not no_zookeeper)
     start = OverlayStart(spec, run_dir, in_process, not no_restart, store, as_json)
     view = LiveView(as_json=as_json, quiet=quiet)
     ctx.exit(run_async(_run(start, view, duration, interval, quiet)))
+
+
+def _store_for(
+    strategy: str, target: ZooKeeperTarget | None, is_wanted: bool
+) -> StoreChoice | None:
+    """The store an overlay gets; brokers that route on any graph decide by themselves."""
+    if strategy in GRAPHS and target is not None:
+        raise click.UsageError(f"--zookeeper is of no use with --strategy {strategy}")
+    return choose_store(target, is_wanted=is_wanted and strategy not in GRAPHS)
 
 
 def usable_name(stem: str) -> str:

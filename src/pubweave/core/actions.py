@@ -56,6 +56,10 @@ class BrokerActions:
     def deadline(self) -> float | None:
         return None if self._part is None else self._part.deadline
 
+    @property
+    def is_busy(self) -> bool:
+        return self._part is not None
+
     def status(self, now: float) -> ActionStatus | None:
         return None if self._part is None else self._part.status(now)
 
@@ -212,6 +216,9 @@ class BrokerActions:
             self._answer(origin, message, Signal.REFUSED, f"{own} cannot take part")
         elif self._part is not None:
             self._answer(origin, message, Signal.BUSY, f"{own} is in {self._part.action_id}")
+        elif self._inside.migrating:
+            self._inside.precedence.claim(now)
+            self._answer(origin, message, Signal.BUSY, f"{own} has a client on the move")
         elif isinstance(action, Shift):
             self._join_shift(origin, message, action, now)
         elif not self._inside.is_leaf or own != action.broker:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pubweave.core.organize_config import OrganizeConfig
+from pubweave.core.relocation_config import RelocationConfig
 from pubweave.core.session import SessionLimits
+from pubweave.core.topic_config import TopicConfig
 from pubweave.model.ids import BrokerId
 
 
@@ -43,8 +45,14 @@ class BrokerConfig:
     """A decision that was asked for and not heard is asked for again after this time."""
     clients_leave_s: float = 10.0
     """How long a broker that leaves the overlay waits for its clients to move."""
+    migration_limit_s: float = 5.0
+    """How long a migration may take to find everybody ready; then the client stays."""
     load_window_s: float = 5.0
     max_clients: int = 10_000
     max_unknown_connections: int = 1_000
     organize: OrganizeConfig | None = None
     """How the broker takes part in organizing the overlay; None: the overlay stays as it is."""
+    relocation: RelocationConfig = field(default_factory=RelocationConfig)
+    """How the broker relocates the publishers attached to it."""
+    topics: TopicConfig = field(default_factory=TopicConfig)
+    """How the broker keeps an overlay topic-connected, if it routes so."""

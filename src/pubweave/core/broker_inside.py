@@ -9,13 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.broker_meter import BrokerMeter
 from pubweave.core.effects import Effect
+from pubweave.core.events import ConnectionId
 from pubweave.core.flow import FlowControl
 from pubweave.core.session import Session
 from pubweave.core.session_table import SessionTable
 from pubweave.core.tree_routing import TreeRouting
-from pubweave.model.ids import ActionId, BrokerId
-from pubweave.model.messages import SequencedMessage, Synced, TableMessage
+from pubweave.model.ids import ActionId, BrokerId, ClientId
+from pubweave.model.messages import Hello, SequencedMessage, Synced, TableMessage
+
+PRECEDENCE_S = 1.0
+"""How long an action that was turned away has time to come again: a few of its retries."""
 
 
 @dataclass
@@ -25,6 +30,16 @@ class ExpectedLink:
     action_id: ActionId
     has_begun: bool = False
     """Its session stood at least once, and so does what is sent over it arrive."""
+
+
+@dataclass
+class Precedence:
+    """An action that was turned away by migrations is next: so long no further one passes."""
+
+    until: float = 0.0
+
+    def claim(self, now: float) -> None:
+        self.until = now + PRECEDENCE_S
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,18 @@ class BrokerInside:
     take_table: Callable[[Session, TableMessage | Synced, float], None]
     forget_publishers: Callable[[], None]
     """Forget what came by of publishers that no advertisement names any more."""
+    withdraw: Callable[[Session, str, float], None]
+    """The same as `let_go` for a client that went of its own accord, or to another broker."""
+    greet: Callable[[ConnectionId, Hello, float], None]
+    """Take a Hello in that had to wait."""
+    last_sequence: Callable[[ClientId], int]
+    note_sequence: Callable[[ClientId, int], None]
+    """What came by of a publisher, as far as that is known elsewhere."""
+    in_action: Callable[[], bool]
+    meter: BrokerMeter | None
+    migrating: dict[str, None] = field(default_factory=dict)
+    """Migrations that this broker takes part in: so long it takes part in no action."""
+    precedence: Precedence = field(default_factory=Precedence)
     expected: dict[BrokerId, ExpectedLink] = field(default_factory=dict)
     """By the neighbor to be; their sessions are among the links of ``sessions``."""
 

@@ -43,7 +43,9 @@ def broker_status(broker: Broker, now: float, uptime_s: float) -> BrokerStatus:
         clients=tuple(session_status(client) for client in clients[:CLIENTS_SHOWN]),
         queue_bytes=sum(session.queue_bytes for session in broker.sessions),
         counters=broker.counters.status(),
-        rates=broker.load.rates,
+        rates=broker.upkeep.load.rates,
         action=broker.actions.status(now) if broker.actions is not None else None,
         organizing=broker.organizer.status() if broker.organizer is not None else None,
+        relocation=broker.relocator.status() if broker.relocator is not None else None,
+        migrations=broker.migrations.status() if broker.migrations is not None else None,
     )

@@ -8,15 +8,19 @@ that way are dropped here, by publisher and sequence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from pubweave.core.client_keeping import AcknowledgedPublications
 from pubweave.core.effects import (
     CloseConnection,
     Effect,
+    FollowRedirect,
     Notify,
+    ProbeBrokers,
     ReportRefusal,
     ReportSession,
     Transmit,
+    TryBroker,
 )
 from pubweave.core.events import (
     ConnectionClosed,
@@ -25,9 +29,10 @@ from pubweave.core.events import (
     Event,
     MessagesReceived,
 )
+from pubweave.core.redirection import Redirection
 from pubweave.core.session import RemoteProtocolError, Session, SessionLimits
 from pubweave.model.filters import Filter
-from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId
+from pubweave.model.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from pubweave.model.messages import (
     Ack,
     Advertise,
@@ -44,12 +49,15 @@ from pubweave.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from pubweave.model.migration_messages import Redirect, RedirectReply
 from pubweave.model.publications import (
     Publication,
     Value,
     make_publication,
     validate_publication_content,
 )
+from pubweave.model.relocation_messages import ProbeReply, ProbeRequest
+from pubweave.model.topic_messages import TOPIC_PROTOCOL
 
 MAX_PUBLISHERS_REMEMBERED = 100_000
 
@@ -72,7 +80,9 @@ class Client:
         ack_delay_s: float = 0.02,
         ping_every_s: float = 5.0,
         silence_limit_s: float = 15.0,
+        can_move: bool = True,
     ) -> None:
+        """``can_move``: the driver carries out redirections to other brokers."""
         self.id = id_
         self.session = Session(
             "", own_epoch=epoch, is_client=False, limits=limits or SessionLimits()
@@ -81,6 +91,7 @@ class Client:
         self.subscriptions: dict[SubscriptionId, Filter] = {}
         self.duplicates_dropped = 0
         self.answers: dict[int, bytes] = {}
+        self._redirection = Redirection() if can_move else None
         self._epoch = epoch
         self._numbers = 0
         # Must be beyond what an earlier incarnation used: brokers drop what they take for old.
@@ -88,7 +99,9 @@ class Client:
         self._open_topics: set[str] = set()
         self._withdrawn: dict[str, Filter] = {}
         """Advertisements that were taken back, until the broker has acknowledged that."""
-        self._last_seen: dict[ClientId, int] = {}
+        self._last_seen: dict[tuple[ClientId, str], int] = {}
+        self._acknowledged: AcknowledgedPublications | None = None
+        """Kept where the broker routes by topic."""
         self._ack_delay_s = ack_delay_s
         self._ping_every_s = ping_every_s
         self._silence_limit_s = silence_limit_s
@@ -181,6 +194,20 @@ class Client:
             CloseConnection(connection, reason),
         ]
 
+    def tried(self, token: str, problem: str) -> list[Effect]:
+        """Whether a broker could be reached (`TryBroker`); an empty problem: it could."""
+        connection = self.session.connection
+        if connection is None:
+            return []
+        return [Transmit(connection, (RedirectReply(token, problem),))]
+
+    def probed(self, number: int, rtt_ms: Mapping[BrokerId, float]) -> list[Effect]:
+        """How far the brokers are that could be reached (`ProbeBrokers`)."""
+        connection = self.session.connection
+        if connection is None:
+            return []
+        return [Transmit(connection, (ProbeReply(number, tuple(sorted(rtt_ms.items()))),))]
+
     # --- what happens to it ----------------------------------------------------------------
 
     def handle(self, event: Event, now: float) -> list[Effect]:
@@ -194,7 +221,12 @@ class Client:
                 self.session.opened(connection)
                 self.session.attempts += 1
                 self.session.heard_at = now
-                hello = self.session.hello(Role.CLIENT, self.id)
+                hello = self.session.hello(
+                    Role.CLIENT,
+                    self.id,
+                    can_move=self._redirection is not None,
+                    token=self._redirection.token if self._redirection is not None else "",
+                )
                 effects.append(Transmit(connection, (hello,)))
             case ConnectionClosed(connection):
                 if connection == self.session.connection:
@@ -245,39 +277,63 @@ class Client:
 
     def _is_new(self, publication: Publication) -> bool:
         last_seen = self._last_seen
-        if publication.sequence <= last_seen.get(publication.publisher, 0):
+        # Two topics may come on different ways: only within one are a publisher's in order.
+        key = publication.publisher, publication.topic
+        if publication.sequence <= last_seen.get(key, 0):
             self.duplicates_dropped += 1
             return False
         if len(last_seen) >= MAX_PUBLISHERS_REMEMBERED:
             del last_seen[next(iter(last_seen))]
-        last_seen[publication.publisher] = publication.sequence
+        last_seen[key] = publication.sequence
         return True
 
     def _on_session_message(self, message: Message, now: float) -> None:
         session = self.session
         match message:
             case Ack(received):
+                if self._acknowledged is not None:
+                    self._acknowledged.acknowledging(session, received, now)
                 session.take_ack(received)
                 session.pump(self._effects)
                 if not session.queue_messages:
                     self._withdrawn.clear()
             case Hello():
-                self._on_hello(message)
+                self._on_hello(message, now)
             case Ping(sent_at) if session.connection is not None:
                 self._effects.append(Transmit(session.connection, (Pong(sent_at),)))
             case Pong(sent_at):
                 session.rtt_ms = (now - sent_at) * 1000.0
             case Goodbye(reason):
-                self._effects.append(ReportRefusal("session", reason))
+                if self._redirection is None or not self._redirection.token:
+                    self._effects.append(ReportRefusal("session", reason))
             case Answer(number, document):
                 self.answers[number] = document
+            case Redirect() if self._redirection is not None:
+                self._on_redirect(self._redirection, message, now)
+            case ProbeRequest(number, brokers):
+                self._effects.append(ProbeBrokers(number, brokers))
             case _:
                 raise RemoteProtocolError(f"{type(message).__name__} is not for clients")
 
-    def _on_hello(self, hello: Hello) -> None:
+    def _on_redirect(self, redirection: Redirection, message: Redirect, now: float) -> None:
+        if not message.is_final:
+            self._effects.append(TryBroker(message.token, message.broker, message.address))
+            return
+        redirection.follow(message, now)
+        connection = self.session.connection
+        if connection is not None:
+            self.session.closed(now)
+            self._effects.append(CloseConnection(connection, "redirected"))
+        self._effects.append(FollowRedirect(message.broker, message.address))
+
+    def _on_hello(self, hello: Hello, now: float) -> None:
         session = self.session
         session.remote = hello.id
         self._sequence = max(self._sequence, hello.last_sequence)
+        if hello.routing == TOPIC_PROTOCOL and self._acknowledged is None:
+            self._acknowledged = AcknowledgedPublications()
+        if self._acknowledged is not None and session.continues(hello):
+            self._acknowledged.acknowledging(session, hello.received, now)
         resumed = session.take_hello(hello)
         if resumed:
             session.retransmit(self._effects)
@@ -285,6 +341,8 @@ class Client:
             session.pending.extend(self._replay(session.restart()))
         session.flush(self._effects)
         self._effects.append(ReportSession(resumed))
+        if self._redirection is not None:
+            self._effects += self._redirection.arrived(hello.id, now)
 
     def _replay(self, held: list[SequencedMessage]) -> list[SequencedMessage]:
         """What a broker that forgot us must hear: what it knew, then what it did not, in order.
@@ -299,8 +357,12 @@ class Client:
         return [
             *(Advertise(i, f) for i, f in advertisements.items()),
             *(Subscribe(i, f) for i, f in subscriptions.items()),
+            *self._published_lately(advertisements.values()),
             *held,
         ]
+
+    def _published_lately(self, advertised: Iterable[Filter]) -> list[Publication]:
+        return [] if self._acknowledged is None else self._acknowledged.again(advertised)
 
     def _on_deadline(self, now: float) -> None:
         session = self.session

@@ -25,6 +25,7 @@ class Counters:
     notifications_lost: int = 0
     records_dropped: int = 0
     holds: int = 0
+    publications_lost: int = 0
 
     def status(self) -> CounterStatus:
         return CounterStatus(**{field.name: getattr(self, field.name) for field in fields(self)})

@@ -41,9 +41,12 @@ class EmitTelemetry(msgspec.Struct, frozen=True):
 class OpenLink(msgspec.Struct, frozen=True, gc=False):
     """An action needs a link to ``neighbor``: keep a connection standing (the smaller id dials).
 
-    The core has made the session already; no `LinkAdded` is to follow."""
+    The core has made the session already; no `LinkAdded` is to follow. Where only the core knows
+    the ``address`` it says so. If it ``knocks``, dial once, whoever has the smaller id."""
 
     neighbor: BrokerId
+    address: str = ""
+    knocks: bool = False
 
 
 class CloseLink(msgspec.Struct, frozen=True, gc=False):
@@ -105,6 +108,39 @@ class ReportSession(msgspec.Struct, frozen=True, gc=False):
     resumed: bool
 
 
+class TryBroker(msgspec.Struct, frozen=True, gc=False):
+    """Of a client core only: find out whether a broker can be reached; `Client.tried` hears it."""
+
+    token: str
+    broker: BrokerId
+    address: str
+
+
+class FollowRedirect(msgspec.Struct, frozen=True, gc=False):
+    """Of a client core only: the client belongs to another broker now: connect there."""
+
+    broker: BrokerId
+    address: str
+
+
+class ReportMove(msgspec.Struct, frozen=True, gc=False):
+    """Of a client core only: the session goes on at another broker, ``hops`` away, after a pause
+    of ``wait_s`` in which nothing was taken in of what the application published."""
+
+    broker: BrokerId
+    wait_s: float
+    hops: int
+
+
+class ProbeBrokers(msgspec.Struct, frozen=True):
+    """Of a client core only: find out how far brokers are, each with its address; `Client.probed`
+    hears it."""
+
+    number: int
+    brokers: tuple[tuple[BrokerId, str], ...]
+
+
+MoveEffect = TryBroker | FollowRedirect | ReportMove | ProbeBrokers
 OrganizeEffect = ProposeExchange | ProbeBroker
 ActionEffect = OpenLink | CloseLink | DecideAction | ReportAction
 Effect = (
@@ -116,4 +152,5 @@ Effect = (
     | Notify
     | ReportRefusal
     | ReportSession
+    | MoveEffect
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pubweave.model.ids import ActionId, BrokerId
+from pubweave.model.ids import ActionId, BrokerId, ClientId
 from pubweave.model.messages import Message
 from pubweave.model.plans import Action
 
@@ -88,6 +88,17 @@ class BrokerProbed(msgspec.Struct, frozen=True, gc=False):
     rtt_ms: float | None
 
 
+class MigrationRequested(msgspec.Struct, frozen=True, gc=False):
+    """This broker is to move a client of its to another broker."""
+
+    client: ClientId
+    destination: BrokerId
+
+
+class LeaveRequested(msgspec.Struct, frozen=True, gc=False):
+    """This broker of a topic-connected overlay is to go, once the others can do without it."""
+
+
 class DeadlineReached(msgspec.Struct, frozen=True, gc=False):
     """The instant that ``next_deadline()`` named has come."""
 
@@ -103,5 +114,7 @@ Event = (
     | ActionDecided
     | ExchangeEnded
     | BrokerProbed
+    | MigrationRequested
+    | LeaveRequested
     | DeadlineReached
 )

@@ -17,8 +17,11 @@ from pubweave.core.session import Session
 class FlowControl:
     """Who owes an acknowledgement, and who holds up whom."""
 
-    def __init__(self, *, ack_delay_s: float) -> None:
+    def __init__(self, *, ack_delay_s: float, holds_links: bool = True) -> None:
+        """``holds_links``: False where links can form a cycle, in which all would wait for ever:
+        then only clients are held up."""
         self._ack_delay_s = ack_delay_s
+        self.holds_links = holds_links
         self._ack_due: dict[Session, None] = {}
         self.ack_at: float | None = None
         self.holds = 0
@@ -44,7 +47,9 @@ class FlowControl:
         """``congested`` cannot take more: whoever just fed it has to wait."""
         if congested.congested_since is None:
             congested.congested_since = now
-        if origin is None or (origin is congested and not origin.is_client):
+        if origin is None:
+            return
+        if not origin.is_client and (origin is congested or not self.holds_links):
             return
         if congested not in origin.blocked_by:
             self.holds += 1

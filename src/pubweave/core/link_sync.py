@@ -62,15 +62,19 @@ class LinkSync:
         self._asked[link] = self._answers[link] = 0
         self._has_news.pop(link, None)
         self._waits.pop(link, None)
-        if link not in self.gates:
-            limits = SessionLimits(congested_bytes=GATE_BYTES)
-            self.gates[link] = Session(link.remote, own_epoch=0, is_client=False, limits=limits)
+        self.shut_gate(link)
         for waits in self._waits.values():
             for wait in waits:
                 if link in wait:
                     wait[link] = 1
         if link in self.unheard:
             self.unheard[link] = 1
+
+    def shut_gate(self, link: Session) -> None:
+        """From here on publications for a link wait."""
+        if link not in self.gates:
+            limits = SessionLimits(congested_bytes=GATE_BYTES)
+            self.gates[link] = Session(link.remote, own_epoch=0, is_client=False, limits=limits)
 
     def take_from_gate(self, link: Session) -> list[SequencedMessage]:
         """Whatever waits at a gate, in order; nothing does afterwards."""

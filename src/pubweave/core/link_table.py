@@ -17,7 +17,7 @@ from pubweave.core.routing import Send
 from pubweave.core.session import Session
 from pubweave.model.filter_relations import covers, intersects
 from pubweave.model.filters import Filter, Operator
-from pubweave.model.ids import AdvertisementId, SubscriptionId
+from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId, publisher_of
 from pubweave.model.messages import Subscribe, SyncStage, Unsubscribe
 from pubweave.model.publications import TOPIC_ATTRIBUTE
 
@@ -94,6 +94,9 @@ class LinkTable:
         and which the far end has forgotten; to be told again and withdrawn behind these."""
         self.owes: dict[SyncStage, None] = {}
         """While the link is held: stages to report as told when it is let go."""
+        self.moving: set[ClientId] = set()
+        """Clients that migrate over this link. Their subscriptions are about to come from the far
+        end, or it does not yet use what it is told of them: so they stand in for nothing."""
         self._send = send
 
     @property
@@ -147,14 +150,33 @@ class LinkTable:
             self._unsuppress(id_)
         elif id_ in self.forwarded:
             self.forwarded.remove(id_)
-            orphans = [
-                (orphan, self._unsuppress(orphan)) for orphan in self._stands_for.pop(id_, {})
-            ]
-            for orphan, filter_ in orphans:
-                if self.is_needed(filter_):
-                    self._admit(orphan, filter_)
+            self._pass_on_orphans(id_)
             # Last, so that the far end never lacks a path that a replacement provides.
             self._send(self.link, Unsubscribe(id_))
+
+    def _pass_on_orphans(self, id_: SubscriptionId) -> None:
+        """A subscription stands in for others no longer."""
+        orphans = [(orphan, self._unsuppress(orphan)) for orphan in self._stands_for.pop(id_, {})]
+        for orphan, filter_ in orphans:
+            if self.is_needed(filter_):
+                self._admit(orphan, filter_)
+
+    def set_moving(self, client: ClientId) -> None:
+        """A client migrates over this link: what its subscriptions stood in for is passed on.
+        O(those that stand in for others)."""
+        self.moving.add(client)
+        for id_ in [i for i in self._stands_for if publisher_of(i) == client]:
+            self._pass_on_orphans(id_)
+
+    def came_over(self, ids: Iterable[SubscriptionId]) -> None:
+        """Subscriptions of a client that is `moving` come from the far end now, which has
+        forgotten that we told it."""
+        for id_ in ids:
+            if id_ in self.suppressed:
+                self._unsuppress(id_)
+            elif id_ in self.forwarded:
+                self.forwarded.remove(id_)
+                self._pass_on_orphans(id_)
 
     def reconsider(self, id_: SubscriptionId, filter_: Filter) -> None:
         """After a hold: pass on what is needed and was not, or was with another filter."""
@@ -182,7 +204,7 @@ class LinkTable:
         """Count a needed subscription as passed on; False if one that was covers it."""
         if self.covering:
             for other, wide in self.forwarded.related(filter_):
-                if covers(wide, filter_):
+                if self._may_stand_in(other) and covers(wide, filter_):
                     self._suppress(id_, filter_, other)
                     return False
         self.forwarded.add(id_, filter_)
@@ -198,13 +220,17 @@ class LinkTable:
     def _admit(self, id_: SubscriptionId, filter_: Filter) -> None:
         if self.covering:
             for other, wide in self.forwarded.related(filter_):
-                if covers(wide, filter_):
+                if self._may_stand_in(other) and covers(wide, filter_):
                     self._suppress(id_, filter_, other)
                     return
         self._send(self.link, Subscribe(id_, filter_))
         narrower = (
-            [o for o, narrow in self.forwarded.related(filter_) if covers(filter_, narrow)]
-            if self.covering
+            [
+                other
+                for other, narrow in self.forwarded.related(filter_)
+                if self._may_stand_in(other) and covers(filter_, narrow)
+            ]
+            if self.covering and self._may_stand_in(id_)
             else ()
         )
         self.forwarded.add(id_, filter_)
@@ -219,6 +245,9 @@ class LinkTable:
             self._stands_for.setdefault(wide, {})[orphan] = None
         self._suppress(narrow, filter_, wide)
         self._send(self.link, Unsubscribe(narrow))
+
+    def _may_stand_in(self, id_: SubscriptionId) -> bool:
+        return not self.moving or publisher_of(id_) not in self.moving
 
     def _suppress(self, id_: SubscriptionId, filter_: Filter, by: SubscriptionId) -> None:
         self.suppressed[id_] = by

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pubweave.core.broker_meter import BrokerMeter
 from pubweave.core.counters import Counters
 from pubweave.core.interest_cache import InterestCache
+from pubweave.core.relocating import Relocator
 from pubweave.core.routing import RoutingStrategy
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.side_cache import SideCache
@@ -48,6 +49,8 @@ class Publishing:
         self._last_sequence: dict[ClientId, int] = {}
         self.interest: InterestCache | SideCache | None = None
         """Takes note of what is routed, if anybody wants to know."""
+        self.relocator: Relocator | None = None
+        """Traces what it wants to know the receivers of."""
 
     def take_in(
         self,
@@ -65,8 +68,9 @@ class Publishing:
             self.forget_routes(origin)
         touched = self._touched
         last_sequence = self._last_sequence
-        meter = self._meter
-        interest = self.interest
+        relocator = self.relocator
+        tags = origin.is_client and relocator is not None and relocator.is_tagging
+        is_noted = self._meter is not None or self.interest is not None
         previous: tuple[Session, ...] = ()
         came = routed = size_bytes = 0
         try:
@@ -88,17 +92,34 @@ class Publishing:
                     continue
                 routed += 1
                 last_sequence[message.publisher] = message.sequence
+                if tags:
+                    message = relocator.tag(message, now)  # type: ignore[union-attr]
                 if route is not previous:
                     touched.update(dict.fromkeys(route))
                     previous = route
                 for destination in route:
                     destination.pending.append(message)
-                if meter is not None:
-                    meter.routed(message, origin, route, received_at, now)
-                if interest is not None:
-                    interest.routed(message, origin, route)
+                if is_noted or message.trace:
+                    self._note(message, origin, route, received_at, now)
         finally:
             self._count(origin, came, routed, size_bytes)
+
+    def _note(
+        self,
+        message: Publication,
+        origin: Session,
+        route: tuple[Session, ...],
+        received_at: float,
+        now: float,
+    ) -> None:
+        """Show a publication that was routed to all who want to know of it."""
+        if self._meter is not None:
+            self._meter.routed(message, origin, route, received_at, now)
+        if self.interest is not None:
+            self.interest.routed(message, origin, route)
+        if message.trace and self.relocator is not None:
+            self.relocator.waited(now - received_at)
+            self.relocator.routed(message, origin, route, now)
 
     def _count(self, origin: Session, came: int, routed: int, size_bytes: int) -> None:
         origin.took_in(came, size_bytes)
@@ -149,6 +170,8 @@ class Publishing:
             raise RemoteProtocolError(
                 f"client {origin.remote!r} published under the name of {publication.publisher!r}"
             )
+        if publication.trace:
+            raise RemoteProtocolError(f"client {origin.remote!r} traces by itself")
         if publication.attributes or not publication.topic:
             try:
                 validate_publication_content(publication.topic, publication.attributes)
@@ -162,6 +185,10 @@ class Publishing:
     def last_sequence(self, publisher: ClientId) -> int:
         """The last publication of a publisher that came by; 0 if none did."""
         return self._last_sequence.get(publisher, 0)
+
+    def note_sequence(self, publisher: ClientId, sequence: int) -> None:
+        """So much of a publisher came by elsewhere; what is older is no news here either."""
+        self._last_sequence[publisher] = max(sequence, self.last_sequence(publisher))
 
     def forget_publisher(self, publisher: ClientId) -> None:
         """Nothing of a publisher is advertised any more, so nothing of it is under way."""

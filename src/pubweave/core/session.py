@@ -29,6 +29,7 @@ from pubweave.model.messages import (
     Role,
     SequencedMessage,
 )
+from pubweave.model.migration_messages import MovedSession
 
 
 class RemoteProtocolError(Exception):
@@ -69,6 +70,7 @@ class Session:
         "attempts",
         "blocked_by",
         "blocking",
+        "can_move",
         "congested_since",
         "connection",
         "down_since",
@@ -114,6 +116,8 @@ class Session:
         self.heard_at = 0.0
         self.down_since = 0.0
         self.rtt_ms: float | None = None
+        self.can_move = False
+        """The far end is a client that can be redirected to another broker."""
         # outgoing
         self.acked = 0
         self.unacked: deque[SequencedMessage] = deque()
@@ -152,7 +156,16 @@ class Session:
         self.down_since = now
         self.state = SessionState.DOWN
 
-    def hello(self, role: Role, own_id: str, *, last_sequence: int = 0, routing: str = "") -> Hello:
+    def hello(
+        self,
+        role: Role,
+        own_id: str,
+        *,
+        last_sequence: int = 0,
+        routing: str = "",
+        can_move: bool = False,
+        token: str = "",
+    ) -> Hello:
         """What this side says first on a connection."""
         return Hello(
             PROTOCOL_VERSION,
@@ -165,6 +178,8 @@ class Session:
             last_sequence,
             routing,
             self.attempts,
+            can_move,
+            token,
         )
 
     def continues(self, hello: Hello) -> bool:
@@ -183,6 +198,7 @@ class Session:
         resumed = self.continues(hello)
         self.remote_epoch = hello.epoch
         self.remote_attempt = hello.attempt
+        self.can_move = hello.can_move
         # The far end may ask for a smaller window than ours, never for more of our memory.
         self.remote_window_bytes = max(1, min(hello.window_bytes, self.limits.window_bytes))
         if resumed:
@@ -191,6 +207,14 @@ class Session:
             self.received_bytes_unacked = 0
         self.state = SessionState.ESTABLISHED
         return resumed
+
+    def go_on(self, moved: MovedSession) -> None:
+        """A client has been moved here: its session goes on where it was at its old broker. What
+        is queued meanwhile was never sent."""
+        self.own_epoch, self.remote_epoch = moved.own_epoch, moved.remote_epoch
+        self.remote_attempt = moved.remote_attempt
+        self.received = self.told = moved.received
+        self.acked = moved.sent
 
     def restart(self) -> list[SequencedMessage]:
         """Begin anew: counters to zero, queues empty. Returns what they held, in order."""

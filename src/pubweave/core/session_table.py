@@ -29,6 +29,8 @@ class SessionTable:
         self._next_epoch = epoch
         self.links: dict[BrokerId, Session] = {}
         self.clients: dict[ClientId, Session] = {}
+        self.address = ""
+        """Where clients reach this broker, in the words of its driver."""
         self.closed_reason = ""
         """Why no further clients are taken; empty: they are."""
         self._by_connection: dict[ConnectionId, Session] = {}
@@ -160,6 +162,14 @@ class SessionTable:
             return None
         session = self._make(neighbor, is_client=False)
         self.links[neighbor] = session
+        return session
+
+    def adopt(self, client: ClientId, now: float) -> Session:
+        """A session for a client that is on its way here; one that is there already is taken."""
+        session = self.clients.get(client)
+        if session is None:
+            session = self.clients[client] = self._make(client, is_client=True)
+            session.down_since = now
         return session
 
     def forget(self, session: Session, reason: str, now: float, effects: list[Effect]) -> None:

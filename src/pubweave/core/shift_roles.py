@@ -160,7 +160,10 @@ class Mover(LeadingPart, ShiftPart):
         self.reserve(now)
 
     def reserve(self, now: float) -> None:
-        if why_not_now(self.inside, (self.action.old_peer,), self.attempt + 1):
+        obstacle = why_not_now(self.inside, (self.action.old_peer,), self.attempt + 1)
+        if self.inside.migrating:
+            self.inside.precedence.claim(now)
+        if obstacle or self.inside.migrating:
             self.attempt += 1
             self.retry_later(now)
         else:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pubweave.core.routing import RoutingStrategy, Send
+from pubweave.core.topic_routing import TopicRouting
 from pubweave.core.tree_routing import TreeRouting
 
 STRATEGIES: dict[str, Callable[[Send], RoutingStrategy]] = {
     "tree": lambda send: TreeRouting(send),
     "tree_covering": lambda send: TreeRouting(send, covering=True),
+    "topic_connected": TopicRouting,
 }
+
+
+GRAPHS = frozenset({"topic_connected"})
+"""Strategies that route on any graph; the others need a tree."""
 
 
 def make_strategy(name: str, send: Send) -> RoutingStrategy:

@@ -61,7 +61,7 @@ class TreeRouting:
         self.subscriptions: dict[SubscriptionId, Entry] = {}
         self._wanted = TopicBuckets()
         self._by_hop: dict[Session, dict[SubscriptionId, None]] = {}
-        self._own = ClientAdvertisements()
+        self.own = ClientAdvertisements()
         self._publishers: dict[ClientId, int] = {}
         self._stale: dict[Session, tuple[set[AdvertisementId], set[SubscriptionId]]] = {}
         self._link_index: MatchIndex[Session] = MatchIndex()
@@ -139,7 +139,7 @@ class TreeRouting:
         self._holds += 1
 
     def client_left(self, client: Session) -> None:
-        self._withdraw(client, self._own.forget(client))
+        self._withdraw(client, self.own.forget(client))
 
     def _withdraw(self, hop: Session, advertisements: list[AdvertisementId]) -> None:
         for subscription in list(self._by_hop.get(hop, {})):
@@ -220,7 +220,7 @@ class TreeRouting:
         publisher = publisher_of(id_)
         self._publishers[publisher] = self._publishers.get(publisher, 0) + 1
         if hop.is_client:
-            self._own.add(hop, id_, filter_)
+            self.own.add(hop, id_, filter_)
         for link, table in self.links.items():
             if link is not hop and not table.is_held:
                 self._tell_advertisement(link, id_, filter_)
@@ -253,7 +253,7 @@ class TreeRouting:
         self._publishers[publisher] -= 1
         if not self._publishers[publisher]:
             del self._publishers[publisher]
-        self._own.remove(hop, id_)
+        self.own.remove(hop, id_)
         self._note_withdrawal(id_, known.filter)
         for link, table in self.links.items():
             if link is not hop and not table.is_held:
@@ -401,6 +401,14 @@ class TreeRouting:
         self.sync.open_full_gates()
         self._holds += 1
 
+    def set_gate(self, link: Session, is_shut: bool) -> None:
+        """Let publications for a link wait, until its far end has been told who wants them."""
+        if is_shut:
+            self.sync.shut_gate(link)
+        else:
+            self.sync.open_gate(link)
+        self._holds += 1
+
     def way_to(self, link: Session) -> Session:
         """Where publications for a link go: to it, or to what stands in for it."""
         if self._stand_in is not None and self.links[link].is_held:
@@ -415,10 +423,10 @@ class TreeRouting:
         return self._link_index.version + self._client_index.version + self._holds
 
     def may_publish(self, publication: Publication, client: Session) -> bool:
-        return self._own.may_publish(publication, client)
+        return self.own.may_publish(publication, client)
 
     def may_publish_topic(self, topic: str, client: Session) -> bool:
-        return self._own.may_publish_topic(topic, client)
+        return self.own.may_publish_topic(topic, client)
 
     def knows_publisher(self, publisher: ClientId) -> bool:
         return publisher in self._publishers

@@ -15,6 +15,7 @@ from pubweave.core.session import Session
 from pubweave.model.filters import Filter
 from pubweave.model.ids import AdvertisementId, publisher_of
 from pubweave.model.messages import SequencedMessage, Unadvertise
+from pubweave.model.migration_messages import MigrationSignal, MigrationStep
 from pubweave.model.publications import Publication
 
 REMEMBERED = 1000
@@ -68,6 +69,8 @@ class Withdrawals:
             if isinstance(message, Publication):
                 publishers.add(message.publisher)
                 again.append(message)
+            elif isinstance(message, MigrationSignal) and message.step is MigrationStep.MOVED:
+                again.append(message)  # it tells those before from those behind it
             elif (
                 isinstance(message, Unadvertise)
                 and last[message.id] == place

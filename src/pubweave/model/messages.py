@@ -15,7 +15,10 @@ import msgspec
 
 from pubweave.model.filters import Filter
 from pubweave.model.ids import ActionId, AdvertisementId, BrokerId, SubscriptionId
+from pubweave.model.migration_messages import MigrationMessage, Redirect, RedirectReply
 from pubweave.model.publications import Publication
+from pubweave.model.relocation_messages import ProbeReply, ProbeRequest, RelocationMessage
+from pubweave.model.topic_messages import TopicMessage
 
 PROTOCOL_VERSION = 1
 TABLE_MESSAGE_BYTES = 128
@@ -230,7 +233,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``last_sequence`` tells a client the last publication of it that the broker knows of.
     ``routing`` is the routing protocol a broker speaks; neighbors must speak the same.
     ``attempt`` counts the connections a side has dialed, so that a Hello that was long under way
-    does not take the place of a newer one.
+    does not take the place of a newer one. ``can_move`` says that a client understands `Redirect`;
+    ``token`` is that of the redirection that brought it here.
     """
 
     version: int
@@ -243,6 +247,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last_sequence: int = 0
     routing: str = ""
     attempt: int = 0
+    can_move: bool = False
+    token: str = ""
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -289,6 +295,28 @@ class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 TableMessage = Advertise | Unadvertise | Subscribe | Unsubscribe
 ActionMessage = ActionReserve | ActionSignal | ShiftTables
 OrganizeMessage = InterestBroadcast | ExchangeRequest | ExchangeReply
-SequencedMessage = TableMessage | Synced | Refused | ActionMessage | OrganizeMessage | Publication
-SessionMessage = Hello | Ack | Ping | Pong | Goodbye | Query | Answer
+SequencedMessage = (
+    TableMessage
+    | Synced
+    | Refused
+    | ActionMessage
+    | OrganizeMessage
+    | MigrationMessage
+    | RelocationMessage
+    | TopicMessage
+    | Publication
+)
+SessionMessage = (
+    Hello
+    | Ack
+    | Ping
+    | Pong
+    | Goodbye
+    | Query
+    | Answer
+    | Redirect
+    | RedirectReply
+    | ProbeRequest
+    | ProbeReply
+)
 Message = SequencedMessage | SessionMessage

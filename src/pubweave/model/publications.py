@@ -28,6 +28,9 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``sequence`` grows with every publication of a publisher and never repeats, so that
     (publisher, sequence) names a publication and shows its order.
 
+    ``trace`` is set by the publisher's broker where it wants to know who gets the publication
+    (`model.relocation_messages`); 0 does not travel.
+
     ``size_bytes`` and ``encoded`` do not travel: the codec fills them in on arrival, so that a
     broker that forwards a publication neither measures nor encodes it again.
     """
@@ -38,6 +41,7 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
     attributes: dict[str, Value]
     payload: bytes
     published_at: float
+    trace: int = 0
     size_bytes: int = 0
     encoded: bytes = b""
 
@@ -65,7 +69,9 @@ def make_publication(
     size_bytes = FRAME_OVERHEAD_BYTES + len(publisher) + len(topic) + len(payload)
     for name, value in attributes.items():
         size_bytes += len(name) + (len(value) if isinstance(value, str) else 9)
-    return Publication(publisher, sequence, topic, attributes, payload, published_at, size_bytes)
+    return Publication(
+        publisher, sequence, topic, attributes, payload, published_at, size_bytes=size_bytes
+    )
 
 
 def validate_number(attribute: str, value: Value) -> None:

@@ -4,7 +4,30 @@ from __future__ import annotations
 
 import msgspec
 
+from pubweave.model.topic_messages import BrokerRecord
+
 STATUS_SUBJECT = "status"
+RELOCATE_SUBJECT = "relocate"
+"""Followed by a space and a `RelocateRequest` as JSON."""
+
+
+class RelocateRequest(msgspec.Struct, frozen=True):
+    """Asks the broker that a client is attached to to move it to another one."""
+
+    client: str
+    destination: str
+
+
+RELOCATION_SUBJECT = "relocation"
+"""Alone, or followed by a space and a `TraceRequest` as JSON; answered by `PublishersStatus`."""
+
+
+class TraceRequest(msgspec.Struct, frozen=True):
+    """Asks a broker to trace its publishers once, by GRAPE, and to move none of them."""
+
+    priority: str
+    weight: float
+    publications: int = 100
 
 
 class SessionStatus(msgspec.Struct, frozen=True):
@@ -36,6 +59,7 @@ class CounterStatus(msgspec.Struct, frozen=True):
     notifications_lost: int = 0
     records_dropped: int = 0
     holds: int = 0
+    publications_lost: int = 0
 
 
 class RateStatus(msgspec.Struct, frozen=True):
@@ -82,6 +106,95 @@ class OrganizeStatus(msgspec.Struct, frozen=True):
     were not priced by them."""
 
 
+class MigrationStatus(msgspec.Struct, frozen=True):
+    """The migrations of clients: those that began at a broker, and its part in them and others."""
+
+    begun: int = 0
+    done: int = 0
+    refused: int = 0
+    busy: int = 0
+    failed: int = 0
+    under_way: int = 0
+    messages_out: int = 0
+    seeks_out: int = 0
+    """Messages that looked for the way to a destination; they reach every broker."""
+    last: str = ""
+    """How the last one that began here ended, in words."""
+    last_hops: int = 0
+    last_paused_ms: float = 0.0
+    """How long its client was paused here."""
+
+
+class CandidateStatus(msgspec.Struct, frozen=True):
+    """A broker that a publisher could be at; `design.relocation_rules.Candidate`."""
+
+    broker: str
+    delay_ms: float
+    message_rate: int
+    normalized: float
+    kept: bool
+
+
+class SelectionStatus(msgspec.Struct, frozen=True):
+    """Where a publisher should be, as its broker decided last, and by what rule: ``pop``, or
+    GRAPE's ``load100``. POP looks at no candidates but neighbors."""
+
+    publisher: str
+    rule: str
+    publisher_at: str
+    choice: str
+    reason: str
+    at: float
+    has_pings: bool = False
+    candidates: tuple[CandidateStatus, ...] = ()
+
+
+class RelocationStatus(msgspec.Struct, frozen=True):
+    """A broker's part in relocating publishers, since it started."""
+
+    mode: str
+    preference: str
+    decided: int
+    deciding_s: float
+    """From the last traced publication to the decision, pings included, over all decisions."""
+    moves: int
+    given_up: int
+    """Traces that came to nothing, because answers were late or the tree changed."""
+    without_pings: int
+    """Decisions for which the publisher told no ping times: all were taken as 0."""
+    messages_out: int
+    bytes_out: int
+    memory_bytes: int
+
+
+class PublishersStatus(msgspec.Struct, frozen=True):
+    """A broker's publishers, and where each should be as far as that has been decided."""
+
+    relocation: RelocationStatus
+    publishers: tuple[str, ...]
+    selections: tuple[SelectionStatus, ...]
+
+
+TOPICS_SUBJECT = "topics"
+"""Answered by `TopicsStatus` where brokers route by topic."""
+
+
+class TopicsStatus(msgspec.Struct, frozen=True):
+    """A broker's map of a topic-connected overlay, and its part in keeping it so."""
+
+    topics: tuple[str, ...]
+    """Those that it takes part in."""
+    records: tuple[BrokerRecord, ...]
+    """Of all brokers that it takes for alive."""
+    gone: tuple[str, ...]
+    broken: tuple[str, ...]
+    """Topics that are in pieces as far as it knows."""
+    repairs: int
+    """Links that it opened."""
+    widened: int
+    """How often it had to look beyond a shadow set."""
+
+
 class BrokerStatus(msgspec.Struct, frozen=True):
     """A broker at one instant."""
 
@@ -100,3 +213,5 @@ class BrokerStatus(msgspec.Struct, frozen=True):
     rates: RateStatus
     action: ActionStatus | None = None
     organizing: OrganizeStatus | None = None
+    relocation: RelocationStatus | None = None
+    migrations: MigrationStatus | None = None

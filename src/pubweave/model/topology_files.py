@@ -71,6 +71,11 @@ def to_json(topology: Topology) -> str:
 
 def parse_json(content: bytes | str) -> Topology:
     """The topology in node-link JSON; raises TopologyError naming the field."""
+    return parse_document(load_document(content))
+
+
+def load_document(content: bytes | str) -> dict[str, Any]:
+    """The JSON object in a file; raises TopologyError where it is none."""
     try:
         document = json.loads(content)
     except json.JSONDecodeError as error:
@@ -79,8 +84,15 @@ def parse_json(content: bytes | str) -> Topology:
         ) from error
     except UnicodeDecodeError as error:
         raise TopologyError(f"not UTF-8 text: byte {error.start} cannot be decoded") from error
+    except RecursionError as error:
+        raise TopologyError("nested too deeply to be a topology") from error
     if not isinstance(document, dict):
         raise TopologyError("expected an object with 'nodes' and 'links'")
+    return document
+
+
+def parse_document(document: Mapping[str, Any]) -> Topology:
+    """The topology in a node-link object; raises TopologyError naming the field."""
     if document.get("directed"):
         raise TopologyError("directed: overlay links have no direction, write false")
     attributes = _parse_nodes(_listed(document, "nodes"))
@@ -183,13 +195,13 @@ def _listed(document: Mapping[str, Any], name: str) -> list[Any]:
         raise TopologyError(f"the key {name!r} is missing{hint}")
     value = document[name]
     if not isinstance(value, list):
-        raise TopologyError(f"{name}: expected a list, got {_shown(value)}")
+        raise TopologyError(f"{name}: expected a list, got {shown(value)}")
     return value
 
 
 def _member(entry: Any, name: str, field: str) -> Any:
     if not isinstance(entry, dict):
-        raise TopologyError(f"{field}: expected an object, got {_shown(entry)}")
+        raise TopologyError(f"{field}: expected an object, got {shown(entry)}")
     if name not in entry:
         raise TopologyError(f"{field}: the key {name!r} is missing")
     return entry[name]
@@ -200,20 +212,21 @@ def _broker_id(value: Any, field: str) -> BrokerId:
         return str(value)
     if isinstance(value, str) and value:
         return value
-    raise TopologyError(f"{field}: a broker id is a non-empty string, got {_shown(value)}")
+    raise TopologyError(f"{field}: a broker id is a non-empty string, got {shown(value)}")
 
 
 def _latency(value: Any, field: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TopologyError(f"{field}: latency_ms must be a number, got {_shown(value)}")
+        raise TopologyError(f"{field}: latency_ms must be a number, got {shown(value)}")
     if not math.isfinite(value) or value < 0:
         raise TopologyError(f"{field}: latency_ms must be 0 or more, got {value}")
     return float(value)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A JSON value for a message, cut where it is long."""
     text = json.dumps(value)
     return text if len(text) <= 40 else text[:37] + "..."
 

@@ -33,6 +33,7 @@ from pubweave.core.events import (
     ConnectionOpened,
     DeadlineReached,
     Event,
+    LeaveRequested,
     LinkAdded,
     LinkRemoved,
     MessagesReceived,
@@ -52,8 +53,13 @@ from pubweave.wire.codec import DEFAULT_MAX_FRAME_BYTES
 
 log = logging.getLogger(__name__)
 
+LEAVE_LOOK_S = 0.02
 SMOOTHING = 0.02
 """The weight of one more event in the mean time that a message takes."""
+
+
+WILDCARDS = ("0.0.0.0", "::")
+"""Where a broker listens on all interfaces: no address that a client could be sent to."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,9 @@ class BrokerHost:
         self._timer = DeadlineTimer(self._clock, self._on_deadline)
         self._connections: dict[ConnectionId, Connection] = {}
         self._dialers: dict[BrokerId, Dialer] = {}
+        self._knocks: dict[BrokerId, Dialer] = {}
+        """Dialers that dial once, at brokers whose part it is to dial us."""
+        self._told: dict[BrokerId, Address] = {}
         self._delay_lines: dict[ConnectionId, DelayLine] = {}
         self._server: asyncio.Server | None = None
         self._handling_s = 0.0
@@ -120,8 +129,8 @@ class BrokerHost:
         return Address(host, port)
 
     async def configured_address(self, broker: BrokerId) -> Address | None:
-        """Where a neighbor listens as we were told at the start."""
-        return self.config.neighbors.get(broker)
+        """Where a neighbor listens as we were told at the start, or by the core since."""
+        return self._told.get(broker) or self.config.neighbors.get(broker)
 
     async def start(self) -> None:
         """Listen and dial. OSError if the address cannot be had."""
@@ -133,32 +142,55 @@ class BrokerHost:
             listen.port,
             backlog=1024,
         )
+        reachable = self.config.advertised or self.address
+        if reachable.host not in WILDCARDS:
+            self.broker.sessions.address = str(reachable)
         if self.config.links_at_start:
             for neighbor in sorted(self.config.neighbors):
                 self.handle(LinkAdded(neighbor))
         self._arm()
 
+    def _open_link(self, effect: OpenLink) -> None:
+        if effect.address:
+            self._told[effect.neighbor] = Address.parse(effect.address)
+        if effect.knocks:
+            self._knock(effect.neighbor)
+        else:
+            self._dial(effect.neighbor)
+
     def _dial(self, neighbor: BrokerId) -> None:
         if neighbor in self._dialers or self.config.broker.id > neighbor:
             return
+        self._dialers[neighbor] = dialer = self._dialer(neighbor)
+        dialer.start()
 
+    def _knock(self, neighbor: BrokerId) -> None:
+        before = self._knocks.get(neighbor)
+        if before is not None:
+            before.cease()
+        self._knocks[neighbor] = dialer = self._dialer(neighbor, is_single=True)
+        dialer.start()
+
+    def _dialer(self, neighbor: BrokerId, *, is_single: bool = False) -> Dialer:
         async def addresses() -> tuple[Address, ...]:
             address = await self.resolve(neighbor)
             return () if address is None else (address,)
 
-        dialer = Dialer(neighbor, addresses, self, max_frame_bytes=self.config.max_frame_bytes)
-        self._dialers[neighbor] = dialer
-        dialer.start()
+        max_frame_bytes = self.config.max_frame_bytes
+        return Dialer(
+            neighbor, addresses, self, max_frame_bytes=max_frame_bytes, is_single=is_single
+        )
 
     def _dial_no_more(self, neighbor: BrokerId) -> None:
-        dialer = self._dialers.pop(neighbor, None)
-        if dialer is not None:
-            dialer.cease()
+        for dialers in (self._dialers, self._knocks):
+            dialer = dialers.pop(neighbor, None)
+            if dialer is not None:
+                dialer.cease()
 
     async def stop(self) -> None:
         """Close every connection and write out all telemetry."""
         self._timer.cancel()
-        for dialer in self._dialers.values():
+        for dialer in (*self._dialers.values(), *self._knocks.values()):
             await dialer.stop()
         if self._server is not None:
             self._server.close()
@@ -174,11 +206,22 @@ class BrokerHost:
         if self._feed is not None:
             await asyncio.to_thread(self._feed.close)
 
+    async def leave(self, limit_s: float) -> None:
+        """In a topic-connected overlay: stay until the others are connected without us."""
+        topics = self.broker.topics
+        if topics is None:
+            return
+        self.handle(LeaveRequested())
+        for _ in range(int(limit_s / LEAVE_LOOK_S)):
+            if topics.may_go(self._clock.now()):
+                return
+            await asyncio.sleep(LEAVE_LOOK_S)
+
     # --- from the connections --------------------------------------------------------------
 
     def connection_opened(self, connection: Connection) -> None:
         self._connections[connection.number] = connection
-        dialers = self._dialers.values()
+        dialers = (*self._dialers.values(), *self._knocks.values())
         neighbor = next((d.remote for d in dialers if d.connection is connection), None)
         self.handle(ConnectionOpened(connection.number, neighbor))
 
@@ -209,16 +252,15 @@ class BrokerHost:
             self._carry_out(self.broker.salvage())
             connection.abort()
             return
-        if self._feed is not None or self.broker.organizer is not None:
-            self._note_handling((self._clock.now() - now) / len(messages))
+        self._note_handling((self._clock.now() - now) / len(messages))
         self._carry_out(effects)
         self._arm()
 
     def _note_handling(self, per_message_s: float) -> None:
         self._handling_s = per_message_s
-        organizer = self.broker.organizer
-        if organizer is not None:
-            organizer.handling_ms += SMOOTHING * (1000.0 * per_message_s - organizer.handling_ms)
+        for wanting in (self.broker.organizer, self.broker.relocator):
+            if wanting is not None:
+                wanting.handling_ms += SMOOTHING * (1000.0 * per_message_s - wanting.handling_ms)
 
     def connection_closed(self, connection: Connection) -> None:
         line = self._delay_lines.pop(connection.number, None)
@@ -268,7 +310,7 @@ class BrokerHost:
                 if self._feed is not None:
                     self._feed.submit(effect.records, self._handling_s)
             elif isinstance(effect, OpenLink):
-                self._dial(effect.neighbor)
+                self._open_link(effect)
             elif isinstance(effect, CloseLink):
                 self._dial_no_more(effect.neighbor)
             elif isinstance(effect, DecideAction | ReportAction):

@@ -21,6 +21,7 @@ import uvloop
 
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.organize_config import OrganizeConfig
+from pubweave.core.relocation_config import RelocationConfig
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_host import BrokerHost, HostConfig
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+LEAVE_LIMIT_S = 2.0
+"""How long a broker that is stopped waits for others to get on without it."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 
@@ -51,12 +54,18 @@ class BrokerOrder(msgspec.Struct, frozen=True):
     coordination: Coordination | None = None
     advertised: Address | None = None
     organize: OrganizeConfig | None = None
+    relocation: RelocationConfig = RelocationConfig()
     distances_ms: dict[BrokerId, float] = {}
 
     def host_config(self) -> HostConfig:
         directory = self.telemetry_directory
         return HostConfig(
-            broker=BrokerConfig(id=self.broker, strategy=self.strategy, organize=self.organize),
+            broker=BrokerConfig(
+                id=self.broker,
+                strategy=self.strategy,
+                organize=self.organize,
+                relocation=self.relocation,
+            ),
             listen=self.listen,
             neighbors=self.neighbors,
             links_at_start=self.coordination is None,
@@ -90,6 +99,9 @@ class BrokerService:
         self.host = BrokerHost(config)
         self.agent = None if coordination is None else _make_agent(self.host, coordination)
         self.organizer = self._make_organizer(coordination)
+        if self.host.broker.relocator is None and config.broker.relocation != RelocationConfig():
+            strategy = config.broker.strategy
+            raise OverlayError(f"publishers of an overlay that routes by {strategy!r} cannot move")
 
     def _make_organizer(self, coordination: Coordination | None) -> OrganizerHost | None:
         config = self.host.config.broker.organize
@@ -147,6 +159,7 @@ async def serve(
         log.info("broker %s listens at %s", config.broker.id, host.address)
         listening(host.address)
         await stop.wait()
+        await host.leave(LEAVE_LIMIT_S)
     finally:
         await service.stop()
         log.info("broker %s stopped: %s", config.broker.id, host.broker.counters.status())

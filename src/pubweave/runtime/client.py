@@ -17,17 +17,23 @@ import asyncio
 import contextlib
 import itertools
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
+from typing import Any
 
 from pubweave.core.client import Client as ClientCore
 from pubweave.core.effects import (
     CloseConnection,
     Effect,
+    FollowRedirect,
+    MoveEffect,
     Notify,
+    ProbeBrokers,
+    ReportMove,
     ReportRefusal,
     ReportSession,
     Transmit,
+    TryBroker,
 )
 from pubweave.core.events import (
     ConnectionClosed,
@@ -45,10 +51,13 @@ from pubweave.model.publications import Publication, Value
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.clock import UnixClock
 from pubweave.runtime.connection import Connection
-from pubweave.runtime.dialer import Dialer
+from pubweave.runtime.dialer import Dialer, reach
+from pubweave.runtime.probing import round_trips_ms
 from pubweave.runtime.subscription import Subscription
 from pubweave.runtime.timer import DeadlineTimer
 from pubweave.wire.codec import DEFAULT_MAX_FRAME_BYTES, encode
+
+MOVES_REMEMBERED = 100
 
 
 class ClientError(Exception):
@@ -76,6 +85,9 @@ class Client:
             client_id, epoch=epoch, now=self._clock.now(), first_sequence=epoch, limits=limits
         )
         self._timer = DeadlineTimer(self._clock, lambda: self._handle(DeadlineReached()))
+        self._addresses = tuple(addresses)
+        self.moves: list[ReportMove] = []
+        """The latest moves to other brokers, with the pause that each took."""
         self._dialer = Dialer("broker", addresses, self, max_frame_bytes=max_frame_bytes)
         self._connection: Connection | None = None
         self._index: MatchIndex[Subscription] = MatchIndex()
@@ -89,6 +101,7 @@ class Client:
         self._sessions = 0
         self._closed = False
         self._waiting: list[asyncio.Future[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._query_numbers = itertools.count(1)
 
     # --- what an application calls ---------------------------------------------------------
@@ -216,6 +229,8 @@ class Client:
         self._closed = True
         self._timer.cancel()
         await self._dialer.stop()
+        for task in list(self._tasks):
+            task.cancel()
         self._carry_out(self._core.goodbye("the client closed"))
         for subscription in self._subscriptions.values():
             subscription.end()
@@ -254,13 +269,44 @@ class Client:
                 case CloseConnection(_, reason):
                     if self._connection is not None:
                         self._connection.close(reason)
+                case ProbeBrokers(number, brokers):
+                    self._begin(self._probe(number, dict(brokers)))
                 case ReportSession():
                     self._sessions += 1
+                case TryBroker() | FollowRedirect() | ReportMove():
+                    self._carry_out_move(effect)
                 case ReportRefusal(subject, reason):
                     self.refused += 1
                     self.last_refusal = f"{subject}: {reason}"
                     if subject in self._unconfirmed:
                         self._unconfirmed[subject] = reason
+
+    async def _probe(self, number: int, addresses: dict[str, str]) -> None:
+        """Tell the broker how far others are."""
+        rtt_ms = await round_trips_ms(addresses)
+        if not self._closed:
+            self._carry_out(self._core.probed(number, rtt_ms))
+
+    def _carry_out_move(self, effect: MoveEffect) -> None:
+        match effect:
+            case TryBroker(token, _, address):
+                self._begin(self._try(token, address))
+            case FollowRedirect(_, address):
+                # Should that broker be gone, the others know where the client belongs.
+                self._dialer.redirect([Address.parse(address), *self._addresses])
+            case ReportMove():
+                self.moves = [*self.moves[-MOVES_REMEMBERED:], effect]
+
+    async def _try(self, token: str, address: str) -> None:
+        """Find out whether a broker that this client is to move to can be reached from here."""
+        problem = await reach(address)
+        if not self._closed:
+            self._carry_out(self._core.tried(token, problem))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _write(self, messages: Sequence[Message]) -> None:
         if self._connection is not None:

@@ -16,9 +16,22 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
+REACH_LIMIT_S = 2.0
 
 FindAddresses = Callable[[], Awaitable[Sequence[Address]]]
 """Asked before each attempt, where addresses may change or are not known yet."""
+
+
+async def reach(address: str) -> str:
+    """Why no connection to an address can be had; empty if one can."""
+    try:
+        parsed = Address.parse(address)
+        async with asyncio.timeout(REACH_LIMIT_S):
+            _, writer = await asyncio.open_connection(parsed.host, parsed.port)
+    except (OSError, ValueError, TimeoutError) as error:
+        return f"cannot reach {address!r}: {error or type(error).__name__}"
+    writer.close()
+    return ""
 
 
 class Dialer:
@@ -31,8 +44,11 @@ class Dialer:
         owner: ConnectionOwner,
         *,
         max_frame_bytes: int,
+        is_single: bool = False,
     ) -> None:
+        """``is_single``: dial once, and not again when that is lost."""
         self.remote = remote
+        self._is_single = is_single
         self.connection: Connection | None = None
         self.last_error: str | None = None
         self._addresses = addresses if callable(addresses) else tuple(addresses)
@@ -40,6 +56,7 @@ class Dialer:
         self._max_frame_bytes = max_frame_bytes
         self._task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
+        self._is_redirected = False
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"dial {self.remote}")
@@ -59,6 +76,11 @@ class Dialer:
         """The same without waiting for it, for good."""
         if self._task is not None:
             self._task.cancel()
+
+    def redirect(self, addresses: Sequence[Address]) -> None:
+        """From the end of the connection that stands on, dial others, the first one at once."""
+        self._addresses = tuple(addresses)
+        self._is_redirected = True
 
     # --- between the connection and its owner ----------------------------------------------
 
@@ -91,6 +113,12 @@ class Dialer:
                 if loop.time() - opened_at > LONGEST_PAUSE_S:
                     pause_s = FIRST_PAUSE_S
                     turn -= 1  # try the same broker first: it may still have our session
+            if self._is_redirected:
+                self._is_redirected = False
+                pause_s, turn = FIRST_PAUSE_S, 0
+                continue
+            if self._is_single:
+                return
             # Spread out, so that the clients of a broker that restarts do not all come at once.
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)

@@ -32,15 +32,16 @@ from pubweave.deploy.executor_report import ExecutorReport
 from pubweave.deploy.layout import Layout
 from pubweave.model.deployment import DeploymentState
 from pubweave.model.ids import BrokerId
+from pubweave.runtime.addresses import Address
 from pubweave.runtime.agent_host import AgentHost
 from pubweave.runtime.broker_host import BrokerHost
 from pubweave.runtime.executor_host import ExecutorHost, executor_name
 from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.probing import handshake_ms
 from pubweave.runtime.zookeeper_target import Coordination
 
 log = logging.getLogger(__name__)
 
-PROBES = 3
 PROBE_LIMIT_S = 1.0
 LOOK_EVERY_INTERVALS = 4
 TROUBLES = (DeploymentError, DocumentError, OverlayError)
@@ -168,18 +169,11 @@ class OrganizerHost:
     # --- probes --------------------------------------------------------------------------------
 
     async def _probe(self, broker: BrokerId) -> None:
-        """The round trip of a connection's handshake: what the network alone takes."""
-        rtt_ms: float | None = None
+        address: Address | None = None
         try:
             async with asyncio.timeout(PROBE_LIMIT_S):
                 address = await self._host.resolve(broker)
-                for _ in range(PROBES if address is not None else 0):
-                    assert address is not None
-                    began = time.perf_counter()
-                    _, writer = await asyncio.open_connection(address.host, address.port)
-                    took_ms = 1000.0 * (time.perf_counter() - began)
-                    writer.close()
-                    rtt_ms = took_ms if rtt_ms is None else min(rtt_ms, took_ms)
         except (OSError, TimeoutError) as error:
-            log.debug("cannot probe %s: %s", broker, error)
+            log.debug("cannot find %s: %s", broker, error)
+        rtt_ms = None if address is None else await handshake_ms(address, PROBE_LIMIT_S)
         self._host.handle(BrokerProbed(broker, rtt_ms))

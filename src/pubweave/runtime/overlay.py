@@ -243,6 +243,7 @@ class Overlay:
             else Coordination(spec.name, self._coordination.target),
             advertised=spec.advertised.get(broker),
             organize=spec.organize_of(broker),
+            relocation=spec.relocation,
             distances_ms=spec.distances_of(broker),
         )
 

@@ -93,10 +93,17 @@ class OverlayObserver:
         return Snapshot(self._clock.now(), answered, links)
 
     async def _ask(self, broker: BrokerId, limit_s: float) -> BrokerStatus | None:
+        answer = await self.query(broker, STATUS_SUBJECT, limit_s)
+        return None if answer is None else _status.decode(answer)
+
+    async def query(
+        self, broker: BrokerId, subject: str, limit_s: float = ANSWER_LIMIT_S
+    ) -> bytes | None:
+        """A broker's answer to a query, as JSON; None if it is down."""
         try:
             client = self._clients.get(broker) or await self._connect(broker, limit_s)
             async with asyncio.timeout(limit_s):
-                return _status.decode(await client.query(STATUS_SUBJECT))
+                return await client.query(subject)
         except (ClientError, TimeoutError):
             return None
 

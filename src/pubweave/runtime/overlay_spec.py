@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pubweave.core.organize_config import OrganizeConfig
+from pubweave.core.relocation_config import RelocationConfig
+from pubweave.core.strategies import GRAPHS
 from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.model.topology import Topology, validate_tree
 from pubweave.runtime.addresses import DEFAULT_HOST, PORT_MAX, Address
@@ -40,6 +42,8 @@ class OverlaySpec:
     """How the overlay organizes itself; None: it stays as it is."""
     link_prices: Mapping[Link, float] = field(default_factory=dict)
     """What links cost that are or could be, for organizing; others are measured."""
+    relocation: RelocationConfig = field(default_factory=RelocationConfig)
+    """How brokers relocate the publishers attached to them."""
     distances_ms: Mapping[Link, float] = field(default_factory=dict)
     """How long brokers on this machine pretend that links take, one way, if they pretend."""
 
@@ -82,11 +86,13 @@ def make_spec(
     telemetry_directory: Path | None = None,
     sample_ratio: float = 1.0,
 ) -> OverlaySpec:
-    """An overlay of a tree; a broker's attribute ``address`` goes before host and base port.
+    """An overlay; a broker's attribute ``address`` goes before host and base port. It has to be a
+    tree unless the strategy routes on any graph.
 
     TopologyError for what is no tree, OverlayError for addresses that cannot be.
     """
-    validate_tree(topology)
+    if strategy not in GRAPHS:
+        validate_tree(topology)
     brokers = sorted(topology.brokers, key=natural_order)
     if base_port and base_port + len(brokers) - 1 > PORT_MAX:
         raise OverlayError(

@@ -140,6 +140,11 @@ class PublisherGroup:
         for filter_ in publisher.advertisements:
             await client.advertise(filter_)
 
+    @property
+    def clients(self) -> list[Client]:
+        """The connected publishers."""
+        return list(self._clients.values())
+
     async def publish(self, seconds: float) -> None:
         """Publish for this long; returns when the brokers have taken everything in."""
         await self._publish_all(lambda number, rate: number < int(seconds * rate))

@@ -103,16 +103,21 @@ class DeliveryChecker:
         if client in record.delivered:
             self._violation(now, f"{client} got {name} twice")
         record.delivered.add(client)
-        last = self._last.get((client, publication.publisher), 0)
+        order = client, self.order_of(publication)
+        last = self._last.get(order, 0)
         if publication.sequence < last:
             self._violation(now, f"{client} got {name} after #{last}: out of order")
-        self._last[client, publication.publisher] = max(last, publication.sequence)
+        self._last[order] = max(last, publication.sequence)
         if not any(
             wish.filter.matches(publication)
             and (wish.gone_at is None or wish.gone_at > publication.published_at)
             for wish in self._wishes.get(client, {}).values()
         ):
             self._violation(now, f"{client} got {name}, which it did not ask for")
+
+    def order_of(self, publication: Publication) -> str:
+        """Publications for which this is the same have to come in their order."""
+        return publication.publisher
 
     def excuse(self, client: str | None = None) -> None:
         """Deliveries under way to a client (None: to all) may be lost: it left, or the broker

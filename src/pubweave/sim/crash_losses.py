@@ -1,17 +1,19 @@
 """What a crash takes along: deliveries that nobody who lives can make any more.
 
 A broker hands a publication on and forgets it when the next one has acknowledged it. So at every
-instant a publication on its way to a client is in the queue of a broker before the crashed one
-(to be sent, or sent again), in one behind it, held back by an action, or only in the crashed one.
+instant a publication on its way to a client is in the queue of its publisher or of a broker before
+the crashed one (to be sent, or sent again), in one behind it, held back by an action, or only in
+the crashed one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 from pubweave.core.broker import Broker
+from pubweave.core.session import Session
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
@@ -19,13 +21,22 @@ from pubweave.sim.nodes import SimBroker
 from pubweave.sim.overlay import SimOverlay
 
 Key = tuple[str, int]
+Ends = Callable[[Publication, str], Iterable[tuple[BrokerId, BrokerId]]]
+"""Where a publication for a client may have come from, and where it may go: pairs of brokers."""
 
 
 class Holdings:
     """Which publications the living brokers have in their queues at one instant."""
 
-    def __init__(self, overlay: SimOverlay, crashed: SimBroker) -> None:
+    def __init__(
+        self,
+        overlay: SimOverlay,
+        crashed: SimBroker,
+        ends: Ends | None = None,
+    ) -> None:
+        """``ends``, where clients move; else those are the homes of publisher and client."""
         self._overlay = overlay
+        self._ends = ends or (lambda p, c: [(overlay.homes[p.publisher], overlay.homes[c])])
         self._crashed = crashed.name
         self._queued: dict[tuple[BrokerId, str], dict[Key, float]] = {}
         """By sender and receiver: publications and their numbers in the session."""
@@ -34,14 +45,12 @@ class Holdings:
         for node in overlay.brokers.values():
             if node is not crashed and node.core is not None:
                 self._take_stock(node.name, node.core)
+        for client in overlay.clients.values():
+            self._queued[client.name, client.home.name] = _queued(client.core.session)
 
     def _take_stock(self, name: BrokerId, core: Broker) -> None:
         for session in core.sessions:
-            queued = self._queued[name, session.remote] = {}
-            for number, message in enumerate(session.unacked, session.acked + 1):
-                if isinstance(message, Publication):
-                    queued[message.key] = number
-            _add(queued, (*session.waiting, *session.pending))
+            self._queued[name, session.remote] = _queued(session)
         routing = core.routing
         if isinstance(routing, TreeRouting):
             for link, gate in routing.sync.gates.items():
@@ -51,10 +60,13 @@ class Holdings:
             self._held.update({(name, partner): held for partner in core.actions.partners()})
 
     def is_safe(self, publication: Publication, client: str) -> bool:
-        """Whether a living broker on its way to a client still has a publication."""
-        key = publication.key
+        """Whether a living broker on its way to a client still has a publication, whichever of
+        the possible ways that is."""
+        ends = self._ends(publication, client)
+        return all(self._is_safe_between(publication.key, client, homes) for homes in ends)
+
+    def _is_safe_between(self, key: Key, client: str, homes: tuple[BrokerId, BrokerId]) -> bool:
         topology = self._overlay.topology
-        homes = [self._overlay.homes[name] for name in (publication.publisher, client)]
         if not topology.brokers.issuperset(homes):  # its publisher's broker has left since
             return any(key in kept for kept in [*self._queued.values(), *self._held.values()])
         way = topology.path(*homes)
@@ -65,20 +77,53 @@ class Holdings:
         # to one of the others of the action.
         if any(key in self._held.get(hop, ()) for hop in pairwise(way)):
             return True
-        return any(self._is_to_come(key, *hop) for hop in pairwise(way[: at + 1])) or any(
+        before = (key[0], *way[: at + 1])
+        return any(
+            self._is_to_come(key, *hop) and not self._was_at(before[place + 2 : -1], key)
+            for place, hop in enumerate(pairwise(before))
+        ) or any(
             key in self._queued.get(hop, ())
             for hop in [*pairwise(way[at + 1 :]), (way[-1], client)]
         )
 
-    def _is_to_come(self, key: Key, sender: BrokerId, receiver: BrokerId) -> bool:
+    def _was_at(self, brokers: Iterable[BrokerId], key: Key) -> bool:
+        """Whether one of some brokers has passed a publication on: if it comes again, because
+        another one crashed on its way there, it is dropped."""
+        publisher, sequence = key
+        cores = [self._overlay.brokers[name].core for name in brokers]
+        return any(core is not None and _last(core, publisher) >= sequence for core in cores)
+
+    def _is_to_come(self, key: Key, sender: str, receiver: BrokerId) -> bool:
         """Whether a sender before the crashed broker has what the receiver has not taken in. The
-        crashed one gets again whatever it has not acknowledged."""
+        crashed one gets again whatever it has not acknowledged; an acknowledgement may be on its
+        way still, and then the sender is about to forget what it names."""
         number = self._queued.get((sender, receiver), {}).get(key)
         core = self._overlay.brokers[receiver].core
-        if number is None or receiver == self._crashed or core is None:
-            return number is not None
-        session = core.sessions.links.get(sender)
-        return session is None or number > session.received
+        if number is None:
+            return False
+        if sender == key[0]:
+            # A publisher whose own broker crashed advertises anew right before what it has queued.
+            own = core.sessions.clients.get(sender) if core is not None else None
+            return receiver != self._crashed and own is not None and number > own.received
+        session = core.sessions.links.get(sender) if core is not None else None
+        if session is None:
+            return True
+        return number > (session.told if receiver == self._crashed else session.received)
+
+
+def _last(core: Broker, publisher: str) -> int:
+    return core._publishing.last_sequence(publisher)
+
+
+def _queued(session: Session) -> dict[Key, float]:
+    """What a side of a session keeps for the other, by its number."""
+    queued: dict[Key, float] = {
+        message.key: number
+        for number, message in enumerate(session.unacked, session.acked + 1)
+        if isinstance(message, Publication)
+    }
+    _add(queued, (*session.waiting, *session.pending))
+    return queued
 
 
 def _add(queued: dict[Key, float], messages: Iterable[object]) -> None:

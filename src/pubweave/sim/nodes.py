@@ -20,12 +20,16 @@ from pubweave.core.effects import (
     CloseLink,
     Effect,
     EmitTelemetry,
+    FollowRedirect,
     Notify,
     OpenLink,
     OrganizeEffect,
+    ProbeBrokers,
+    ReportMove,
     ReportRefusal,
     ReportSession,
     Transmit,
+    TryBroker,
 )
 from pubweave.core.events import (
     ConnectionClosed,
@@ -201,6 +205,8 @@ class SimBroker(_Node):
         self.before_start: Callable[[SimBroker], None] = lambda broker: None
         """May set `links`, which a crash can leave behind the topology."""
         self.core: Broker | None = None
+        self.epoch_base = 0
+        """Keeps sessions of different brokers apart, where clients go from one to another."""
         self._handling = handling
         self._on_telemetry = on_telemetry
 
@@ -221,21 +227,30 @@ class SimBroker(_Node):
         if self._on_telemetry is not None:
             metering = Metering(self.name, 1.0, epoch=self.incarnation)
         self.core = Broker(
-            self.config, epoch=self.incarnation << 20, now=self.world.now, metering=metering
+            self.config,
+            epoch=(self.epoch_base + self.incarnation) << 20,
+            now=self.world.now,
+            metering=metering,
         )
+        if self.core.relocator is not None:
+            handling_s = self._handling.per_message_s + self._handling.per_match_s
+            self.core.relocator.handling_ms = 1000.0 * handling_s
+        if self.core.topics is not None:
+            self.core.sessions.address = self.name
         for neighbor in sorted(self.links):
             self.take(LinkAdded(neighbor))
             if self.name < neighbor:
                 self._redial(neighbor, self.incarnation)
         self.arm()
 
-    def link(self, neighbor: str) -> None:
-        """Keep a connection with a neighbor from now on; the smaller name dials."""
-        if neighbor in self.links:
+    def link(self, neighbor: str, *, knocks: bool = False) -> None:
+        """Keep a connection with a neighbor from now on; the smaller name dials, or who knocks."""
+        if neighbor not in self.links:
+            assert self.find_path is not None, "this overlay's links never change"
+            self.links[neighbor] = self.find_path(self.name, neighbor)
+        elif not knocks:
             return
-        assert self.find_path is not None, "this overlay's links never change"
-        self.links[neighbor] = self.find_path(self.name, neighbor)
-        if self.is_up() and self.name < neighbor:
+        if self.is_up() and (knocks or self.name < neighbor):
             self._redial(neighbor, self.incarnation)
 
     def unlink(self, neighbor: str) -> None:
@@ -266,7 +281,7 @@ class SimBroker(_Node):
             self._on_telemetry(self.name, effect.records, self._handling.per_match_s)
         elif isinstance(effect, ActionEffect):
             if isinstance(effect, OpenLink):
-                self.link(effect.neighbor)
+                self.link(effect.neighbor, knocks=effect.knocks)
             elif isinstance(effect, CloseLink):
                 self.unlink(effect.neighbor)
             self.on_action(self, effect)
@@ -275,7 +290,7 @@ class SimBroker(_Node):
 
     def connection_ended(self, connection: SimConnection) -> None:
         neighbor = self.dialed_neighbor(connection)
-        if neighbor is not None:
+        if neighbor is not None and self.name < neighbor:
             delay_s = self.world.uniform(*REDIAL_S)
             self.world.after(delay_s, self._redial, neighbor, self.incarnation)
 
@@ -285,7 +300,7 @@ class SimBroker(_Node):
         if any(c.ends[1].name == neighbor for c in self.connections.values()):
             return
         link, far = self.links[neighbor]
-        if not self.network.dial(link, self, far):
+        if not self.network.dial(link, self, far) and self.name < neighbor:
             delay_s = self.world.uniform(*REDIAL_S)
             self.world.after(delay_s, self._redial, neighbor, incarnation)
 
@@ -309,6 +324,13 @@ class SimClient(_Node):
         super().__init__(name, network)
         self.home = broker
         self.link = SimLink(latency_s)
+        self.find_broker: Callable[[str], SimBroker | None] = lambda name: None
+        """Brokers that this client may be redirected to."""
+        self.latency_to: Callable[[str], float] = lambda name: latency_s
+        """How far they are from it."""
+        self.on_move: Callable[[SimClient, FollowRedirect | ReportMove], None] = (
+            lambda client, effect: None
+        )
         self.core = Client(
             name, epoch=epoch, now=self.world.now, first_sequence=epoch << 32, limits=limits
         )
@@ -338,6 +360,14 @@ class SimClient(_Node):
         self.incarnation += 1
         self._inbox.clear()
 
+    def attach_to(self, broker: SimBroker) -> None:
+        """Its broker is gone, or is about to be: go on at another one."""
+        old = list(self.connections.values())
+        self.home, self.link = broker, SimLink(self.latency_to(broker.name))
+        for connection in old:
+            self.network.close(connection, self)
+        self._redial()
+
     def core_handle(self, event: Event, now: float) -> list[Effect]:
         return self.core.handle(event, now)
 
@@ -353,12 +383,41 @@ class SimClient(_Node):
                 self._on_session(self, resumed)
             case ReportRefusal(subject, reason):
                 self._on_refusal(self, subject, reason)
+            case TryBroker(token, name, _):
+                self.world.after(2 * self.link.latency_s, self._tried, token, name)
+            case FollowRedirect(name, _):
+                broker = self.find_broker(name)
+                assert broker is not None, f"{self.name} is sent to {name}, which is nowhere"
+                self.home, self.link = broker, SimLink(self.latency_to(name))
+                self.on_move(self, effect)
+                self._redial()
+            case ProbeBrokers(number, brokers):
+                self._probe(number, [name for name, _ in brokers])
+            case ReportMove():
+                self.on_move(self, effect)
+
+    def _probe(self, number: int, names: list[str]) -> None:
+        rtt_ms = {name: 2000.0 * self.latency_to(name) for name in names}
+        waits_s = max(rtt_ms.values(), default=0.0) / 1000.0
+        self.world.after(waits_s, self._probed, number, rtt_ms)
+
+    def _probed(self, number: int, rtt_ms: dict[str, float]) -> None:
+        if self.is_attached:
+            self.carry_out(self.core.probed(number, rtt_ms), self.incarnation)
+
+    def _tried(self, token: str, name: str) -> None:
+        broker = self.find_broker(name)
+        can_reach = broker is not None and broker.is_up()
+        problem = "" if can_reach else f"{self.name} cannot reach {name}"
+        if self.is_attached:
+            self.carry_out(self.core.tried(token, problem), self.incarnation)
 
     def connection_ended(self, connection: SimConnection) -> None:
-        self.world.after(self.world.uniform(*REDIAL_S), self._redial)
+        if connection.link is self.link:
+            self.world.after(self.world.uniform(*REDIAL_S), self._redial)
 
     def _redial(self) -> None:
-        if not self.is_attached:
+        if not self.is_attached or any(c.link is self.link for c in self.connections.values()):
             return
         if not self.network.dial(self.link, self, self.home):
             self.world.after(self.world.uniform(*REDIAL_S), self._redial)

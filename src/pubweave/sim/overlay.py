@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.effects import FollowRedirect, ReportMove
 from pubweave.core.session import SessionLimits
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.messages import LEAVING_SUBJECT
@@ -53,10 +54,10 @@ class SimOverlay:
         self._established: set[str] = set()
         self._paths: dict[tuple[BrokerId, BrokerId], tuple[BrokerId, ...]] = {}
         self._client_epochs = 0
-        self.brokers = {
-            name: SimBroker(make_config(name), self.network, handling, on_telemetry=on_telemetry)
-            for name in [*topology.neighbors, *spare]
-        }
+        self._make_config = make_config
+        self._handling = handling
+        self._on_telemetry = on_telemetry
+        self.brokers = {name: self.make_broker(name) for name in [*topology.neighbors, *spare]}
         self.links: dict[Link, SimLink] = {}
         """Every path that was ever a link's."""
         self.paths: list[SimLink] = []
@@ -69,6 +70,11 @@ class SimOverlay:
         for broker in self.brokers.values():
             broker.find_path = self._find_path
             broker.start()
+
+    def make_broker(self, name: BrokerId) -> SimBroker:
+        """A broker that is not started yet."""
+        config = self._make_config(name)
+        return SimBroker(config, self.network, self._handling, on_telemetry=self._on_telemetry)
 
     # --- topology --------------------------------------------------------------------------
 
@@ -105,6 +111,8 @@ class SimOverlay:
         )
         self.clients[name] = client
         self.homes[name] = home
+        client.find_broker = self.brokers.get
+        client.on_move = self._on_move
         client.start()
 
     def leave(self, name: str) -> None:
@@ -173,6 +181,10 @@ class SimOverlay:
     def _on_notification(self, client: SimClient, publication: Publication) -> None:
         self.checker.notified(client.name, publication, self.world.now)
 
+    def _on_move(self, client: SimClient, effect: FollowRedirect | ReportMove) -> None:
+        """A client was sent to another broker, or has arrived there."""
+        self.homes[client.name] = client.home.name
+
     def _on_session(self, client: SimClient, resumed: bool) -> None:
         if not resumed and client.name in self._established:
             # The broker forgot this client (it crashed, or the client's queue ran over).
@@ -195,6 +207,8 @@ class SimOverlay:
             if core is None or node.busy_until > self.world.now:
                 return False
             if core.actions is not None and core.actions.status(self.world.now) is not None:
+                return False
+            if core.migrations is not None and not core.migrations.is_idle:
                 return False
             for session in core.sessions:
                 if not session.is_established or session.queue_messages or session.pending:

@@ -16,6 +16,7 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.session import SessionLimits
 from pubweave.generate.latencies import Matrix, assign_latencies
 from pubweave.generate.trees import hierarchical_tree, random_tree
+from pubweave.model.filters import Filter
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
 from pubweave.sim.faults import FaultRates, Faults
@@ -149,6 +150,14 @@ class RoutingScenario:
             silence_limit_s=5.0,
         )
 
+    def draw_filter(self) -> Filter:
+        """What a client subscribes to, or advertises."""
+        return random_filter(self.world)
+
+    def draw_content(self, offered: Filter) -> tuple[str, dict[str, Any]] | None:
+        """Topic and attributes of a publication that matches an advertisement."""
+        return random_content(self.world, offered)
+
     def strategy_name(self) -> str:
         return "tree_covering" if self.setting.covering else "tree"
 
@@ -233,7 +242,7 @@ class RoutingScenario:
         )
         client = self.overlay.clients[name]
         if world.chance(0.7):
-            client.core.advertise(random_filter(world))
+            client.core.advertise(self.draw_filter())
         if world.chance(0.7):
             self._subscribe_as(client)
         client.flush()
@@ -255,7 +264,7 @@ class RoutingScenario:
             client.flush()
 
     def _subscribe_as(self, client: SimClient) -> None:
-        filter_ = random_filter(self.world)
+        filter_ = self.draw_filter()
         self.overlay.checker.subscribed(client.name, client.core.subscribe(filter_), filter_)
 
     def _unsubscribe(self) -> None:
@@ -284,7 +293,7 @@ class RoutingScenario:
     def _advertise(self) -> None:
         client = self._client()
         if client is not None:
-            client.core.advertise(random_filter(self.world))
+            client.core.advertise(self.draw_filter())
             client.flush()
 
     def _unadvertise(self) -> None:
@@ -314,7 +323,7 @@ class RoutingScenario:
             return
         client = self.world.choice(advertisers)
         offered = self.world.choice(list(client.core.advertisements.values()))
-        content = random_content(self.world, offered)
+        content = self.draw_content(offered)
         if content is None or client.core.session.is_congested:
             return
         self.overlay.publish(
@@ -346,6 +355,21 @@ class RoutingScenario:
             violations.append(f"brokers saw {dropped} publications twice though none crashed")
         if self.overlay.refusals and not crashed and not self.overlay.sessions_lost:
             violations += [f"refused: {text}" for text in self.overlay.refusals]
+        counts = {
+            "sessions_lost": self.overlay.sessions_lost,
+            "duplicates_dropped": dropped,
+            "holds": sum(c.holds for c in counters),
+        }
+        return self.result_of(violations, counts)
+
+    def result_of(
+        self,
+        violations: list[str],
+        counts: dict[str, int],
+        measures: dict[str, float] | None = None,
+    ) -> RunResult:
+        """What a run says, with what is counted in every run."""
+        checker = self.overlay.checker
         return RunResult(
             scenario=self.name,
             seed=self.world.seed,
@@ -356,12 +380,11 @@ class RoutingScenario:
                 "deliveries": checker.deliveries,
                 "due": checker.due,
                 "excused": checker.excused,
-                "sessions_lost": self.overlay.sessions_lost,
-                "duplicates_dropped": dropped,
-                "holds": sum(c.holds for c in counters),
+                **counts,
                 "events": self.world.steps,
                 **self.faults.counts,
             },
+            measures=measures or {},
             virtual_s=round(self.world.now, 3),
             trace_digest=self.world.trace.digest() if self.world.trace is not None else None,
         )

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pubweave.sim.autopilot_scenario import AutopilotScenario
+from pubweave.sim.churn_scenario import ChurnScenario
+from pubweave.sim.relocate_scenario import RelocateScenario
 from pubweave.sim.reorganize_scenario import ReorganizeScenario
 from pubweave.sim.results import RunResult
 from pubweave.sim.routing_scenario import RoutingScenario
@@ -19,6 +21,8 @@ from pubweave.sim.transform_scenario import TransformScenario
 
 SCENARIOS: dict[str, Callable[..., Any]] = {
     "autopilot": AutopilotScenario,
+    "churn": ChurnScenario,
+    "relocate": RelocateScenario,
     "reorganize": ReorganizeScenario,
     "routing": RoutingScenario,
     "transform": TransformScenario,

@@ -26,7 +26,7 @@ from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plan_files import PlanRecord, topology_hash
 from pubweave.model.plans import Detach, Plan
 from pubweave.model.publications import Publication
-from pubweave.sim.crash_losses import Holdings
+from pubweave.sim.crash_losses import Ends, Holdings
 from pubweave.sim.deployment_nodes import SimAgent, SimExecutor
 from pubweave.sim.deployment_watch import DeploymentWatch
 from pubweave.sim.faults import Faults
@@ -259,11 +259,15 @@ class TransformScenario(SteadyScenario):
     def _on_broker_crash(self, node: SimBroker) -> None:
         self._crashed.add(node.name)
         self.agents[node.name].crashed()
-        holdings = Holdings(self.overlay, node)
+        holdings = Holdings(self.overlay, node, self.ends())
         for publication, client in self.overlay.checker.undelivered():
             if not holdings.is_safe(publication, client):
                 self.tally["lost_with_broker"] += 1
                 self.overlay.checker.excuse_one(publication, client)
+
+    def ends(self) -> Ends | None:
+        """Between which brokers publications are under way at this instant, where clients move."""
+        return None
 
     # --- checks ----------------------------------------------------------------------------
 

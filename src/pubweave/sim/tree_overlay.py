@@ -10,7 +10,7 @@ from pubweave.core.session import Session
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.model.filter_relations import covers
 from pubweave.model.filters import Filter
-from pubweave.model.ids import BrokerId
+from pubweave.model.ids import BrokerId, publisher_of
 from pubweave.model.messages import SequencedMessage, Subscribe, Unsubscribe
 from pubweave.sim.overlay import SimOverlay
 from pubweave.sim.table_checker import check_tables
@@ -70,13 +70,20 @@ def _lasting(
     while ``to_come`` is taken in, there would be none.
 
     One may be withdrawn and passed on again: when the advertisement that called for it went
-    before another came, there is a gap; when one that covers it came and went, there is none."""
+    before another came, there is a gap; when one that covers it came and went, there is none.
+    Those of a client that migrates over the link stand in for no others: they may turn round
+    before these have come, and no message of this link says so."""
     withdrawn = {message.id for message in to_come if isinstance(message, Unsubscribe)}
     staying = [id_ for id_ in passed_on if id_ in far.subscriptions and id_ not in withdrawn]
     if staying:
         return staying
     _, there = far.from_hop(back)
-    carriers = [id_ for id_, filter_ in there.items() if covers(filter_, wanted)]
+    moving = far.links[back].moving if back in far.links else ()
+    carriers = [
+        id_
+        for id_, filter_ in there.items()
+        if covers(filter_, wanted) and publisher_of(id_) not in moving
+    ]
     carrying = set(carriers)
     for message in _changes(to_come):
         if not carrying:

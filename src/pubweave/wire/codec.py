@@ -39,7 +39,26 @@ from pubweave.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from pubweave.model.migration_messages import (
+    MigrationComplete,
+    MigrationEntries,
+    MigrationSeek,
+    MigrationSignal,
+    MigrationUpdate,
+    Redirect,
+    RedirectReply,
+)
 from pubweave.model.publications import Publication
+from pubweave.model.relocation_messages import (
+    ProbeReply,
+    ProbeRequest,
+    RelocationAnswer,
+    RelocationRequest,
+    TraceInformationAnswer,
+    TraceInformationRequest,
+    TraceResult,
+)
+from pubweave.model.topic_messages import BrokerRecord, TopicOpened, TopicUnwanted, TopicWanted
 
 DEFAULT_MAX_FRAME_BYTES = 1 << 20
 
@@ -58,6 +77,9 @@ KINDS: dict[int, type] = {
     10: InterestBroadcast,
     11: ExchangeRequest,
     12: ExchangeReply,
+    13: MigrationSignal,
+    14: MigrationEntries,
+    15: MigrationUpdate,
     16: Hello,
     17: Ack,
     18: Ping,
@@ -65,6 +87,21 @@ KINDS: dict[int, type] = {
     20: Goodbye,
     21: Query,
     22: Answer,
+    23: MigrationComplete,
+    24: MigrationSeek,
+    25: Redirect,
+    26: RedirectReply,
+    32: TraceResult,
+    33: RelocationRequest,
+    34: RelocationAnswer,
+    35: TraceInformationRequest,
+    36: TraceInformationAnswer,
+    37: ProbeRequest,
+    38: ProbeReply,
+    40: BrokerRecord,
+    41: TopicWanted,
+    42: TopicUnwanted,
+    43: TopicOpened,
 }
 _KIND_OF = {type_: kind for kind, type_ in KINDS.items()}
 _DECODERS: dict[int, Callable[[bytes], Any]] = {
@@ -89,16 +126,15 @@ def encode(message: Message) -> bytes:
     if type(message) is Publication:
         if message.encoded:
             return message.encoded
-        body = _encode_body(
-            (
-                message.publisher,
-                message.sequence,
-                message.topic,
-                message.attributes,
-                message.payload,
-                message.published_at,
-            )
+        fields = (
+            message.publisher,
+            message.sequence,
+            message.topic,
+            message.attributes,
+            message.payload,
+            message.published_at,
         )
+        body = _encode_body((*fields, message.trace) if message.trace else fields)
         frame = _HEADER.pack(len(body) + 1, PUBLICATION_KIND) + body
         # One encoding serves every destination and every repetition.
         force_setattr(message, "encoded", frame)

@@ -1,0 +1,189 @@
+"""Twenty broker processes whose publishers move to where they cost least: what is gained, lost?
+
+    python -m benchmarks.run_relocate [--relocation grape|pop] [--priority load|delay] [--json]
+
+A balanced tree of fan-out 2, one publisher of stock quotes for each broker at a random one, its
+subscribers clustered (POP/GRAPE 5.1): the one that wants everything at one broker, those that want
+a tenth at a few others. ``--relocation`` is on from the start; the first decision falls after so
+many publications of a publisher as are traced. Every publication is held against every
+subscription. The message rate is what brokers take in, traces and migrations included, in the
+first seconds and in the last ones. Waits of publishers are printed by the hops of their way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import sys
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import uvloop
+
+from benchmarks.run_fifty import SubscriberProcesses
+from pubweave.core.relocation_config import RelocationConfig, RelocationMode
+from pubweave.design.relocation_rules import Preference, Priority
+from pubweave.generate.stock_quotes import read_quotes, synthetic_quotes
+from pubweave.generate.stocks import Distribution, StockWorkload, stock_workload
+from pubweave.generate.trees import fanout_tree
+from pubweave.runtime.client import Client
+from pubweave.runtime.overlay import Overlay
+from pubweave.runtime.overlay_observer import Snapshot, wait_until_settled
+from pubweave.runtime.overlay_oracle import expected_deliveries, judge
+from pubweave.runtime.overlay_run_directory import RunDirectory
+from pubweave.runtime.overlay_spec import OverlaySpec, make_spec
+from pubweave.runtime.overlay_workload import PublisherGroup, wait_for_deliveries
+
+TRACED = 100
+SPREAD = 4
+AFTER_S = 10.0
+BAR = 0.5
+"""The message rate is to fall by this share."""
+
+
+def run(
+    brokers: int = 20,
+    rate: float = 10.0,
+    seconds: float = 50.0,
+    *,
+    config: RelocationConfig,
+    quotes_file: Path | None = None,
+    seed: int = 1,
+) -> dict[str, Any]:
+    """Run it and return the figures; ``is_clean`` should be true."""
+    rng = np.random.default_rng(seed)
+    topology = fanout_tree(brokers, 2, rng)
+    names = [f"S{number:02d}" for number in range(brokers)]
+    quotes = synthetic_quotes(names, 1000, rng) if quotes_file is None else read_quotes(quotes_file)
+    chosen = {name: quotes[name] for name in sorted(quotes)[:brokers]}
+    workload = stock_workload(
+        chosen, topology, Distribution.CLUSTERED, SPREAD, rng, rate_per_s=rate
+    )
+    spec = replace(make_spec(topology, name="relocate", base_port=0), relocation=config)
+    with tempfile.TemporaryDirectory(prefix="pubweave-relocate-") as scratch:
+        figures = uvloop.run(_relocate(Path(scratch), spec, workload, seconds, rate))
+    return {
+        "brokers": brokers,
+        "publishers": len(workload.publishers),
+        "subscribers": len(workload.subscribers),
+        "relocation": f"{config.mode.value} {config.preference}",
+        "seed": seed,
+        "load_average": os.getloadavg()[0],
+        **figures,
+    }
+
+
+async def _relocate(
+    scratch: Path, spec: OverlaySpec, workload: StockWorkload, seconds: float, rate: float
+) -> dict[str, Any]:
+    contents = {p.client: workload.publications(p) for p in workload.publishers}
+    wanted = {s.client: s.filter for s in workload.subscribers}
+    async with contextlib.AsyncExitStack() as stack:
+        overlay = await stack.enter_async_context(Overlay(spec, RunDirectory(scratch / "run")))
+        receivers = stack.enter_context(
+            SubscriberProcesses(workload.subscribers, overlay.spec.addresses)
+        )
+        await receivers.wait_until_ready()
+        group = await stack.enter_async_context(
+            PublisherGroup(workload.publishers, contents, overlay.spec.addresses)
+        )
+        await wait_until_settled(overlay.observer)
+
+        async def publish(lasts_s: float) -> float:
+            """Publish, wait until everything has come; messages at brokers per publication."""
+            first = await overlay.observer.snapshot(5.0)
+            await group.publish(lasts_s)
+            expected = expected_deliveries(group.published, wanted)
+            await wait_for_deliveries(receivers.count, sum(len(due) for due in expected.values()))
+            return _messages(first, await overlay.observer.snapshot(5.0))
+
+        before = await publish(0.8 * TRACED / rate)
+        await publish(seconds)
+        after = await publish(AFTER_S)
+        settled = await wait_until_settled(overlay.observer)
+        receipts = receivers.finish()
+        received = {client: keys for r in receipts for client, keys in r.received.items()}
+        verdict = judge(group.published, wanted, received)
+        return {
+            "is_clean": verdict.is_clean,
+            "verdict": asdict(verdict),
+            "messages_before": round(before, 3),
+            "messages_after": round(after, 3),
+            "rate_saved": round(1 - after / before, 3),
+            **_told(settled, group.clients),
+            "broker_deaths": overlay.deaths,
+        }
+
+
+def _messages(first: Snapshot, last: Snapshot) -> float:
+    came = _total(last, "messages_in") - _total(first, "messages_in")
+    return came / max(
+        1, _total(last, "publications_accepted") - _total(first, "publications_accepted")
+    )
+
+
+def _total(snapshot: Snapshot, name: str) -> int:
+    return sum(getattr(status.counters, name) for status in snapshot.up)
+
+
+def _told(settled: Snapshot, publishers: list[Client]) -> dict[str, Any]:
+    by_hops: dict[int, list[float]] = {}
+    for client in publishers:
+        for move in client.moves:
+            by_hops.setdefault(move.hops, []).append(1000.0 * move.wait_s)
+    parts = [status.relocation for status in settled.up if status.relocation is not None]
+    return {
+        "decided": sum(part.decided for part in parts),
+        "moves": sum(len(waits) for waits in by_hops.values()),
+        "given_up": sum(part.given_up for part in parts),
+        "without_pings": sum(part.without_pings for part in parts),
+        "trace_messages": sum(part.messages_out for part in parts),
+        "wait_ms_by_hops": {
+            hops: round(statistics.fmean(waits), 1) for hops, waits in sorted(by_hops.items())
+        },
+    }
+
+
+def main() -> int:
+    """The command line; exit code 1 if anything was lost or doubled, or too little gained."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--brokers", type=int, default=20)
+    parser.add_argument("--rate", type=float, default=10.0)
+    parser.add_argument("--seconds", type=float, default=50.0)
+    parser.add_argument("--relocation", choices=["grape", "pop"], default="grape")
+    parser.add_argument("--priority", choices=["load", "delay"], default="load")
+    parser.add_argument("--weight", type=float, default=100.0)
+    parser.add_argument("--quotes", type=Path, help="real quotes, a CSV file")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    figures = run(
+        given.brokers,
+        given.rate,
+        given.seconds,
+        config=RelocationConfig(
+            RelocationMode(given.relocation),
+            Preference(Priority(given.priority), given.weight),
+            pop_window_s=60.0 / given.rate,
+            pop_threshold=TRACED,
+            grape_threshold=TRACED,
+        ),
+        quotes_file=given.quotes,
+        seed=given.seed,
+    )
+    if given.json:
+        print(json.dumps(figures))
+    else:
+        for name, value in figures.items():
+            print(f"{name:24} {value}")
+    return 0 if figures["is_clean"] and figures["rate_saved"] >= BAR else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Options that let publishers of an overlay move by themselves: for whoever starts one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from pubweave.core.relocation_config import RelocationConfig, RelocationMode
+from pubweave.design.relocation_rules import Preference, Priority
+
+_MODES = [mode.value for mode in RelocationMode]
+_OPTIONS = (
+    click.option(
+        "--relocation",
+        type=click.Choice(_MODES),
+        default="off",
+        show_default=True,
+        help="Let publishers move to the broker where they cost least: by the majority of "
+        "subscribers (pop) or by load and delay (grape).",
+    ),
+    click.option(
+        "--relocation-priority",
+        type=click.Choice([priority.value for priority in Priority]),
+        help="What grape minimises first. [default: load]",
+    ),
+    click.option(
+        "--relocation-weight",
+        type=click.FloatRange(0, 100),
+        help="How much of it, in percent. [default: 100]",
+    ),
+    click.option(
+        "--relocation-of",
+        multiple=True,
+        metavar="CLIENT=MODE",
+        help="A publisher that is treated otherwise; may be repeated.",
+    ),
+    click.option(
+        "--relocation-trace",
+        type=click.IntRange(1, 4096),
+        metavar="PUBLICATIONS",
+        help="How many of a publisher's publications are traced before a decision. [default: 100]",
+    ),
+)
+
+
+def relocation_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """All of them; the command gets ``relocation``, a `RelocationConfig`."""
+
+    @functools.wraps(command)
+    def packed(*args: Any, **given: Any) -> Any:
+        mode = RelocationMode(given.pop("relocation"))
+        chosen = {
+            name: given.pop(f"relocation_{name}") for name in ("priority", "weight", "of", "trace")
+        }
+        return command(*args, relocation=_config(mode, chosen), **given)
+
+    for option in reversed(_OPTIONS):
+        packed = option(packed)
+    return packed
+
+
+def _config(mode: RelocationMode, chosen: dict[str, Any]) -> RelocationConfig:
+    publishers = dict(_publisher(text) for text in chosen["of"])
+    modes = {mode, *publishers.values()}
+    if RelocationMode.GRAPE not in modes:
+        for name in ("priority", "weight"):
+            if chosen[name] is not None:
+                raise click.UsageError(f"--relocation-{name} is for --relocation grape")
+    if modes == {RelocationMode.OFF} and chosen["trace"] is not None:
+        raise click.UsageError("--relocation-trace is for overlays with --relocation")
+    weight = 100.0 if chosen["weight"] is None else chosen["weight"]
+    traced = 100 if chosen["trace"] is None else chosen["trace"]
+    return RelocationConfig(
+        mode=mode,
+        preference=Preference(Priority(chosen["priority"] or "load"), weight),
+        publishers=publishers,
+        pop_threshold=traced,
+        grape_threshold=traced,
+    )
+
+
+def _publisher(text: str) -> tuple[str, RelocationMode]:
+    client, _, mode = text.rpartition("=")
+    if not client or mode not in _MODES:
+        raise click.UsageError(
+            f"--relocation-of {text!r}: expected a client's id, '=' and one of {', '.join(_MODES)}"
+        )
+    return client, RelocationMode(mode)

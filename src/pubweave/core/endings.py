@@ -1,0 +1,78 @@
+"""How sessions of a broker end: a client that leaves or is given up, a link that is removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pubweave.core.broker_meter import BrokerMeter
+from pubweave.core.counters import Counters
+from pubweave.core.effects import CloseConnection
+from pubweave.core.events import ConnectionId
+from pubweave.core.flow import FlowControl
+from pubweave.core.routing import RoutingStrategy
+from pubweave.core.sending import Sending
+from pubweave.core.session import Session
+from pubweave.core.session_table import SessionTable
+from pubweave.model.ids import BrokerId
+from pubweave.model.telemetry import LinkChange
+
+
+class Endings:
+    """Takes sessions out of all that knows of them."""
+
+    def __init__(
+        self,
+        sessions: SessionTable,
+        routing: RoutingStrategy,
+        sending: Sending,
+        flow: FlowControl,
+        counters: Counters,
+        meter: BrokerMeter | None,
+    ) -> None:
+        self._sessions = sessions
+        self._routing = routing
+        self._sending = sending
+        self._flow = flow
+        self._counters = counters
+        self._meter = meter
+        self.on_end: Callable[[Session], None] = lambda session: None
+        """Also hears of every end."""
+
+    def end(self, session: Session, reason: str, now: float) -> None:
+        """Forget a session; what was queued for it is gone."""
+        self._sessions.forget(session, reason, now, self._sending.effects)
+        session.restart()
+        self._sending.touched.pop(session, None)
+        self.on_end(session)
+        self._flow.forget(session, self._sending.effects)
+
+    def expire(self, client: Session, reason: str, now: float, *, counted: bool = True) -> None:
+        """Let a client go with all that it had; ``counted`` if that was not its own wish."""
+        if counted:
+            self._counters.clients_expired += 1
+            self._counters.notifications_lost += client.queue_messages
+        self._routing.client_left(client)
+        if self._meter is not None:
+            self._meter.client_left(client.remote, now)
+        self.end(client, reason, now)
+
+    def goodbye(self, origin: Session, now: float) -> None:
+        """The far end leaves on purpose; a neighbor comes back or is taken out of the overlay."""
+        if origin.is_client:
+            self.expire(origin, "said goodbye", now, counted=False)
+        elif origin.connection is not None:
+            connection = origin.connection
+            self._sessions.closed(connection, now)
+            self._sending.effects.append(CloseConnection(connection, "the neighbor said goodbye"))
+
+    def closed(self, connection: ConnectionId, now: float) -> None:
+        """A connection is gone; its session waits for the next one."""
+        session = self._sessions.closed(connection, now)
+        if session is not None and not session.is_client and self._meter is not None:
+            self._meter.link_changed(session.remote, LinkChange.DOWN, now)
+
+    def link_changed(self, neighbor: BrokerId, is_added: bool, now: float) -> None:
+        """A link of the topology came or went."""
+        if self._meter is not None:
+            change = LinkChange.ADDED if is_added else LinkChange.REMOVED
+            self._meter.link_changed(neighbor, change, now)

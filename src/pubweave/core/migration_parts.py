@@ -1,0 +1,264 @@
+"""The parts that a broker has in migrations, and the messages between the brokers of a path.
+
+Every message names the whole way, so a broker passes on what it has no part in, and makes the part
+anew that it has forgotten. Ends are remembered, so that everything may be said twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pubweave.core.broker_inside import BrokerInside
+from pubweave.core.events import ConnectionId
+from pubweave.core.migration_part import DestinationPart, MigrationPart
+from pubweave.core.migration_source import SourcePart
+from pubweave.core.session import Session
+from pubweave.core.shift_roles import PATIENT_ATTEMPTS, why_not_now
+from pubweave.model.ids import ClientId, publisher_of
+from pubweave.model.messages import Synced, TableMessage
+from pubweave.model.migration_messages import (
+    Migration,
+    MigrationComplete,
+    MigrationEntries,
+    MigrationSignal,
+    MigrationStep,
+    MigrationUpdate,
+)
+
+REMEMBERED = 1000
+"""How many ended migrations are remembered."""
+
+
+class MigrationParts:
+    """This broker's parts, by client: a client moves once at a time.
+
+    ``is_open`` says whether a migration that began here is still to be decided, ``answered`` hears
+    what became of the question to its path."""
+
+    def __init__(
+        self,
+        inside: BrokerInside,
+        is_open: Callable[[Migration], bool],
+        answered: Callable[[MigrationSignal, float], None],
+    ) -> None:
+        self._inside = inside
+        self._is_open = is_open
+        self._answered = answered
+        self._ended: dict[str, MigrationComplete | None] = {}
+        """By id; None if it came to nothing."""
+        self.by_client: dict[ClientId, MigrationPart] = {}
+        self.paused: dict[ClientId, None] = {}
+        """Clients of which nothing but session messages is taken in."""
+
+    def of(self, migration: Migration) -> MigrationPart | None:
+        part = self.by_client.get(migration.client)
+        return part if part is not None and part.migration == migration else None
+
+    def has_early(self, connection: ConnectionId) -> bool:
+        """Whether a client waits on this connection for the end of its migration."""
+        parts = self.by_client.values()
+        return any(isinstance(p, DestinationPart) and p.is_early(connection) for p in parts)
+
+    def add(self, migration: Migration, now: float) -> MigrationPart:
+        inside = self._inside
+        part: MigrationPart
+        if migration.source == inside.id:
+            part = SourcePart(inside, migration, now)
+            self.paused[migration.client] = None
+        elif migration.destination == inside.id:
+            part = DestinationPart(inside, migration)
+        else:
+            part = MigrationPart(inside, migration)
+        self.by_client[migration.client] = part
+        part.guard()
+        inside.migrating[migration.id] = None
+        return part
+
+    def drop(self, migration: Migration) -> None:
+        part = self.of(migration)
+        if part is not None:
+            part.unguard()
+            del self.by_client[migration.client]
+            self.paused.pop(migration.client, None)
+            self._inside.migrating.pop(migration.id, None)
+
+    def _drop_if_over(self, part: MigrationPart) -> None:
+        """A part may outlast its migration by what it still waits for."""
+        if part.is_completed and part.is_settled:
+            self.drop(part.migration)
+
+    def remember(self, migration: Migration, complete: MigrationComplete | None) -> None:
+        if len(self._ended) >= REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+        self._ended[migration.id] = complete
+
+    def _remade(self, migration: Migration, now: float) -> MigrationPart | None:
+        """The part in a migration that is under way; made if this broker has forgotten it."""
+        if migration.id in self._ended:
+            return self.of(migration)
+        if migration.client not in self.by_client:
+            self.add(migration, now)
+        return self.of(migration)
+
+    # --- messages --------------------------------------------------------------------------
+
+    def take(
+        self,
+        origin: Session,
+        message: MigrationSignal | MigrationEntries | MigrationUpdate | MigrationComplete,
+        now: float,
+    ) -> None:
+        if isinstance(message, MigrationSignal):
+            self._on_signal(origin, message, now)
+        elif isinstance(message, MigrationComplete):
+            self._on_complete(message, now)
+        else:
+            part = self._remade(message.migration, now)
+            if part is not None:
+                part.take(message)
+                part.look(now)
+
+    def keeps(self, origin: Session, message: TableMessage | Synced) -> bool:
+        """Whether a table message is kept from the tables by a migration of its client."""
+        if not self.by_client or isinstance(message, Synced) or origin.is_client:
+            return False
+        part = self.by_client.get(publisher_of(message.id))
+        return part is not None and part.keeps(origin, message)
+
+    def _on_signal(self, origin: Session, message: MigrationSignal, now: float) -> None:
+        migration, step = message.migration, message.step
+        match step:
+            case MigrationStep.RESERVE:
+                self._on_reserve(origin, migration, now)
+            case MigrationStep.RESERVED | MigrationStep.BUSY | MigrationStep.REFUSED:
+                self._on_answer(message, now)
+            case MigrationStep.ABORT:
+                self._on_abort(message)
+            case MigrationStep.ASK:
+                self._on_ask(origin, message)
+            case MigrationStep.HOLD if not self._is_open(migration):
+                self._on_hold(origin, message, now)
+            case MigrationStep.MOVED:
+                self._on_moved(origin, message, now)
+            case MigrationStep.AGAIN:
+                part = self._remade(migration, now)
+                if part is not None:
+                    part.again()
+
+    def _on_reserve(self, origin: Session, migration: Migration, now: float) -> None:
+        refusal = self._why_not(migration, now)
+        if refusal is not None:
+            step, reason = refusal
+            self._inside.send(origin, MigrationSignal(migration, step, reason))
+            return
+        part = self.add(migration, now)
+        if part.after is not None:
+            self._relay(MigrationSignal(migration, MigrationStep.RESERVE), forward=True)
+        else:
+            answer = MigrationSignal(
+                migration, MigrationStep.RESERVED, self._inside.sessions.address
+            )
+            self._inside.send(origin, answer)
+
+    def _why_not(self, migration: Migration, now: float) -> tuple[MigrationStep, str] | None:
+        """Why this broker cannot take part, if it cannot."""
+        inside, sessions = self._inside, self._inside.sessions
+        place = migration.path.index(inside.id)
+        neighbors = migration.path[place - 1 : place] + migration.path[place + 1 : place + 2]
+        if not all(inside.is_linked(neighbor) for neighbor in neighbors):
+            return MigrationStep.BUSY, f"the way leads no longer over {inside.id}"
+        if migration.client in self.by_client:
+            return MigrationStep.BUSY, f"{inside.id} takes part in another move of the client"
+        if inside.in_action() or now < inside.precedence.until:
+            return MigrationStep.BUSY, f"{inside.id} takes part in an action"
+        obstacle = why_not_now(inside, neighbors, PATIENT_ATTEMPTS + 1)
+        if obstacle:
+            return MigrationStep.BUSY, obstacle
+        if migration.destination != inside.id:
+            return None
+        if migration.client in sessions.clients:
+            return MigrationStep.REFUSED, f"{inside.id} has a client {migration.client} already"
+        if sessions.closed_reason:
+            return MigrationStep.REFUSED, sessions.closed_reason
+        if len(sessions.clients) >= inside.config.max_clients:
+            return MigrationStep.REFUSED, f"{inside.id} is full"
+        return None
+
+    def _on_answer(self, message: MigrationSignal, now: float) -> None:
+        migration = message.migration
+        if migration.source == self._inside.id:
+            self._answered(message, now)
+            return
+        if self.of(migration) is None:
+            return
+        if message.step is not MigrationStep.RESERVED:
+            self.drop(migration)
+        self._relay(message, forward=False)
+
+    def _on_abort(self, message: MigrationSignal) -> None:
+        part = self.of(message.migration)
+        if part is not None and part.is_decided:
+            return
+        self.drop(message.migration)
+        self.remember(message.migration, None)
+        self._relay(message, forward=True)
+
+    def _on_ask(self, origin: Session, message: MigrationSignal) -> None:
+        """Somebody holds a reservation and does not know whether it still matters."""
+        migration = message.migration
+        part = self.of(migration)
+        if part is not None and part.is_decided:
+            return  # it is decided; what got lost is told again
+        if self._is_open(migration):
+            return
+        if migration.id in self._ended:
+            end = self._ended[migration.id] or MigrationSignal(migration, MigrationStep.ABORT)
+            self._inside.send(origin, end)
+        elif not self._relay(message, forward=False):
+            self.drop(migration)
+            self._inside.send(origin, MigrationSignal(migration, MigrationStep.ABORT))
+
+    def _on_hold(self, origin: Session, message: MigrationSignal, now: float) -> None:
+        """A neighbor takes part and thinks that this broker has forgotten it."""
+        migration = message.migration
+        part = self._remade(migration, now)
+        complete = self._ended.get(migration.id)
+        if part is not None:
+            part.told(origin.remote, message.text)
+        elif complete is not None:
+            # The source's last word got lost. Publications that wait here for a restarted neighbor
+            # rest on it: they go to the destination.
+            self._inside.send(origin, complete)
+
+    def _on_moved(self, origin: Session, message: MigrationSignal, now: float) -> None:
+        migration = message.migration
+        if migration.id in self._ended and self.of(migration) is None:
+            complete = self._ended[migration.id]
+            if complete is not None:
+                self._inside.send(origin, complete)  # it got lost on its way there
+            return
+        part = self._remade(migration, now)
+        if part is not None:
+            part.moved(message.text)
+            self._drop_if_over(part)
+
+    def _on_complete(self, message: MigrationComplete, now: float) -> None:
+        migration = message.migration
+        part = self.of(migration)
+        self.remember(migration, message)
+        if part is not None:
+            part.completed(message, now)
+            self._drop_if_over(part)
+        self._relay(message, forward=True)
+
+    def _relay(self, message: MigrationSignal | MigrationComplete, *, forward: bool) -> bool:
+        """Pass a message on along the path, towards the destination or the source; False where it
+        ends, or leads no further."""
+        path = message.migration.path
+        place = path.index(self._inside.id) + (1 if forward else -1)
+        if 0 <= place < len(path):
+            link = self._inside.link(path[place])
+            if link is not None:
+                self._inside.send(link, message)
+                return True
+        return False

@@ -1,0 +1,298 @@
+"""Clients that move to another broker: the door between `broker` and the protocol.
+
+A client moves from the source to the destination along the one path of the tree between them
+(POP/GRAPE 3.3). What is said, every message a frame of the sessions, so that order on a link and
+delivery after a dropped connection are given:
+
+  source > ... > destination   reserve       nothing has changed yet
+  source < ... < destination   reserved      the client is asked, the source decides
+  source > ... > destination   update        tables are revised for what the client publishes
+  source < ... < destination   moved         and for what it gets; the client is told to go
+  source > ... > destination   complete      the client's session goes on there
+
+`migration_departure` is all before the decision; `migration_parts` has the parts that follow from
+it, `migration_part` and `migration_source`; `migration_tables` is what they do to tables.
+Migrations of different clients may cross: each concerns the entries of its own client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pubweave.core.broker_inside import BrokerInside
+from pubweave.core.effects import CloseConnection, Transmit
+from pubweave.core.events import ConnectionId
+from pubweave.core.migration_departure import Departure, MigrationEnd, MigrationOutcome
+from pubweave.core.migration_part import DestinationPart
+from pubweave.core.migration_parts import MigrationParts
+from pubweave.core.migration_source import SourcePart
+from pubweave.core.session import Session
+from pubweave.model.ids import BrokerId, ClientId
+from pubweave.model.messages import Hello, Message, Role, SequencedMessage
+from pubweave.model.migration_messages import (
+    Migration,
+    MigrationMessage,
+    MigrationSeek,
+    MigrationSignal,
+    Redirect,
+    RedirectReply,
+)
+from pubweave.model.status import MigrationStatus
+
+__all__ = ["MigrationEnd", "MigrationOutcome", "Migrations"]
+
+
+class Migrations:
+    """All migrations that this broker takes part in."""
+
+    def __init__(self, inside: BrokerInside, epoch: int) -> None:
+        self._plain_send = inside.send
+        self._inside = replace(inside, send=self._send)
+        self._number = f"{inside.id}/{epoch:x}"
+        self._departures: dict[ClientId, Departure] = {}
+        self._gone: dict[ClientId, tuple[Redirect, float]] = {}
+        """Clients that have moved on: where to, and until when that is remembered."""
+        self._begun = self._messages_out = self._seeks_out = 0
+        self._ends = dict.fromkeys(MigrationOutcome, 0)
+        self._last: MigrationEnd | None = None
+        self.parts = MigrationParts(self._inside, self._is_open, self._answered)
+        self.on_end: list[Callable[[MigrationEnd, float], None]] = []
+        """Called with every end of a migration that began here, and the instant of it."""
+
+    # --- what is asked for -----------------------------------------------------------------
+
+    def begin(
+        self,
+        client: ClientId,
+        destination: BrokerId,
+        now: float,
+        path: tuple[BrokerId, ...] = (),
+    ) -> None:
+        """Move a local client to another broker. ``path`` from here to there, if it is known: else
+        it is sought. Nothing happens while a migration of the client is under way."""
+        if self.is_under_way(client):
+            return
+        self._begun += 1
+        number = f"{self._number}.{self._begun}"
+        departure = Departure(self._inside, number, client, destination, path, now)
+        self._departures[client] = departure
+        departure.begin(now)
+        self._see_to(departure, now)
+
+    def is_under_way(self, client: ClientId) -> bool:
+        return client in self._departures or client in self.parts.by_client
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._departures and not self.parts.by_client
+
+    def status(self) -> MigrationStatus:
+        last = self._last
+        return MigrationStatus(
+            begun=self._begun,
+            done=self._ends[MigrationOutcome.DONE],
+            refused=self._ends[MigrationOutcome.REFUSED],
+            busy=self._ends[MigrationOutcome.BUSY],
+            failed=self._ends[MigrationOutcome.FAILED],
+            under_way=len(self._departures) + len(self.parts.by_client),
+            messages_out=self._messages_out,
+            seeks_out=self._seeks_out,
+            last=""
+            if last is None
+            else f"{last.client} to {last.destination}: {last.outcome.value} {last.reason}".strip(),
+            last_hops=0 if last is None else last.hops,
+            last_paused_ms=0.0 if last is None else 1000.0 * last.paused_s,
+        )
+
+    # --- time ------------------------------------------------------------------------------
+
+    @property
+    def deadline(self) -> float | None:
+        return min((d.deadline for d in self._departures.values()), default=None)
+
+    def on_deadline(self, now: float) -> None:
+        for departure in list(self._departures.values()):
+            if now >= departure.deadline:
+                departure.on_deadline(now)
+                self._see_to(departure, now)
+
+    def link_began(self, link: Session) -> None:
+        """A neighbor has forgotten everything."""
+        for part in list(self.parts.by_client.values()):
+            part.link_began(link.remote)
+
+    def remark(self, link: Session, under_way: list[SequencedMessage]) -> None:
+        """Before that: put the marks back that a neighbor's crash took along."""
+        for part in self.parts.by_client.values():
+            part.remark(link.remote, under_way)
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether something waits for its moment: then `look` has to follow each event."""
+        return any(part.is_eager for part in self.parts.by_client.values())
+
+    def look(self, now: float) -> None:
+        for part in list(self.parts.by_client.values()):
+            part.look(now)
+            if isinstance(part, SourcePart) and part.is_over:
+                self._let_go(part, now)
+
+    def is_paused(self, session: Session) -> bool:
+        """Whether a client's messages are not taken in, because it is on the move."""
+        return bool(self.parts.paused) and session.is_client and session.remote in self.parts.paused
+
+    # --- messages --------------------------------------------------------------------------
+
+    def take(self, origin: Session, message: MigrationMessage, now: float) -> None:
+        """A message about a migration came over a link."""
+        if isinstance(message, MigrationSeek):
+            self._on_seek(origin, message, now)
+        elif self._inside.id in message.migration.path:
+            self.parts.take(origin, message, now)
+
+    def replied(self, origin: Session, reply: RedirectReply, now: float) -> None:
+        """A client says whether it can reach the broker that it is to move to."""
+        departure = self._departures.get(origin.remote)
+        if departure is not None and origin.is_client:
+            departure.replied(reply.token, reply.problem)
+            self._see_to(departure, now)
+
+    def greeted(self, connection: ConnectionId, hello: Message, now: float) -> bool:
+        """Whether the first message of a connection is seen to here: the Hello of a client that
+        has moved on or is moving, or what a client says that waits for the answer to its Hello."""
+        if not isinstance(hello, Hello):
+            return self.parts.has_early(connection)
+        if hello.role is not Role.CLIENT:
+            return False
+        inside, part = self._inside, self.parts.by_client.get(hello.id)
+        if isinstance(part, DestinationPart):
+            is_early = part.greeted(connection, hello)
+            if not is_early:
+                inside.emit(CloseConnection(connection, "the client is being moved"))
+            return True
+        if hello.id in inside.sessions.clients:
+            self._gone.pop(hello.id, None)
+            return False
+        if isinstance(part, SourcePart):
+            inside.emit(CloseConnection(connection, "the client is being moved"))
+            return True
+        return self._sent_on(connection, hello, now)
+
+    def _sent_on(self, connection: ConnectionId, hello: Hello, now: float) -> bool:
+        """A client that has moved on is told again where to, if it can understand that."""
+        for client in [c for c, (_, until) in self._gone.items() if now >= until]:
+            del self._gone[client]
+        gone = self._gone.get(hello.id)
+        if gone is None or not hello.can_move:
+            return False
+        self._inside.emit(Transmit(connection, (gone[0],)))
+        self._inside.emit(CloseConnection(connection, "the client has moved"))
+        return True
+
+    def _on_seek(self, origin: Session, message: MigrationSeek, now: float) -> None:
+        own, path = self._inside.id, message.path
+        if message.is_found:
+            place = path.index(own) if own in path else -1
+            link = self._inside.link(path[place - 1]) if place > 0 else None
+            if link is not None:
+                self._send(link, message)
+            elif place == 0:
+                self._found(message, now)
+        elif own not in path:
+            path = (*path, own)
+            if own == message.destination:
+                self._send(origin, MigrationSeek(message.number, own, path, is_found=True))
+                return
+            onward = MigrationSeek(message.number, message.destination, path)
+            for link, table in self._inside.routing.links.items():
+                if link is not origin and not table.is_held:
+                    self._send(link, onward)
+
+    def _send(self, session: Session, message: SequencedMessage) -> None:
+        if isinstance(message, MigrationSeek):
+            self._seeks_out += 1
+        else:
+            self._messages_out += 1
+        self._plain_send(session, message)
+
+    # --- departures ------------------------------------------------------------------------
+
+    def _found(self, message: MigrationSeek, now: float) -> None:
+        for departure in list(self._departures.values()):
+            departure.found(message.number, message.path, now)
+            self._see_to(departure, now)
+
+    def _is_open(self, migration: Migration) -> bool:
+        departure = self._departures.get(migration.client)
+        return departure is not None and departure.migration == migration
+
+    def _answered(self, message: MigrationSignal, now: float) -> None:
+        if self._is_open(message.migration):
+            departure = self._departures[message.migration.client]
+            departure.answered(message.step, message.text, now)
+            self._see_to(departure, now)
+
+    def _see_to(self, departure: Departure, now: float) -> None:
+        """After anything that may have changed a departure."""
+        migrating = self._inside.migrating
+        migrating.pop(departure.held, None)
+        if departure.end is not None:
+            del self._departures[departure.client]
+            if departure.migration is not None:
+                self.parts.remember(departure.migration, None)
+            self._end(departure.end, now)
+        elif departure.is_ready and departure.migration is not None:
+            # The decision: from here on only forward.
+            del self._departures[departure.client]
+            part = self.parts.add(departure.migration, now)
+            assert isinstance(part, SourcePart)
+            part.decide()
+        elif departure.migration is not None:
+            departure.held = departure.migration.id
+            migrating[departure.held] = None
+
+    def _let_go(self, part: SourcePart, now: float) -> None:
+        """All that came for the client is with it: it goes on at its new broker."""
+        inside, migration = self._inside, part.migration
+        complete = part.last_word(inside.last_sequence(migration.client))
+        paused_s = now - part.began_at
+        redirect = Redirect(
+            migration.id,
+            migration.destination,
+            part.address,
+            is_final=True,
+            paused_ms=1000.0 * paused_s,
+            hops=migration.hops,
+        )
+        self.parts.drop(migration)
+        self.parts.remember(migration, complete)
+        part.completed(complete, now)
+        if not complete.is_gone:
+            self._gone[migration.client] = (redirect, now + inside.config.client_expiry_s)
+        session = part.session
+        if session is not None:
+            connection = session.connection
+            if connection is not None:
+                inside.emit(Transmit(connection, (redirect,)))
+                inside.emit(CloseConnection(connection, "the client has moved"))
+                inside.sessions.closed(connection, now)
+            inside.withdraw(session, "the client has moved", now)
+        assert part.after is not None
+        part.send(part.after, complete)
+        self._end(
+            MigrationEnd(
+                migration.client,
+                migration.destination,
+                MigrationOutcome.DONE,
+                hops=migration.hops,
+                paused_s=paused_s,
+            ),
+            now,
+        )
+
+    def _end(self, end: MigrationEnd, now: float) -> None:
+        self._ends[end.outcome] += 1
+        self._last = end
+        for listener in self.on_end:
+            listener(end, now)

@@ -1,0 +1,55 @@
+"""Settings of publishers' relocation; defaults are the paper's (POP 3.1 and 3.2, GRAPE 4.1)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pubweave.design.relocation_rules import Preference
+from pubweave.model.ids import ClientId
+
+
+class RelocationMode(enum.Enum):
+    """How the broker of a publisher decides where that should be."""
+
+    OFF = "off"
+    POP = "pop"
+    GRAPE = "grape"
+
+
+@dataclass(frozen=True)
+class RelocationConfig:
+    """How a broker treats the publishers attached to it. Tracing what other brokers ask for is
+    not a setting: every broker does."""
+
+    mode: RelocationMode = RelocationMode.OFF
+    preference: Preference = field(default_factory=Preference)
+    publishers: Mapping[ClientId, RelocationMode] = field(default_factory=dict)
+    """Publishers that are treated otherwise."""
+    pop_window_s: float = 60.0
+    """W: the time in which at most N publications are traced."""
+    pop_most_traced: int = 50
+    """N of P = 1 - T/N."""
+    pop_threshold: int = 100
+    """So many results before POP looks for the closest broker."""
+    grape_threshold: int = 100
+    """The publications of one trace session."""
+    answer_limit_s: float = 10.0
+    """Answers that have not come after this time are given up, and so is what waits for them."""
+
+    def __post_init__(self) -> None:
+        """ValueError names the field and what it can be."""
+        for name in ("pop_most_traced", "pop_threshold", "grape_threshold"):
+            if not 1 <= getattr(self, name) <= MOST_TRACED:
+                raise ValueError(f"relocation.{name} must be between 1 and {MOST_TRACED}")
+        for name in ("pop_window_s", "answer_limit_s"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"relocation.{name} must be more than 0")
+
+    def mode_of(self, publisher: ClientId) -> RelocationMode:
+        return self.publishers.get(publisher, self.mode)
+
+
+MOST_TRACED = 4_096
+"""No session is longer, whatever a neighbor says: a bit vector stays below a kilobyte."""

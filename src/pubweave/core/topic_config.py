@@ -1,0 +1,40 @@
+"""Settings of a broker in a topic-connected overlay; every limit of its repair in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TopicConfig:
+    """Durations in seconds on the clock the driver passes in."""
+
+    lost_after_s: float = 0.5
+    """A link that stood and has no connection for so long is lost."""
+    open_limit_s: float = 0.8
+    """A link that is new and does not stand after so long is lost."""
+    start_limit_s: float = 10.0
+    """The same for the links a broker was started with: others may start later."""
+    knock_after_s: float = 0.2
+    """The broker that is to be dialed waits so long; then it dials once itself, and again."""
+    forget_after_s: float = 120.0
+    """A broker of which nothing is heard for so long is forgotten; a lost link is tried for twice
+    as long. Every broker tells of itself four times in it."""
+    settle_s: float = 0.05
+    """After news of others so long is waited for more of it before links are chosen."""
+    look_every_s: float = 0.1
+    """How often the links are looked at when nothing happens."""
+    linger_s: float = 2.0
+    """A broker takes part in a topic for so long after its last client wanted it."""
+    hand_over_s: float = 3.0
+    """And so long at most until the others are connected without it."""
+    keep_s: float = 30.0
+    """Publications are kept for so long, to be sent over new links."""
+    keep_bytes: int = 16 << 20
+    """The most that is kept for that, of all topics."""
+    queue_limit_bytes: int = 64 << 20
+    """A neighbor or client that is so far behind is cut off: nobody waits for it."""
+    coverage: int = 3
+    """How often backups cover each topic of a broker (lambda of Shadows)."""
+    rho: float = 3.0
+    """The balance between average and maximum degree (Shadows, Algorithm 2)."""

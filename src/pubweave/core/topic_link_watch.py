@@ -1,0 +1,148 @@
+"""The links of one broker in a topic-connected overlay: opened, standing, lost, forgotten.
+
+A link is lost when it has no connection for too long, or never gets one. Then its session ends,
+and a fresh one waits in its place: whoever was only cut off comes back by itself, with nothing of
+before. Of two brokers the one with the smaller id dials, as everywhere; the other, if it was it
+who wanted the link, knocks: it dials once, and the connection is taken as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pubweave.core.effects import CloseLink, OpenLink
+from pubweave.core.session import Session
+from pubweave.core.topic_inside import TopicInside
+from pubweave.model.ids import BrokerId
+
+
+@dataclass
+class WatchedLink:
+    """What is known of one link."""
+
+    up_at: float
+    """When it stood last, or was made."""
+    limit_s: float
+    """How long it may be down."""
+    has_stood: bool = False
+    lost_at: float | None = None
+    lost_incarnation: int = 0
+    knocked_at: float = 0.0
+    dialed_at: str | None = None
+    """The address that the driver was told to dial."""
+
+    @property
+    def is_lost(self) -> bool:
+        return self.lost_at is not None
+
+
+class LinkWatch:
+    """All links of a broker; ``address_of`` and ``incarnation_of`` ask the map."""
+
+    def __init__(
+        self,
+        inside: TopicInside,
+        address_of: Callable[[BrokerId], str],
+        incarnation_of: Callable[[BrokerId], int],
+    ) -> None:
+        self._inside = inside
+        self._config = inside.config.topics
+        self._address_of = address_of
+        self._incarnation_of = incarnation_of
+        self.links: dict[BrokerId, WatchedLink] = {}
+
+    @property
+    def own(self) -> BrokerId:
+        return self._inside.config.id
+
+    def standing(self) -> tuple[BrokerId, ...]:
+        """Links that stand, or are about to."""
+        return tuple(sorted(n for n, link in self.links.items() if not link.is_lost))
+
+    def lost(self) -> tuple[tuple[BrokerId, int], ...]:
+        """Links that are lost, each with what was lost of its far end."""
+        return tuple(
+            sorted((n, link.lost_incarnation) for n, link in self.links.items() if link.is_lost)
+        )
+
+    # --- beginnings ------------------------------------------------------------------------
+
+    def added(self, neighbor: BrokerId, now: float) -> None:
+        """The driver gave us a link; it dials by itself if it is up to us."""
+        limit_s = self._config.start_limit_s
+        self.links[neighbor] = WatchedLink(now, limit_s, knocked_at=now, dialed_at="")
+
+    def accept(self, neighbor: BrokerId, now: float) -> None:
+        """A broker that is no neighbor says Hello: it is one now."""
+        self._make_session(neighbor, now)
+        self.links[neighbor] = WatchedLink(now, self._config.open_limit_s, knocked_at=now)
+
+    def open(self, neighbor: BrokerId, now: float) -> None:
+        """Make a link that repair has chosen."""
+        self._make_session(neighbor, now)
+        self.links[neighbor] = link = WatchedLink(now, self._config.open_limit_s)
+        self._dial(neighbor, link, now)
+
+    def _make_session(self, neighbor: BrokerId, now: float) -> None:
+        session = self._inside.sessions.add_link(neighbor)
+        if session is not None:
+            self._inside.routing.link_added(session)
+            self._inside.endings.link_changed(neighbor, True, now)
+
+    def _dial(self, neighbor: BrokerId, link: WatchedLink, now: float) -> None:
+        address = self._address_of(neighbor)
+        if self.own > neighbor:
+            link.knocked_at = now
+            self._inside.emit(OpenLink(neighbor, address, knocks=True))
+        elif link.dialed_at is None or (address and link.dialed_at not in ("", address)):
+            link.dialed_at = address
+            self._inside.emit(OpenLink(neighbor, address))
+
+    # --- by the clock ----------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Notice what stands and what is lost; O(links)."""
+        for neighbor, link in list(self.links.items()):
+            session = self._inside.sessions.links.get(neighbor)
+            if session is None:
+                del self.links[neighbor]
+            elif session.is_established:
+                self._stands(neighbor, link, session, now)
+            elif link.lost_at is None and now - link.up_at > link.limit_s:
+                self._lose(neighbor, link, session, now)
+            elif link.lost_at is not None and now - link.lost_at > 2 * self._config.forget_after_s:
+                self.forget(neighbor, now)
+            elif self.own > neighbor and now - link.knocked_at > self._knock_every_s(link):
+                self._dial(neighbor, link, now)
+
+    def _knock_every_s(self, link: WatchedLink) -> float:
+        return self._config.knock_after_s * (5 if link.is_lost else 1)
+
+    def _stands(self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float) -> None:
+        link.up_at = now
+        link.has_stood = True
+        link.limit_s = self._config.lost_after_s
+        link.lost_at = None
+        if self.own < neighbor and self._address_of(neighbor):
+            self._dial(neighbor, link, now)  # it was knocked at: from here on it is up to us
+        if session.queue_bytes > self._config.queue_limit_bytes:
+            self._lose(neighbor, link, session, now)
+
+    def _lose(self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float) -> None:
+        """What is queued for the neighbor is kept elsewhere (`topic_log`)."""
+        self._inside.routing.link_removed(session)
+        self._inside.endings.end(session, "the link is lost", now)
+        self._make_session(neighbor, now)
+        link.lost_at = now
+        link.lost_incarnation = self._incarnation_of(neighbor)
+
+    def forget(self, neighbor: BrokerId, now: float) -> None:
+        """The link is over for good."""
+        session = self._inside.sessions.links.get(neighbor)
+        if session is not None:
+            self._inside.routing.link_removed(session)
+            self._inside.endings.end(session, "the link is over", now)
+        del self.links[neighbor]
+        self._inside.endings.link_changed(neighbor, False, now)
+        self._inside.emit(CloseLink(neighbor))

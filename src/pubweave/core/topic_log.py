@@ -1,0 +1,109 @@
+"""What a broker has got of each topic: marks by which it tells news from copies, and the latest
+publications themselves, kept for links that are yet to come.
+
+Sequences count all publications of a publisher, and two topics travel on different ways: only
+within a topic do they come in order. So a mark belongs to a publisher and a topic.
+
+Invariant: of each publisher and topic, a broker has taken in everything up to the mark that was
+published since it takes part in the topic (or it was counted as late).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from pubweave.model.ids import ClientId
+from pubweave.model.publications import Publication
+from pubweave.model.topic_messages import TopicWanted
+
+MARKS_FORGOTTEN_S = 300.0
+"""A publisher silent on a topic for so long is forgotten: no copy can be that old."""
+
+
+@dataclass
+class TopicLog:
+    """One topic at one broker. ``number`` is that of its part in the topic: others differ."""
+
+    number: int
+    marks: dict[ClientId, int] = field(default_factory=dict)
+    heard_at: dict[ClientId, float] = field(default_factory=dict)
+    kept: deque[tuple[float, Publication]] = field(default_factory=deque)
+    keys: set[tuple[ClientId, int]] = field(default_factory=set)
+    """Of those kept."""
+    floors: dict[ClientId, int] = field(default_factory=dict)
+    """Of each publisher the first that was taken in, or the last that is not kept any more."""
+
+    def is_new(self, publication: Publication) -> bool:
+        return publication.sequence > self.marks.get(publication.publisher, 0)
+
+    def is_late(self, publication: Publication) -> bool:
+        """Whether what is not new was never taken in; of what is long ago nobody can tell."""
+        floor = self.floors.get(publication.publisher, 0)
+        return publication.sequence > floor and publication.key not in self.keys
+
+    def beyond(self, marks: dict[ClientId, int]) -> list[Publication]:
+        """What is kept and not below these marks, in the order it came. O(kept)."""
+        return [p for _, p in self.kept if p.sequence > marks.get(p.publisher, 0)]
+
+
+class TopicLogs:
+    """All topics of a broker; what is kept is bounded in time and in bytes."""
+
+    def __init__(self) -> None:
+        self._size_bytes = 0
+        self._logs: dict[str, TopicLog] = {}
+        self._numbers = 0
+
+    def __getitem__(self, topic: str) -> TopicLog:
+        return self._logs[topic]
+
+    def get(self, topic: str) -> TopicLog | None:
+        """The log of a topic that this broker takes part in."""
+        return self._logs.get(topic)
+
+    def begin(self, topic: str) -> None:
+        self._numbers += 1
+        self._logs[topic] = TopicLog(self._numbers)
+
+    def end(self, topic: str) -> None:
+        log = self._logs.pop(topic, None)
+        if log is not None:
+            self._size_bytes -= sum(publication.size_bytes for _, publication in log.kept)
+
+    def take_in(self, log: TopicLog, publication: Publication, now: float) -> None:
+        """A publication is new: note it and keep it."""
+        log.floors.setdefault(publication.publisher, publication.sequence)
+        log.marks[publication.publisher] = publication.sequence
+        log.heard_at[publication.publisher] = now
+        log.kept.append((now, publication))
+        log.keys.add(publication.key)
+        self._size_bytes += publication.size_bytes
+
+    def wanted(self, topic: str) -> TopicWanted:
+        """What to tell a neighbor of a topic."""
+        log = self._logs[topic]
+        return TopicWanted(topic, log.number, tuple(log.marks.items()))
+
+    def tidy(self, now: float, keep_s: float, keep_bytes: int) -> dict[str, list[float]]:
+        """Forget what is old, or too much; by topic, when the publications that went had come."""
+        went: dict[str, list[float]] = {}
+        for topic, log in self._logs.items():
+            while log.kept and log.kept[0][0] < now - keep_s:
+                self._drop_first(topic, log, went)
+            for publisher in [p for p, at in log.heard_at.items() if at < now - MARKS_FORGOTTEN_S]:
+                del log.heard_at[publisher], log.marks[publisher], log.floors[publisher]
+        while self._size_bytes > keep_bytes:
+            topic, log = min(
+                ((t, each) for t, each in self._logs.items() if each.kept),
+                key=lambda entry: entry[1].kept[0][0],
+            )
+            self._drop_first(topic, log, went)
+        return went
+
+    def _drop_first(self, topic: str, log: TopicLog, went: dict[str, list[float]]) -> None:
+        came_at, publication = log.kept.popleft()
+        log.keys.discard(publication.key)
+        log.floors[publication.publisher] = publication.sequence
+        self._size_bytes -= publication.size_bytes
+        went.setdefault(topic, []).append(came_at)

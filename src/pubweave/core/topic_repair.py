@@ -1,0 +1,307 @@
+"""A broker's part in keeping a topic-connected overlay so: joins, leaves, crashes, new topics.
+
+Every broker tells everybody its topics, links and backups (`BrokerRecord`), holds the map that
+results (`topic_map`), and looks at it when it has changed. Where a topic is in pieces, the
+brokers of the shadow set choose the same links from the same map (`topic_links`), and each opens
+its own. Maps may differ for a moment, so links may be opened that would not have been needed;
+whatever is still in pieces after that is joined among all who take part in the topic.
+
+There is no central broker and no agreement. What makes it converge: records only get newer, a
+link that does not come to stand is lost, and lost links are not chosen.
+
+A broker that joins is given one broker to link with, gets the map from it, and is alone in its
+topics on the map: that is a break like any other. So is a new topic of a broker. A broker that
+leaves, altogether or a topic, says so first, and goes when the others are connected without it.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from pubweave.core.session import Session
+from pubweave.core.topic_inside import TopicInside
+from pubweave.core.topic_link_watch import LinkWatch
+from pubweave.core.topic_links import (
+    choose_backups,
+    everybody_concerned,
+    links_among,
+    shadow_set,
+)
+from pubweave.core.topic_map import TopicMap, TopicView
+from pubweave.model.ids import BrokerId
+from pubweave.model.messages import Hello, Message, Role
+from pubweave.model.status import TopicsStatus
+from pubweave.model.topic_messages import BrokerRecord, TopicMessage
+
+WIDEN_AFTER_S = 0.3
+"""A break that the shadow set has not mended after so long is mended among all concerned."""
+TIDY_EVERY_S = 1.0
+
+
+class TopicRepair:
+    """One broker's map, links and topics over time."""
+
+    def __init__(self, inside: TopicInside, incarnation: int, now: float) -> None:
+        self._inside = inside
+        self._config = inside.config.topics
+        self._id = inside.config.id
+        self.map = TopicMap(self._id)
+        self.links = LinkWatch(inside, self._address_of, self._incarnation_of)
+        self.map.take(BrokerRecord(self._id, inside.sessions.address, incarnation, 0), now)
+        self._view: TopicView | None = None
+        self._fading: dict[str, float] = {}
+        """Topics that no client wants any more, since when."""
+        self._wishes: dict[BrokerId, float] = {}
+        """Links that others are to open, since when."""
+        self._broken_at: dict[str, float] = {}
+        self._renew_at = now
+        self._backed_up: TopicView | None = None
+        """The view by which the backups do."""
+        self._chosen: tuple[TopicView, bool, list[BrokerId]] | None = None
+        self._leaving_at: float | None = None
+        self._tidy_at = now + TIDY_EVERY_S
+        self.deadline = now
+        self.repairs = 0
+        self.widened = 0
+        inside.routing.on_change = self._on_topics
+
+    # --- what the map says -----------------------------------------------------------------
+
+    @property
+    def own(self) -> BrokerRecord:
+        return self.map.records[self._id]
+
+    @property
+    def view(self) -> TopicView:
+        if self._view is None:
+            self._view = self.map.view()
+        return self._view
+
+    def _address_of(self, broker: BrokerId) -> str:
+        record = self.map.records.get(broker)
+        return "" if record is None else record.address
+
+    def _incarnation_of(self, broker: BrokerId) -> int:
+        record = self.map.records.get(broker)
+        return 0 if record is None else record.incarnation
+
+    # --- what happens ----------------------------------------------------------------------
+
+    def _on_topics(self) -> None:
+        self.deadline = 0.0
+
+    def _hurry(self, now: float) -> None:
+        self.deadline = min(self.deadline, now + self._config.settle_s)
+
+    def link_added(self, neighbor: BrokerId, now: float) -> None:
+        self.links.added(neighbor, now)
+        self._hurry(now)
+
+    def link_removed(self, neighbor: BrokerId, now: float) -> None:
+        """An operator takes a link away."""
+        if neighbor in self.links.links:
+            self.links.forget(neighbor, now)
+            self._hurry(now)
+
+    def greeted(self, hello: Message, now: float) -> None:
+        """A broker that is no neighbor yet, and speaks as we do, may become one by saying so."""
+        if (
+            isinstance(hello, Hello)
+            and hello.role is Role.BROKER
+            and hello.routing == self._inside.routing.protocol
+            and hello.id not in (self._id, *self._inside.sessions.links)
+        ):
+            self.links.accept(hello.id, now)
+
+    def link_began(self, link: Session, now: float) -> None:
+        """A neighbor knows nothing, or another one did: tell the whole map."""
+        for record in self.map.records.values():
+            self._inside.send(link, record)
+        self._hurry(now)
+
+    def take(self, link: Session, message: TopicMessage, now: float) -> None:
+        if not isinstance(message, BrokerRecord):
+            self._inside.routing.take_wanted(link, message)
+        elif message.broker == self._id:
+            self._outlive(message, now)
+        elif self.map.take(message, now):
+            self._view = None
+            self._hurry(now)
+            if self._id in message.links and message.broker not in self.links.links:
+                # It wants a link, or died when it did: we stand by it, or will have lost it.
+                self.links.accept(message.broker, now)
+            self._inside.routing.tell_all(message, but=link)
+
+    def _outlive(self, record: BrokerRecord, now: float) -> None:
+        """A record of ours from an earlier life that is newer than ours would be believed."""
+        if record.age > self.own.age:
+            self._tell(
+                replace(self.own, incarnation=record.incarnation, version=record.version + 1),
+                now,
+            )
+
+    def leave(self, now: float) -> None:
+        """This broker is to go: `may_go` says when."""
+        if self._leaving_at is None:
+            self._leaving_at = now
+            self._inside.sessions.closed_reason = f"broker {self._id!r} leaves the overlay"
+            self.deadline = now
+
+    def may_go(self, now: float) -> bool:
+        """Whether everybody is connected without this broker, and has what it had to send."""
+        if self._leaving_at is None or now - self._leaving_at < 4 * self._config.settle_s:
+            return False
+        if now - self._leaving_at > self._config.linger_s + self._config.hand_over_s:
+            return True
+        links = self._inside.sessions.links.values()
+        if any(link.queue_messages or link.pending for link in links):
+            return False
+        has_company = any(link.is_established for link in links)
+        return (has_company or self._has_nothing) and self.view.is_connected and self.own.is_leaving
+
+    @property
+    def _has_nothing(self) -> bool:
+        """Whether nothing is kept here that others might lack."""
+        routing = self._inside.routing
+        return not any(routing.logs[topic].kept for topic in routing.topics)
+
+    # --- looking around --------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Bring links, topics and record up to date, and mend what is broken."""
+        self.deadline = now + self._config.look_every_s
+        self.links.look(now)
+        topics = self._staying_topics(now)
+        self._refresh(topics, now)
+        self._mend(now)
+        if now >= self._tidy_at:
+            self._tidy_at = now + TIDY_EVERY_S
+            self._tidy(now)
+
+    def _staying_topics(self, now: float) -> tuple[str, ...]:
+        """The topics to tell of; ends those that are over."""
+        routing = self._inside.routing
+        staying = []
+        for topic in list(routing.topics):
+            if topic in routing.claimed:
+                self._fading.pop(topic, None)
+                staying.append(topic)
+                continue
+            age_s = now - self._fading.setdefault(topic, now) - self._config.linger_s
+            if age_s < 0:
+                staying.append(topic)
+            elif age_s >= 4 * self._config.settle_s and (
+                topic not in self.view.pieces or age_s > self._config.hand_over_s
+            ):
+                self._end(topic)
+        return () if self._leaving_at is not None else tuple(sorted(staying))
+
+    def _end(self, topic: str) -> None:
+        routing = self._inside.routing
+        others = [b for b in self.view.members.get(topic, ()) if b != self._id]
+        if others and not any(topic in wanted for wanted in routing.wanted.values()):
+            self._inside.counters.publications_lost += len(routing.logs[topic].kept)
+        routing.end(topic)
+        del self._fading[topic]
+
+    def _refresh(self, topics: tuple[str, ...], now: float) -> None:
+        """Tell everybody what has changed here."""
+        own = self.own
+        fresh = replace(
+            own,
+            address=self._inside.sessions.address,
+            topics=topics,
+            links=self.links.standing(),
+            lost=self.links.lost(),
+            is_leaving=self._leaving_at is not None,
+        )
+        if fresh != own or now >= self._renew_at:
+            self._renew_at = now + self._config.forget_after_s / 4
+            self._tell(replace(fresh, version=own.version + 1), now)
+        if self._backed_up is not self.view and self._needs_backups():
+            own = self.own
+            backups = choose_backups(self.view, own, self._config.coverage)
+            if backups != own.backups:
+                self._tell(replace(own, version=own.version + 1, backups=backups), now)
+        self._backed_up = self.view
+
+    def _needs_backups(self) -> bool:
+        """Step III of Shadows: a backup is gone, or does not do any more."""
+        view, own = self.view, self.own
+        if any(backup not in view.present for backup in own.backups):
+            return True
+        if any(view.present[backup].is_leaving for backup in own.backups):
+            return True
+        for topic in own.topics:
+            covers = sum(topic in view.present[backup].topics for backup in own.backups)
+            if covers < min(self._config.coverage, len(view.members.get(topic, ())) - 1):
+                return True
+        return False
+
+    def _tell(self, record: BrokerRecord, now: float) -> None:
+        self.map.take(record, now)
+        self._view = None
+        self._inside.routing.tell_all(record)
+
+    def _tidy(self, now: float) -> None:
+        """What has been kept only since a topic broke may be missing in another piece."""
+        config = self._config
+        if self.map.forget_silent(now, config.forget_after_s):
+            self._view = None
+        went = self._inside.routing.logs.tidy(now, config.keep_s, config.keep_bytes)
+        for topic, times in went.items():
+            # It may have taken as long as a silence lasts to notice the break.
+            since = self._broken_at.get(topic, now) - self._inside.config.silence_limit_s
+            if topic in self.view.pieces:
+                self._inside.counters.publications_lost += sum(at >= since for at in times)
+        for client in list(self._inside.sessions.clients.values()):
+            if client.queue_bytes > self._config.queue_limit_bytes:
+                self._inside.endings.expire(client, "too slow: its queue is full", now)
+
+    # --- mending ---------------------------------------------------------------------------
+
+    def _mend(self, now: float) -> None:
+        """Step II of Shadows, at a broker that may be concerned."""
+        view = self.view
+        self._broken_at = {topic: self._broken_at.get(topic, now) for topic in view.pieces}
+        if view.is_connected or self.own.is_leaving:
+            self._wishes.clear()
+            return
+        self._hurry(now)
+        is_old = any(now - since > WIDEN_AFTER_S for since in self._broken_at.values())
+        chosen = self._choice(view, is_old)
+        self._wishes = {neighbor: self._wishes.get(neighbor, now) for neighbor in chosen}
+        for neighbor, since in self._wishes.items():
+            is_ours = self._id < neighbor or now - since > self._config.knock_after_s
+            if is_ours and neighbor not in self.links.links:
+                self.repairs += 1
+                self.links.open(neighbor, now)
+        self._refresh(self.own.topics, now)
+
+    def _choice(self, view: TopicView, is_old: bool) -> list[BrokerId]:
+        """To whom this broker should have links; the same as long as the map is."""
+        if self._chosen is None or self._chosen[0] is not view or self._chosen[1] != is_old:
+            chosen = self._own_links(view, shadow_set(view, self.map.records))
+            if not chosen and is_old:
+                chosen = self._own_links(view, everybody_concerned(view))
+                self.widened += bool(chosen)
+            self._chosen = view, is_old, chosen
+        return self._chosen[2]
+
+    def _own_links(self, view: TopicView, among: list[BrokerId]) -> list[BrokerId]:
+        """The far ends of the links that are this broker's, of those chosen."""
+        if self._id not in among:
+            return []
+        pairs = links_among(view, among, self._config.rho)
+        return [a if b == self._id else b for a, b in pairs if self._id in (a, b)]
+
+    def status(self) -> TopicsStatus:
+        view = self.view
+        return TopicsStatus(
+            topics=tuple(self._inside.routing.topics),
+            records=tuple(view.present.values()),
+            gone=tuple(sorted(view.gone)),
+            broken=tuple(sorted(view.pieces)),
+            repairs=self.repairs,
+            widened=self.widened,
+        )

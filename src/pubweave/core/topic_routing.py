@@ -1,0 +1,279 @@
+"""The strategy `topic_connected`: a publication floods the brokers that take part in its topic.
+
+A broker takes part in the topics that its clients subscribe to or advertise: as in Shadows,
+publishers are subscribers. It tells its neighbors which these are and how much of each it has
+got (`TopicWanted`); from then on they pass on to it what they take in of these topics, after what
+they have kept and it lacks. So no broker ever gets what it does not want (no relays), a link that
+is new brings both ends to the same state, and a break costs time, not publications.
+
+The overlay is a general graph. Copies meet and are dropped by publisher, topic and sequence
+(`topic_log`). A link is a queue, and a neighbor that wants a topic has got, before a publication,
+all that precede it here; so by induction every broker takes each publisher's publications on a
+topic in in their order. Which links there are is decided in `topic_repair`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pubweave.core.client_tables import ClientAdvertisements, check_name
+from pubweave.core.matching import MatchIndex
+from pubweave.core.routing import RefusedError, Send, TableSizes
+from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.core.topic_log import TopicLogs
+from pubweave.model.filters import Filter, Operator
+from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId
+from pubweave.model.messages import (
+    Advertise,
+    SequencedMessage,
+    Subscribe,
+    Synced,
+    TableMessage,
+    Unadvertise,
+    Unsubscribe,
+)
+from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication
+from pubweave.model.topic_messages import (
+    TOPIC_PROTOCOL,
+    TopicMessage,
+    TopicOpened,
+    TopicUnwanted,
+    TopicWanted,
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a client's subscription or advertisement is about."""
+
+    client: Session
+    topic: str
+    filter: Filter
+
+
+class TopicRouting:
+    """See `routing.RoutingStrategy` for the contract of each method."""
+
+    protocol = TOPIC_PROTOCOL
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.logs = TopicLogs()
+        self.topics: dict[str, None] = {}
+        """Those that this broker takes part in."""
+        self.wanted: dict[Session, dict[str, dict[ClientId, int]]] = {}
+        """By link: the topics that the neighbor takes part in, and its marks when it said so."""
+        self.opened: dict[Session, dict[str, int]] = {}
+        """By link: the topics of which the neighbor sends us all, and for which part in them."""
+        self.subscriptions: dict[SubscriptionId, Claim] = {}
+        self.advertisements: dict[AdvertisementId, Claim] = {}
+        self.claimed: dict[str, int] = {}
+        """How many subscriptions and advertisements of clients name each topic."""
+        self.own = ClientAdvertisements()
+        self._index: MatchIndex[Session] = MatchIndex()
+        self._changes = 0
+        self.on_change: Callable[[], None] = lambda: None
+        """Hears of every topic that begins to be claimed, or ends."""
+
+    # --- links -----------------------------------------------------------------------------
+
+    def link_added(self, link: Session) -> None:
+        self.wanted[link] = {}
+
+    def link_removed(self, link: Session) -> None:
+        self.wanted.pop(link, None)
+        self.opened.pop(link, None)
+        self._changes += 1
+
+    def link_began(self, link: Session, under_way: Sequence[SequencedMessage] = ()) -> None:
+        """What was under way needs no care: the far end says what it has got, and gets the rest
+        of what is kept."""
+        self.wanted[link] = {}
+        self.opened[link] = {}
+        self._changes += 1
+        for topic in self.topics:
+            self._send(link, self.logs.wanted(topic))
+
+    def has_stale(self, link: Session) -> bool:
+        return False
+
+    def forget_stale(self, link: Session) -> None:
+        """A neighbor's topics are void as soon as its session begins anew."""
+
+    def open_full_gates(self) -> None:
+        """Nothing stands in for a link here."""
+
+    def take_wanted(
+        self, link: Session, message: TopicWanted | TopicOpened | TopicUnwanted
+    ) -> None:
+        """A neighbor takes part in a topic, or no longer. O(kept of the topic)."""
+        wanted = self.wanted.get(link)
+        if wanted is None:
+            return
+        if isinstance(message, TopicOpened):
+            self.opened[link][message.topic] = message.number
+            return
+        self._changes += 1
+        if isinstance(message, TopicUnwanted):
+            wanted.pop(message.topic, None)
+            return
+        marks = wanted[message.topic] = dict(message.marks)
+        self._send(link, TopicOpened(message.topic, message.number))
+        if message.topic in self.topics:
+            for publication in self.logs[message.topic].beyond(marks):
+                self._send(link, publication)
+
+    def tell_all(self, message: TopicMessage, but: Session | None = None) -> None:
+        """Send to every neighbor; one whose session has yet to begin hears everything then."""
+        for link in self.wanted:
+            if link is not but and link.remote_epoch:
+                self._send(link, message)
+
+    # --- topics ----------------------------------------------------------------------------
+
+    def begin(self, topic: str) -> None:
+        """Take part in a topic from now on."""
+        if topic in self.topics:
+            return
+        self.topics[topic] = None
+        self.logs.begin(topic)
+        self._changes += 1
+        self.tell_all(self.logs.wanted(topic))
+
+    def end(self, topic: str) -> None:
+        """Take part in a topic no longer; what is kept of it is gone."""
+        del self.topics[topic]
+        self.logs.end(topic)
+        self._changes += 1
+        self.tell_all(TopicUnwanted(topic))
+
+    def _claim(self, topic: str) -> None:
+        self.claimed[topic] = self.claimed.get(topic, 0) + 1
+        if self.claimed[topic] == 1:
+            self.begin(topic)
+            self.on_change()
+
+    def _release(self, topic: str) -> None:
+        self.claimed[topic] -= 1
+        if not self.claimed[topic]:
+            del self.claimed[topic]
+            self.on_change()
+
+    # --- clients ---------------------------------------------------------------------------
+
+    def client_left(self, client: Session) -> None:
+        for id_ in [i for i, claim in self.subscriptions.items() if claim.client is client]:
+            self._unsubscribe(client, id_)
+        for id_ in [i for i, claim in self.advertisements.items() if claim.client is client]:
+            self._unadvertise(client, id_)
+        self.own.forget(client)
+
+    def take(self, hop: Session, message: TableMessage | Synced) -> None:
+        if not hop.is_client:
+            raise RemoteProtocolError(f"{type(message).__name__} is not for topic brokers")
+        match message:
+            case Subscribe(id_, filter_):
+                self._subscribe(hop, id_, filter_)
+            case Unsubscribe(id_):
+                self._unsubscribe(hop, id_)
+            case Advertise(id_, filter_):
+                self._advertise(hop, id_, filter_)
+            case Unadvertise(id_):
+                self._unadvertise(hop, id_)
+            case Synced():
+                pass
+
+    def _subscribe(self, client: Session, id_: SubscriptionId, filter_: Filter) -> None:
+        claim = _checked(client, id_, filter_, self.subscriptions)
+        if self.subscriptions.get(id_) == claim:
+            return
+        self._unsubscribe(client, id_)
+        self.subscriptions[id_] = claim
+        self._index.add(id_, filter_, client)
+        self._claim(claim.topic)
+
+    def _unsubscribe(self, client: Session, id_: SubscriptionId) -> None:
+        claim = self.subscriptions.get(id_)
+        if claim is not None and claim.client is client:
+            del self.subscriptions[id_]
+            self._index.remove(id_)
+            self._release(claim.topic)
+
+    def _advertise(self, client: Session, id_: AdvertisementId, filter_: Filter) -> None:
+        claim = _checked(client, id_, filter_, self.advertisements)
+        if self.advertisements.get(id_) == claim:
+            return
+        self._unadvertise(client, id_)
+        self.advertisements[id_] = claim
+        self.own.add(client, id_, filter_)
+        self._claim(claim.topic)
+
+    def _unadvertise(self, client: Session, id_: AdvertisementId) -> None:
+        claim = self.advertisements.get(id_)
+        if claim is not None and claim.client is client:
+            del self.advertisements[id_]
+            self.own.remove(client, id_)
+            self._release(claim.topic)
+
+    # --- publications ----------------------------------------------------------------------
+
+    def route(self, publication: Publication, origin: Session) -> tuple[Session, ...]:
+        topic = publication.topic
+        if topic not in self.topics:
+            return ()
+        links = [link for link, wanted in self.wanted.items() if topic in wanted]
+        if origin in links:
+            links.remove(origin)
+        return (*links, *self._index.match(publication))
+
+    def is_topic_only(self, topic: str) -> bool:
+        return self._index.is_topic_only(topic)
+
+    @property
+    def version(self) -> int:
+        return self._index.version + self._changes
+
+    def may_publish(self, publication: Publication, client: Session) -> bool:
+        return self.own.may_publish(publication, client)
+
+    def may_publish_topic(self, topic: str, client: Session) -> bool:
+        return self.own.may_publish_topic(topic, client)
+
+    def knows_publisher(self, publisher: ClientId) -> bool:
+        """Of local clients only: the marks of all others are forgotten by `topic_log`."""
+        return any(claim.client.remote == publisher for claim in self.advertisements.values())
+
+    def sizes(self) -> TableSizes:
+        return TableSizes(
+            subscriptions=len(self.subscriptions),
+            advertisements=len(self.advertisements),
+            forwarded=len(self.topics) * len(self.wanted),
+        )
+
+
+def topic_of(filter_: Filter) -> str | None:
+    """The one topic of a filter; None if it names none, or not by equality.
+
+    >>> from pubweave.model.filter_text import parse_filter
+    >>> topic_of(parse_filter("class = 'STOCK' and volume > 100"))
+    'STOCK'
+    >>> topic_of(parse_filter("class prefix 'STO'"))
+    """
+    on_topic = [p for p in filter_.predicates if p.attribute == TOPIC_ATTRIBUTE]
+    if len(on_topic) != 1 or on_topic[0].operator is not Operator.EQ:
+        return None
+    return str(on_topic[0].value)
+
+
+def _checked(client: Session, id_: str, filter_: Filter, known: dict[str, Claim]) -> Claim:
+    """A client's claim; raises `RefusedError` if it cannot be."""
+    check_name(client, id_)
+    topic = topic_of(filter_)
+    if not topic:
+        raise RefusedError(
+            f"this overlay routes by topic: a filter must name one as {TOPIC_ATTRIBUTE} = '...'"
+        )
+    if id_ in known and known[id_].client is not client:
+        raise RefusedError(f"{id_!r} belongs to another client")
+    return Claim(client, topic, filter_)

@@ -1,0 +1,83 @@
+"""What brokers of a topic-connected overlay tell each other (`core.topic_routing`).
+
+`BrokerRecord` is a line of the map that every broker holds of the overlay: it reaches everybody.
+`TopicWanted`, `TopicOpened` and `TopicUnwanted` concern the one link they travel on.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pubweave.model.ids import BrokerId, ClientId
+
+TOPIC_PROTOCOL = "topic_connected"
+"""What neighbors and clients of such an overlay are told that it routes by."""
+ENTRY_BYTES = 24
+"""What one name in a message is taken to weigh."""
+
+
+class BrokerRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A broker as it says it is; the newest (incarnation, version) counts.
+
+    ``topics``, ``links`` and ``backups`` are the node structure of Shadows (Struct 5): whoever
+    has this record knows the broker's shadow set, and can repair what its death leaves behind.
+    ``lost`` are neighbors that do not answer any more, each with the incarnation that was lost;
+    a broker that ``is_leaving`` is not counted on any more."""
+
+    broker: BrokerId
+    address: str
+    incarnation: int
+    version: int
+    topics: tuple[str, ...] = ()
+    links: tuple[BrokerId, ...] = ()
+    lost: tuple[tuple[BrokerId, int], ...] = ()
+    backups: tuple[BrokerId, ...] = ()
+    is_leaving: bool = False
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """Grows with every change."""
+        return self.incarnation, self.version
+
+    @property
+    def size_bytes(self) -> int:
+        entries = len(self.topics) + len(self.links) + len(self.lost) + len(self.backups)
+        return ENTRY_BYTES * (4 + entries)
+
+
+class TopicWanted(msgspec.Struct, frozen=True, array_like=True):
+    """The sender takes part in a topic and has got so much of it: of each publisher all up to a
+    sequence. It wants the rest that the receiver has, and whatever comes from here on, after a
+    `TopicOpened` of the same ``number``."""
+
+    topic: str
+    number: int
+    marks: tuple[tuple[ClientId, int], ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * (2 + len(self.marks))
+
+
+class TopicOpened(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Answers `TopicWanted`: what follows of the topic rests on it, and not on an earlier one."""
+
+    topic: str
+    number: int
+
+    @property
+    def size_bytes(self) -> int:
+        return 3 * ENTRY_BYTES
+
+
+class TopicUnwanted(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The sender takes part in a topic no more."""
+
+    topic: str
+
+    @property
+    def size_bytes(self) -> int:
+        return 2 * ENTRY_BYTES
+
+
+TopicMessage = BrokerRecord | TopicWanted | TopicOpened | TopicUnwanted

@@ -1,0 +1,282 @@
+"""The scenario `churn`: a topic-connected overlay whose brokers come, go and crash under traffic.
+
+Each round is a stretch of publications, changes of subscriptions, joins, leaves, crashes and
+faults; then faults heal and everything comes to rest: all topics connected, all maps true,
+everything due delivered. While it lasts a watch looks whether the overlay is connected again
+within a bound after the last thing that happened to it.
+
+A delivery is due to every client whose broker has taken in its subscription, however broken the
+overlay is when the publication is made. Excused are only clients whose own broker is gone, and
+what a broker had alone when it crashed while its publisher had gone, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.events import LeaveRequested, LinkAdded
+from pubweave.core.topic_routing import topic_of
+from pubweave.generate.latencies import Matrix
+from pubweave.model.filters import Filter, Operator, Predicate
+from pubweave.model.ids import BrokerId, Link
+from pubweave.model.publications import TOPIC_ATTRIBUTE
+from pubweave.sim.churn_setting import ChurnSetting
+from pubweave.sim.faults import Faults
+from pubweave.sim.nodes import SimBroker, SimClient
+from pubweave.sim.repair_watch import WATCH_EVERY_S, RepairWatch
+from pubweave.sim.results import RunResult
+from pubweave.sim.routing_scenario import RoutingScenario, TelemetrySink
+from pubweave.sim.topic_overlay import TopicOverlay, repair_of
+from pubweave.sim.trace import Trace
+
+SILENCE_LIMIT_S = 5.0
+PING_EVERY_S = 1.0
+FIRST_MEETING_S = 1.5
+"""Nothing happens before: who has never heard of anybody but one cannot find the others."""
+CONTACT_AGAIN_S = 2.0
+CLIENT_EXPIRY_S = 8.0
+"""Of clients whose goodbye was lost; others are back sooner."""
+
+
+class ChurnScenario(RoutingScenario):
+    """One run."""
+
+    name = "churn"
+    overlay_type = TopicOverlay
+    overlay: TopicOverlay
+    setting: ChurnSetting  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        max_brokers: int = 14,
+        rtt: Matrix | None = None,
+        fault: str | None = None,
+        trace: Trace | None = None,
+        on_telemetry: TelemetrySink | None = None,
+    ) -> None:
+        self._fault = fault
+        self._leaving: dict[BrokerId, None] = {}
+        self._broker_numbers = 0
+        self._lost_with_broker = 0
+        self.counts: dict[str, int] = {}
+        super().__init__(
+            seed, max_brokers=max_brokers, rtt=rtt, trace=trace, on_telemetry=on_telemetry
+        )
+        self._living: list[SimBroker] = list(self.overlay.brokers.values())
+        self._broker_numbers = len(self._living)
+        self.faults = Faults(
+            self.world,
+            self.setting.faults,
+            self._living,
+            self.overlay.paths,
+            on_crash=lambda broker: None,
+        )
+        self.watch = RepairWatch(self.overlay, self.faults, self._living)
+        self.overlay.on_told_to_move = self._go_elsewhere
+
+    def draw_setting(self, max_brokers: int, rtt: Matrix | None) -> Any:
+        return ChurnSetting.draw(self.world, max_brokers, self._fault)
+
+    def draw_filter(self) -> Filter:
+        topic = self.world.choice(list(self.setting.topics))
+        predicates = [Predicate(TOPIC_ATTRIBUTE, Operator.EQ, topic)]
+        if self.world.chance(0.2):
+            predicates.append(Predicate("x", Operator.GE, self.world.integer(0, 5)))
+        return Filter(tuple(predicates))
+
+    def draw_content(self, offered: Filter) -> tuple[str, dict[str, Any]] | None:
+        topic = topic_of(offered)
+        assert topic is not None
+        return topic, {"x": self.world.integer(5, 9)}
+
+    def latency_s(self, link: Link) -> float:
+        return self.world.uniform(0.001, 0.04)
+
+    def homes(self) -> list[BrokerId]:
+        return [name for name in self.overlay.brokers if name not in self._leaving]
+
+    def _config(self, broker: BrokerId) -> BrokerConfig:
+        return BrokerConfig(
+            id=broker,
+            strategy="topic_connected",
+            limits=self.setting.limits,
+            ping_every_s=PING_EVERY_S,
+            silence_limit_s=SILENCE_LIMIT_S,
+            client_expiry_s=CLIENT_EXPIRY_S,
+            topics=self.setting.config,
+        )
+
+    def run(self) -> RunResult:
+        for broker, topics in self.setting.interests.items():
+            self._attach_client(broker, topics)
+        self.world.run_until(FIRST_MEETING_S)
+        self.watch.start()
+        return super().run()
+
+    def _attach_client(self, broker: BrokerId, topics: Sequence[str]) -> None:
+        """A client that subscribes to some topics, and publishes on some of them."""
+        self._client_numbers += 1
+        name = f"k{self._client_numbers}"
+        limits = self.setting.limits
+        self.overlay.join(name, broker, latency_s=0.001, limits=limits)
+        client = self.overlay.clients[name]
+        for topic in topics:
+            filter_ = Filter((Predicate(TOPIC_ATTRIBUTE, Operator.EQ, topic),))
+            self.overlay.checker.subscribed(name, client.core.subscribe(filter_), filter_)
+            if self.world.chance(0.4):
+                client.core.advertise(filter_)
+        client.flush()
+
+    # --- churn -----------------------------------------------------------------------------
+
+    def _be_active(self) -> None:
+        world = self.world
+        end = world.now + self.setting.round_s
+        for _ in range(self.setting.churn_per_round):
+            world.at(world.uniform(world.now, end), self._churn)
+        super()._be_active()
+
+    def _churn(self) -> None:
+        """A broker joins, leaves or crashes; sometimes several crash at once."""
+        dice = float(self.world.rng.random())
+        if dice < 0.4 or len(self.homes()) < 2:
+            self._join_broker()
+        elif dice < 0.6:
+            self._leave_broker()
+        else:
+            for _ in range(self.world.integer(1, 3) if dice > 0.9 else 1):
+                self._crash_broker()
+
+    def _count(self, what: str, broker: BrokerId) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+        self.world.note("churn", f"{what} {broker}")
+        self.watch.happened()
+
+    def _join_broker(self) -> None:
+        self._broker_numbers += 1
+        name = f"b{self._broker_numbers}"
+        known = [home for home in self.homes() if self._knows_most(home)] or self.homes()
+        contacts = {self.world.choice(known) for _ in range(self.world.integer(1, 2))}
+        self._living.append(self.overlay.join_broker(name, sorted(contacts)))
+        self._count("broker_join", name)
+        self.world.after(CONTACT_AGAIN_S, self._see_in, name)
+        topics = [topic for topic in self.setting.topics if self.world.chance(0.35)]
+        self._attach_client(name, topics)
+
+    def _see_in(self, name: BrokerId) -> None:
+        """An operator whose new broker finds nobody (its contacts crashed) names another one."""
+        node = self.overlay.brokers.get(name)
+        if node is None:
+            return
+        self.world.after(CONTACT_AGAIN_S, self._see_in, name)
+        others = [home for home in self.homes() if home != name]
+        if not others or self._knows_most(name):
+            return
+        contact = self.world.choice([o for o in others if self._knows_most(o)] or others)
+        node.link(contact)
+        node.take(LinkAdded(contact))
+        self.watch.happened()
+
+    def _knows_most(self, name: BrokerId) -> bool:
+        """Whether a broker is part of the overlay, and not of a few who know but each other."""
+        known = repair_of(self.overlay.brokers[name].broker).map.records.keys()
+        return 2 * len(known & self.overlay.brokers.keys()) > len(self._living)
+
+    def _leave_broker(self) -> None:
+        if len(self.homes()) < 2:
+            return
+        name = self.world.choice(self.homes())
+        self._leaving[name] = None
+        self._count("broker_leave", name)
+        for client in self._clients_of(name):
+            self.world.after(self.world.uniform(0.0, 1.0), self._go_elsewhere, client)
+        self.overlay.brokers[name].take(LeaveRequested())
+        self.world.after(WATCH_EVERY_S, self._see_off, name)
+
+    def _see_off(self, name: BrokerId) -> None:
+        node = self.overlay.brokers.get(name)
+        if node is None:
+            return
+        if self._clients_of(name) or not repair_of(node.broker).may_go(self.world.now):
+            self.world.after(WATCH_EVERY_S, self._see_off, name)
+            return
+        is_alone = not any(s.is_established for s in node.broker.sessions.links.values())
+        self._remove(name)
+        if is_alone:
+            self._excuse_orphans()
+
+    def _crash_broker(self) -> None:
+        names = [name for name in self.overlay.brokers if self.homes() != [name]]
+        if not names:
+            return
+        name = self.world.choice(names)
+        self._count("broker_crash", name)
+        clients = self._clients_of(name)
+        self._remove(name)
+        for client in clients:
+            self.overlay.checker.excuse(client.name)
+            self.world.after(self.world.uniform(0.1, 1.0), self._go_elsewhere, client)
+        self._excuse_orphans()
+
+    def _remove(self, name: BrokerId) -> None:
+        self._living.remove(self.overlay.brokers[name])
+        self.overlay.remove_broker(name)
+        self._leaving.pop(name, None)
+        self.watch.happened()
+
+    def _excuse_orphans(self) -> None:
+        """What only the crashed broker had, and its publisher cannot offer again: it has left, or
+        advertises the topic no more."""
+        held = self.overlay.holders()
+        for publication, client in self.overlay.checker.undelivered():
+            publisher = self.overlay.clients.get(publication.publisher)
+            offers = publisher is not None and any(
+                own.matches(publication) for own in publisher.core.advertisements.values()
+            )
+            if publication.key not in held and not offers:
+                self._lost_with_broker += 1
+                self.overlay.checker.excuse_one(publication, client)
+
+    def _clients_of(self, broker: BrokerId) -> list[SimClient]:
+        return [c for c in self.overlay.clients.values() if c.home.name == broker]
+
+    def _go_elsewhere(self, client: SimClient) -> None:
+        """As the client library does with several addresses."""
+        is_here = client.name in self.overlay.clients
+        if is_here and client.home.name not in self.homes():
+            home = self.world.choice(self.homes())
+            self.overlay.homes[client.name] = home
+            client.attach_to(self.overlay.brokers[home])
+
+    # --- outcome ---------------------------------------------------------------------------
+
+    def _result(self) -> RunResult:
+        checker = self.overlay.checker
+        brokers = [node.broker for node in self._living]
+        violations = [
+            *self.violations,
+            *checker.violations,
+            *self.watch.violations,
+            *self.overlay.relays,
+            *(f"refused: {text}" for text in self.overlay.refusals),
+        ]
+        counts = {
+            "lost_with_broker": self._lost_with_broker,
+            "counted_as_lost": sum(b.counters.publications_lost for b in brokers),
+            "duplicates_dropped": sum(b.counters.duplicates_dropped for b in brokers),
+            "links_opened": sum(repair_of(b).repairs for b in brokers),
+            "searches_widened": sum(repair_of(b).widened for b in brokers),
+            "repairs_watched": len(self.watch.repair_s),
+            **self.counts,
+        }
+        degrees = self.overlay.degrees()
+        measures = {
+            "repair_s_max": max(self.watch.repair_s, default=0.0),
+            "degree_mean": sum(degrees) / len(degrees),
+            "degree_max": float(max(degrees)),
+        }
+        return self.result_of(violations, counts, measures)

@@ -1,0 +1,281 @@
+"""A simulated topic-connected overlay: brokers that join, leave and crash, and its truth.
+
+What the brokers say of themselves (records, views) is not asked here: whether a topic is
+connected is worked out from the clients' wishes, the sessions on both ends of each link, and what
+each end has heard of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from pubweave.core.broker import Broker
+from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.effects import Effect
+from pubweave.core.events import Event, MessagesReceived
+from pubweave.core.topic_map import TopicMap, pieces_of
+from pubweave.core.topic_repair import TopicRepair
+from pubweave.core.topic_routing import TopicRouting
+from pubweave.model.ids import BrokerId
+from pubweave.model.publications import Publication
+from pubweave.sim.checkers import DeliveryChecker
+from pubweave.sim.network import SimLink
+from pubweave.sim.nodes import HandlingTime, SimBroker, SimClient
+from pubweave.sim.overlay import SimOverlay
+
+CROSSING_S = 10.0
+"""How long a publication may be under way to a broker that has just ended its part in a topic:
+as long as a partition lasts, and a little."""
+
+
+class TopicDeliveryChecker(DeliveryChecker):
+    """Exactly once, and in order for each publisher and topic: topics have ways of their own."""
+
+    def order_of(self, publication: Publication) -> str:
+        return f"{publication.publisher} {publication.topic}"
+
+
+class TopicSimBroker(SimBroker):
+    """A broker under whose eyes nothing passes that it did not ask for."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        overlay: TopicOverlay,
+        handling: HandlingTime,
+        on_telemetry: Callable[[str, Any, float], None] | None,
+    ) -> None:
+        super().__init__(config, overlay.network, handling, on_telemetry=on_telemetry)
+        self._overlay = overlay
+        self._seen_at: dict[str, float] = {}
+        """When it took part in each topic last."""
+        self._wanted_at: dict[str, float] = {}
+        """When a client of it wanted each topic last."""
+
+    def core_handle(self, event: Event, now: float) -> list[Effect]:
+        routing = routing_of(self.broker)
+        for topic in routing.topics:
+            if topic in routing.claimed or topic not in self._seen_at:
+                self._wanted_at[topic] = now
+            self._seen_at[topic] = now
+        if isinstance(event, MessagesReceived):
+            for message in event.messages:
+                if isinstance(message, Publication):
+                    self._check(message, event.connection, now)
+        return super().core_handle(event, now)
+
+    def _check(self, publication: Publication, connection: int, now: float) -> None:
+        session = self.broker.sessions.of(connection)
+        if session is None or session.is_client:
+            return
+        topics = self.config.topics
+        patience_s = topics.linger_s + topics.hand_over_s + CROSSING_S
+        took_part_at = self._seen_at.get(publication.topic, -CROSSING_S - 1)
+        wanted_at = self._wanted_at.get(publication.topic, -patience_s - 1)
+        if now - took_part_at > CROSSING_S or now - wanted_at > patience_s:
+            self._overlay.relays.append(
+                f"{now:.3f} {self.name} got {publication.topic} from {session.remote}: a relay"
+            )
+
+
+class TopicOverlay(SimOverlay):
+    """Brokers and clients of one run; `brokers` are those that live."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """As `SimOverlay`."""
+        self.relays: list[str] = []
+        self.gone: dict[BrokerId, SimBroker] = {}
+        self._made = 0
+        super().__init__(*args, **options)
+        self.checker = TopicDeliveryChecker()
+
+    def make_broker(self, name: BrokerId) -> SimBroker:
+        broker = TopicSimBroker(self._make_config(name), self, self._handling, self._on_telemetry)
+        broker.find_path = self._find_path
+        self._made += 1
+        broker.epoch_base = 1000 * self._made
+        return broker
+
+    def _find_path(self, near: BrokerId, far: BrokerId) -> tuple[SimLink, SimBroker]:
+        if far in self.gone:
+            return SimLink(0.0), self.gone[far]
+        return super()._find_path(near, far)
+
+    # --- churn -----------------------------------------------------------------------------
+
+    def join_broker(self, name: BrokerId, contacts: Collection[BrokerId]) -> SimBroker:
+        """A broker starts that knows a few others."""
+        self.brokers[name] = broker = self.make_broker(name)
+        for contact in contacts:
+            broker.links[contact] = self._find_path(name, contact)
+        broker.start()
+        return broker
+
+    def remove_broker(self, name: BrokerId) -> None:
+        """A broker is gone for good, whether it left or crashed."""
+        self.gone[name] = broker = self.brokers.pop(name)
+        broker.crash()
+
+    # --- the truth -------------------------------------------------------------------------
+
+    def wanted_topics(self) -> dict[str, set[BrokerId]]:
+        """By topic: the brokers whose clients subscribe to it or advertise it, and said so."""
+        found: dict[str, set[BrokerId]] = {}
+        for client in self.clients.values():
+            core = client.home.core
+            if core is None:
+                continue
+            routing = routing_of(core)
+            for heard, asked in (
+                (routing.subscriptions, client.core.subscriptions),
+                (routing.advertisements, client.core.advertisements),
+            ):
+                for id_ in asked.keys() & heard.keys():
+                    found.setdefault(heard[id_].topic, set()).add(client.home.name)
+        return found
+
+    def split_topics(self, wanted: dict[str, set[BrokerId]] | None = None) -> list[str]:
+        """Topics whose brokers are not connected among themselves, both ways on every link."""
+        split = []
+        for topic, brokers in (wanted or self.wanted_topics()).items():
+            ways = {
+                name: [
+                    other
+                    for other in self.brokers[name].broker.sessions.links
+                    if other in brokers
+                    and self._carries(name, other, topic)
+                    and self._carries(other, name, topic)
+                ]
+                for name in brokers
+            }
+            if any(pieces_of(sorted(brokers), ways).values()):
+                split.append(topic)
+        return split
+
+    def _carries(self, near: BrokerId, far: BrokerId, topic: str) -> bool:
+        """Whether a publication on a topic goes from one broker to another."""
+        core = self.brokers[near].broker
+        session = core.sessions.links.get(far)
+        if session is None or not session.is_established:
+            return False
+        routing = routing_of(core)
+        return topic in routing.topics and topic in routing.wanted.get(session, ())
+
+    def check_tables(self) -> list[str]:
+        """At rest: whether all is connected, nobody takes part in what nobody wants, and all
+        maps are the same and true."""
+        problems = [f"topic {topic} is in pieces" for topic in self.split_topics()]
+        wanted = self.wanted_topics()
+        truth = {n: {t for t, b in wanted.items() if n in b} for n in self.brokers}
+        for name, node in self.brokers.items():
+            taken = set(routing_of(node.broker).topics)
+            if taken != truth[name]:
+                problems.append(f"{name} takes part in {sorted(taken ^ truth[name])} wrongly")
+            problems += self._check_map(name, repair_of(node.broker).map, truth)
+        return problems
+
+    def _check_map(self, name: BrokerId, map_: TopicMap, truth: dict[str, set[str]]) -> list[str]:
+        present = {n: r for n, r in map_.view().present.items() if not r.is_leaving}
+        if set(present) != set(self.brokers):
+            return [f"{name} is wrong about who is there: {sorted(set(present) ^ set(truth))}"]
+        return [
+            f"{name} has an old record of {other}"
+            for other, record in present.items()
+            if set(record.topics) != truth[other]
+        ]
+
+    def degrees(self) -> list[int]:
+        """How many links of each broker stand."""
+        return [
+            sum(s.is_established for s in node.broker.sessions.links.values())
+            for node in self.brokers.values()
+        ]
+
+    # --- publications ----------------------------------------------------------------------
+
+    def publish(
+        self,
+        client: SimClient,
+        topic: str,
+        attributes: dict[str, Any],
+        *,
+        is_quiet: bool,
+        may_be_lost: bool,
+        always_due: Collection[str] = (),
+    ) -> None:
+        """Publish; it is due to everybody whose subscription has been acknowledged, whatever is
+        broken at the moment."""
+        publication = client.core.publish(topic, attributes, b"", self.world.now)
+        client.flush()
+        wanting = self.checker.wanting(publication, self.clients)
+        due = wanting if is_quiet else {n for n in wanting if self._is_heard(n, publication)}
+        self.checker.published(publication, due)
+
+    def _is_heard(self, name: str, publication: Publication) -> bool:
+        """Whether the broker of a client has taken in a subscription that wants a publication."""
+        client = self.clients[name]
+        core = client.home.core
+        if core is None or core.sessions.clients.get(name) is None:
+            return False
+        claims = routing_of(core).subscriptions
+        return any(
+            id_ in claims and filter_.matches(publication)
+            for id_, filter_ in client.core.subscriptions.items()
+        )
+
+    def holders(self) -> set[tuple[str, int]]:
+        """What living brokers keep."""
+        return {
+            key
+            for node in self.brokers.values()
+            for topic in routing_of(node.broker).topics
+            for key in routing_of(node.broker).logs[topic].keys
+        }
+
+    # --- rest ------------------------------------------------------------------------------
+
+    def is_quiet(self) -> bool:
+        if self.split_topics():
+            return False
+        for node in self.brokers.values():
+            core = node.broker
+            if node.busy_until > self.world.now or not self._is_settled(core):
+                return False
+            if any(self.home_of(c) != node.name for c in core.sessions.clients):
+                return False  # a client that went elsewhere has yet to be forgotten here
+            for session in core.sessions:
+                is_lost = not session.is_client and session.remote not in self.brokers
+                if not is_lost and (session.queue_messages or session.pending):
+                    return False
+        return all(
+            client.core.session.is_established
+            and not client.core.session.queue_messages
+            and not client.core.session.pending
+            for client in self.clients.values()
+        )
+
+    def home_of(self, client: str) -> BrokerId | None:
+        """Where a client is now."""
+        return self.clients[client].home.name if client in self.clients else None
+
+    def _is_settled(self, core: Broker) -> bool:
+        routing, repair = routing_of(core), repair_of(core)
+        # Who has left counts no more; it is forgotten when its record is not renewed.
+        present = {n: r for n, r in repair.view.present.items() if not r.is_leaving}
+        return (
+            repair.view.is_connected
+            and set(routing.topics) == set(routing.claimed) == set(repair.own.topics)
+            and set(present) == set(self.brokers)
+            and all(repair_of(self.brokers[n].broker).own == r for n, r in present.items())
+        )
+
+
+def routing_of(broker: Broker) -> TopicRouting:
+    assert isinstance(broker.routing, TopicRouting)
+    return broker.routing
+
+
+def repair_of(broker: Broker) -> TopicRepair:
+    assert broker.topics is not None
+    return broker.topics

@@ -1,0 +1,69 @@
+"""The scenario `churn`: seeds hold, a run is its seed, and a broken core is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from pubweave.core.topic_log import TopicLog
+from pubweave.core.topic_repair import TopicRepair
+from pubweave.core.topic_routing import TopicRouting
+from pubweave.sim.churn_scenario import ChurnScenario
+from pubweave.sim.scenarios import run_seed, run_seeds
+from pubweave.sim.trace import Trace
+
+
+def _failed(seeds: range) -> dict[int, tuple[str, ...]]:
+    runs = run_seeds("churn", seeds, jobs=1, max_brokers=8)
+    return {run.seed: run.violations[:3] for run in runs if run.violations}
+
+
+def test_churn_breaks_nothing_for_long() -> None:
+    assert not _failed(range(8)), "again with: pubweave simulate churn --max-brokers 8 --seed N"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100, 200, 20))
+def test_churn_breaks_nothing_for_long_in_many_runs(first: int) -> None:
+    assert not _failed(range(first, first + 20))
+
+
+def test_the_runs_exercise_what_they_are_for() -> None:
+    counts: dict[str, int] = {}
+    for result in run_seeds("churn", range(20, 26), jobs=1, max_brokers=8):
+        for name, count in result.counts.items():
+            counts[name] = counts.get(name, 0) + count
+    for name in ("broker_join", "broker_leave", "broker_crash", "links_opened", "deliveries"):
+        assert counts[name], name
+    assert counts["due"] > 10 * counts["excused"]
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    digests = {run_seed("churn", 3, max_brokers=6, trace=Trace()).trace_digest for _ in range(2)}
+    assert len(digests) == 1
+
+
+def test_an_overlay_that_is_not_mended_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TopicRepair, "_mend", lambda self, now: None)
+    monkeypatch.setattr("pubweave.sim.routing_scenario.REST_LIMIT_S", 10.0)
+    assert _failed(range(3))
+
+
+def test_publications_that_are_not_sent_again_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TopicLog, "beyond", lambda self, marks: [])
+    found = [text for texts in _failed(range(4)).values() for text in texts]
+    assert any("never got" in text for text in found)
+
+
+def test_a_relay_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbors are sent what they did not ask for."""
+    monkeypatch.setattr(
+        TopicRouting,
+        "route",
+        lambda self, publication, origin: tuple(
+            link for link in self.wanted if link is not origin and link.remote_epoch
+        ),
+    )
+    scenario = ChurnScenario(1, max_brokers=8)
+    scenario.setting.interests["b1"] = ()
+    monkeypatch.setattr("pubweave.sim.routing_scenario.REST_LIMIT_S", 2.0)
+    assert any("a relay" in text for text in scenario.run().violations)

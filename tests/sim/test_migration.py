@@ -1,0 +1,139 @@
+"""A client migrates: nothing lost, doubled or out of order, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from pubweave.core.events import MigrationRequested
+from tests.sim.migration_drill import HOPS, MigrationDrill
+
+KINDS = [(True, False), (False, True), (True, True)]
+MESSAGES_PER_HOP = 5
+"""reserve, reserved, update, moved, complete; the client's entries aside."""
+
+
+@pytest.mark.parametrize("covering", [False, True])
+@pytest.mark.parametrize(("publishes", "subscribes"), KINDS)
+def test_a_client_of_any_kind_moves_and_nobody_notices(
+    publishes: bool, subscribes: bool, covering: bool
+) -> None:
+    drill = MigrationDrill(publishes=publishes, subscribes=subscribes, covering=covering)
+    drill.run()
+    assert drill.problems() == []
+    assert drill.m.home.name == "d"
+    assert drill.overlay.sessions_lost == 0
+    assert drill.status("a").done == 1
+    [move] = drill.overlay.moves
+    assert move.hops == HOPS
+    assert 0.08 < move.wait_s < 0.2  # twice the 40 ms of the way, and the client's own
+
+
+@pytest.mark.parametrize(("publishes", "subscribes"), KINDS)
+def test_tables_are_those_of_a_fresh_overlay_with_the_client_there(
+    publishes: bool, subscribes: bool
+) -> None:
+    moved = MigrationDrill(publishes=publishes, subscribes=subscribes)
+    moved.run()
+    fresh = MigrationDrill(home="d", publishes=publishes, subscribes=subscribes)
+    assert moved.entries() == fresh.entries()
+
+
+def test_a_migration_says_so_much_on_each_link_of_its_path_and_nothing_elsewhere() -> None:
+    drill = MigrationDrill()
+    drill.run()
+    said = {name: drill.status(name).messages_out for name in drill.overlay.brokers}
+    entries = 2  # one message for the advertisement, one for the subscription
+    assert sum(said.values()) == (MESSAGES_PER_HOP + entries) * HOPS
+    assert said["x"] == said["y"] == 0
+
+
+MOMENTS_S = [0.06, 0.135, 0.16, 0.185, 0.21, 0.235]
+"""Instants after the beginning: asking, updating, moving, completing."""
+
+
+def crash_at(offset_s: float, *brokers: str, covering: bool = False) -> list[str]:
+    drill = MigrationDrill(covering=covering, seed=int(1000 * offset_s))
+
+    def crash() -> None:
+        for broker in brokers:
+            drill.crash(broker)
+
+    drill.run(crash, offset_s)
+    return drill.problems()
+
+
+@pytest.mark.parametrize("offset_s", MOMENTS_S)
+@pytest.mark.parametrize("broker", ["a", "b", "c", "d"])
+def test_a_broker_crashes(broker: str, offset_s: float) -> None:
+    assert crash_at(offset_s, broker, covering=offset_s > 0.18) == []
+
+
+@pytest.mark.parametrize("offset_s", MOMENTS_S[2:])
+def test_two_neighbors_crash_together(offset_s: float) -> None:
+    assert crash_at(offset_s, "a", "b") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("covering", [False, True])
+@pytest.mark.parametrize("brokers", ["a", "b", "c", "d", "ab", "bc", "cd", "ad"])
+def test_brokers_crash_at_any_moment(brokers: str, covering: bool) -> None:
+    for step in range(30):
+        offset_s = 0.01 + 0.0125 * step
+        assert crash_at(offset_s, *brokers, covering=covering) == [], f"{offset_s:.4f} s"
+
+
+@pytest.mark.parametrize("link", [("a", "b"), ("b", "c"), ("c", "d")])
+def test_a_link_is_cut_for_a_while_at_any_moment(link: tuple[str, str]) -> None:
+    for step in range(4):
+        drill = MigrationDrill(covering=bool(step % 2), seed=step)
+        drill.run(lambda drill=drill: drill.cut(*link, lasts_s=1.0), 0.08 * step)  # type: ignore[misc]
+        assert drill.problems() == [], f"cut {0.08 * step:.3f} s after the beginning"
+        assert drill.overlay.sessions_lost == 0
+
+
+def test_a_client_that_drops_its_connection_and_comes_back_goes_on() -> None:
+    for step in range(4):
+        drill = MigrationDrill(seed=step)
+
+        def drop(drill: MigrationDrill = drill) -> None:
+            if drill.m.link.connection is not None:
+                drill.overlay.network.drop(drill.m.link.connection)
+
+        drill.run(drop, 0.08 * step)
+        assert drill.problems() == []
+        assert drill.overlay.sessions_lost == 0
+
+
+def test_a_client_that_leaves_on_the_way_leaves_nothing_behind() -> None:
+    for step in range(4):
+        drill = MigrationDrill(publishes=False, seed=step)
+        drill.run(lambda drill=drill: drill.overlay.leave("m"), 0.08 * step)  # type: ignore[misc]
+        assert drill.problems() == []
+
+
+def test_migrations_on_the_same_and_on_crossing_paths() -> None:
+    for step in range(4):
+        drill = MigrationDrill(covering=bool(step % 2), seed=step)
+
+        def more(drill: MigrationDrill = drill) -> None:
+            for client, destination in [("c-x", "y"), ("c-d", "a"), ("c-a", "d"), ("m", "y")]:
+                home = drill.overlay.clients[client].home
+                home.take(MigrationRequested(client, destination))
+
+        drill.run(more, 0.08 * step)
+        assert drill.problems() == []
+        assert drill.overlay.sessions_lost == 0
+        assert drill.overlay.clients["c-x"].home.name == "y"
+
+
+@pytest.mark.parametrize(
+    ("destination", "reason"), [("a", "is at a already"), ("nowhere", "no answer from nowhere")]
+)
+def test_what_is_not_possible_ends_and_says_why(destination: str, reason: str) -> None:
+    drill = MigrationDrill()
+    drill.ask(destination)
+    drill.world.run_until(20.0)
+    status = drill.status("a")
+    assert (status.done, status.refused + status.failed) == (0, 1)
+    assert reason in status.last
+    assert drill.problems() == []

@@ -1,0 +1,48 @@
+"""The scenario `relocate`: clients migrate while everything fails, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from pubweave.sim.relocate_scenario import RelocateScenario
+from pubweave.sim.trace import Trace
+
+
+@pytest.mark.parametrize(
+    ("fault", "seed"), [("none", 4), ("network", 5), ("control", 6), ("all", 7), ("crashes", 15)]
+)
+def test_nothing_is_lost_whatever_fails_while_clients_move(fault: str, seed: int) -> None:
+    result = RelocateScenario(seed, fault=fault, max_brokers=10).run()
+    assert result.violations == ()
+    assert result.counts["migrations_done"] > 0
+    assert result.measures["migration_wait_per_hop_s"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_many_runs_hold(first: int) -> None:
+    for seed in range(first, first + 20):
+        assert RelocateScenario(seed).run().violations == ()
+
+
+@pytest.mark.slow
+def test_a_broker_that_had_switched_before_it_crashed_is_told_so() -> None:
+    """It answered its neighbors before `moved` was told again, and dropped what came between."""
+    assert RelocateScenario(6030, fault="crashes").run().violations == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [6008, 6019, 20008, 20096])
+def test_what_only_a_crashed_broker_had_is_not_asked_of_the_others(seed: int) -> None:
+    assert RelocateScenario(seed, fault="crashes").run().violations == ()
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    digests = set()
+    for _ in range(2):
+        trace = Trace(io.StringIO())
+        RelocateScenario(2, max_brokers=8, trace=trace).run()
+        digests.add(trace.digest())
+    assert len(digests) == 1

@@ -1,0 +1,47 @@
+"""What a client of a topic-connected overlay offers again when its broker is gone."""
+
+from __future__ import annotations
+
+from pubweave.core.client_keeping import KEEP_BYTES, KEEP_S, AcknowledgedPublications
+from pubweave.core.session import Session, SessionLimits
+from pubweave.model.filter_text import parse_filter
+from pubweave.model.publications import make_publication
+
+ALL = [parse_filter("class = 'x'")]
+
+
+def _session(*sequences: int, size: int = 1) -> Session:
+    session = Session("b", own_epoch=1, is_client=False, limits=SessionLimits())
+    for sequence in sequences:
+        session.unacked.append(make_publication("p", sequence, "x", {}, b"." * size, 0.0))
+    return session
+
+
+def _kept(kept: AcknowledgedPublications) -> list[int]:
+    return [publication.sequence for publication in kept.again(ALL)]
+
+
+def test_what_was_acknowledged_is_kept_in_order() -> None:
+    kept = AcknowledgedPublications()
+    kept.acknowledging(_session(1, 2, 3), 2, 0.0)
+    assert _kept(kept) == [1, 2]
+
+
+def test_what_is_old_is_forgotten() -> None:
+    kept = AcknowledgedPublications()
+    kept.acknowledging(_session(1), 1, 0.0)
+    kept.acknowledging(_session(2), 1, KEEP_S + 1.0)
+    assert _kept(kept) == [2]
+
+
+def test_no_more_is_kept_than_there_is_room_for() -> None:
+    kept = AcknowledgedPublications()
+    for sequence in range(1, 6):
+        kept.acknowledging(_session(sequence, size=KEEP_BYTES // 3), 1, 0.0)
+    assert _kept(kept) == [4, 5]
+
+
+def test_what_is_no_longer_advertised_is_not_offered() -> None:
+    kept = AcknowledgedPublications()
+    kept.acknowledging(_session(1), 1, 0.0)
+    assert kept.again([parse_filter("class = 'y'")]) == []

@@ -1,0 +1,114 @@
+"""The map of a topic-connected overlay: who is there, who is gone, what is in pieces."""
+
+from __future__ import annotations
+
+from pubweave.core.topic_links import choose_backups, links_among, shadow_set
+from pubweave.core.topic_map import MAP_TOPIC, TopicMap
+from pubweave.model.topic_messages import BrokerRecord
+
+
+def record(
+    broker: str,
+    links: str = "",
+    *,
+    topics: str = "x",
+    lost: str = "",
+    backups: str = "",
+    version: int = 1,
+    incarnation: int = 1,
+) -> BrokerRecord:
+    gone = tuple((name, 1) for name in lost.split())
+    return BrokerRecord(
+        broker,
+        f"{broker}:1",
+        incarnation,
+        version,
+        tuple(topics.split()),
+        tuple(links.split()),
+        gone,
+        tuple(backups.split()),
+    )
+
+
+def map_of(own: str, *records: BrokerRecord) -> TopicMap:
+    map_ = TopicMap(own)
+    for each in records:
+        map_.take(each, 0.0)
+    return map_
+
+
+def test_only_newer_records_are_news() -> None:
+    map_ = map_of("a", record("b", version=2))
+    assert not map_.take(record("b", version=1), 0.0)
+    assert not map_.take(record("b", version=2), 0.0)
+    assert map_.take(record("b", version=1, incarnation=2), 0.0)
+
+
+def test_a_forgotten_broker_comes_back_only_with_news() -> None:
+    map_ = map_of("a", record("a"), record("b", version=5))
+    assert map_.forget_silent(100.0, 50.0)
+    assert list(map_.records) == ["a"]
+    assert not map_.take(record("b", version=5), 100.0)
+    assert map_.take(record("b", version=6), 100.0)
+
+
+def test_one_end_of_a_link_is_enough_unless_the_other_has_lost_it() -> None:
+    assert map_of("a", record("a", "b"), record("b")).view().is_connected
+    view = map_of("a", record("a", "b"), record("b", lost="a")).view()
+    assert MAP_TOPIC in view.pieces
+
+
+def test_a_lost_broker_is_gone_and_those_behind_it_are_not() -> None:
+    """a - w - b, and w died: a knows that w is gone, and that it has to find b."""
+    map_ = map_of("a", record("a", lost="w"), record("w", "a b"), record("b", "w"))
+    view = map_.view()
+    assert view.gone == {"w"}
+    assert view.pieces["x"] == {"a": 0, "b": 1}
+    assert links_among(view, shadow_set(view, map_.records), 3.0) == [("a", "b")]
+
+
+def test_a_lost_broker_that_others_still_reach_is_not_gone() -> None:
+    map_ = map_of("a", record("a", "b", lost="w"), record("b", "w"), record("w", "b"))
+    view = map_.view()
+    assert not view.gone
+    assert view.is_connected
+
+
+def test_a_new_incarnation_is_not_lost() -> None:
+    map_ = map_of("a", record("a", lost="w"), record("w", incarnation=2))
+    assert not map_.view().gone
+
+
+def test_a_topic_is_connected_by_its_own_brokers_only() -> None:
+    """a and c want x and are linked through b, which does not: a relay is no connection."""
+    map_ = map_of("a", record("a", "b"), record("b", "a c", topics="y"), record("c", "b"))
+    assert map_.view().pieces == {"x": {"a": 0, "c": 1}}
+
+
+def test_a_broker_that_leaves_does_not_count() -> None:
+    leaving = BrokerRecord("b", "", 1, 1, ("x",), ("a", "c"), is_leaving=True)
+    map_ = map_of("a", record("a"), leaving, record("c"))
+    assert map_.view().pieces["x"] == {"a": 0, "c": 1}
+
+
+def test_a_joining_broker_seeks_its_links_among_its_backups() -> None:
+    joining = record("j", "a", topics="y", backups="b")
+    map_ = map_of("j", joining, record("a", "b"), record("b", "a", topics="y"))
+    view = map_.view()
+    assert shadow_set(view, map_.records) == ["b", "j"]
+    assert links_among(view, ["b", "j"], 3.0) == [("b", "j")]
+
+
+def test_backups_cover_every_topic_as_often_as_can_be() -> None:
+    map_ = map_of(
+        "a",
+        record("a", topics="x y z"),
+        record("b", topics="x"),
+        record("c", topics="x y"),
+        record("d", topics="y"),
+        record("e", topics="q"),
+    )
+    backups = choose_backups(map_.view(), map_.records["a"], 2)
+    for topic in ("x", "y"):
+        assert sum(topic in map_.records[b].topics for b in backups) == 2
+    assert "a" not in backups
