@@ -169,7 +169,7 @@ def test_percentiles_keep_within_the_rank_error_they_state(spark: SparkSession) 
     values = np.random.default_rng(8).lognormal(2.0, 1.0, 100_000)
     table = spark.createDataFrame(pa.table({"ms": values}))
     for kll_k in (100, 400):
-        [row] = rows(table.agg(sketched("ms", kll_k)).select(*quantile_columns("sketch", "x")))
+        [row] = rows(table.agg(sketched("ms", kll_k)).selectExpr(*quantile_columns("sketch", "x")))
         for percent in (50, 95, 99):
             rank = float(np.mean(values <= row[f"x_ms_p{percent}"]))
             assert abs(rank - percent / 100) <= rank_error(kll_k)

@@ -232,7 +232,7 @@ def test_a_limit_that_is_too_short_fails_instead_of_lying() -> None:
         numbered.broker_count,
         np.ones(tokens),
         2,
-        np.array([5.0, 1.5]),
+        np.array([5.0, 1.5, 0.0]),
         np.ones(1),
         np.array([2, 0, 0]),
         np.empty(0, np.int64),

@@ -277,8 +277,8 @@ class Client:
 
     def _is_new(self, publication: Publication) -> bool:
         last_seen = self._last_seen
-        # Two topics may come on different ways: only within one are a publisher's in order.
-        key = publication.publisher, publication.topic
+        # Routed by topic, two topics may come on different ways: only within one there is an order.
+        key = publication.publisher, "" if self._acknowledged is None else publication.topic
         if publication.sequence <= last_seen.get(key, 0):
             self.duplicates_dropped += 1
             return False
