@@ -13,6 +13,7 @@ what a broker had alone when it crashed while its publisher had gone, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from pubweave.core.broker_config import BrokerConfig
@@ -61,6 +62,8 @@ class ChurnScenario(RoutingScenario):
         self._fault = fault
         self._leaving: dict[BrokerId, None] = {}
         self._broker_numbers = 0
+        self._found_at_join: dict[BrokerId, frozenset[BrokerId]] = {}
+        """For each broker that joined, who was there then."""
         self._lost_with_broker = 0
         self.counts: dict[str, int] = {}
         super().__init__(
@@ -161,6 +164,7 @@ class ChurnScenario(RoutingScenario):
         name = f"b{self._broker_numbers}"
         known = [home for home in self.homes() if self._knows_most(home)] or self.homes()
         contacts = {self.world.choice(known) for _ in range(self.world.integer(1, 2))}
+        self._found_at_join[name] = frozenset(self.overlay.brokers)
         self._living.append(self.overlay.join_broker(name, sorted(contacts)))
         self._count("broker_join", name)
         self.world.after(CONTACT_AGAIN_S, self._see_in, name)
@@ -174,17 +178,25 @@ class ChurnScenario(RoutingScenario):
             return
         self.world.after(CONTACT_AGAIN_S, self._see_in, name)
         others = [home for home in self.homes() if home != name]
-        if not others or self._knows_most(name):
+        if not others or (self._knows_most(name) and self._is_introduced(name)):
             return
-        contact = self.world.choice([o for o in others if self._knows_most(o)] or others)
+        strangers = [other for other in others if other not in self._known_to(name)] or others
+        contact = self.world.choice([o for o in strangers if self._knows_most(o)] or strangers)
         node.link(contact)
         node.take(LinkAdded(contact))
         self.watch.happened()
 
+    def _is_introduced(self, name: BrokerId) -> bool:
+        """Whether a broker that joined has met the overlay it joined: its contacts may have
+        crashed first, and those who joined by it know no more than it does."""
+        return bool(self._known_to(name) & self._found_at_join[name])
+
     def _knows_most(self, name: BrokerId) -> bool:
         """Whether a broker is part of the overlay, and not of a few who know but each other."""
-        known = repair_of(self.overlay.brokers[name].broker).map.records.keys()
-        return 2 * len(known & self.overlay.brokers.keys()) > len(self._living)
+        return 2 * len(self._known_to(name) & self.overlay.brokers.keys()) > len(self._living)
+
+    def _known_to(self, name: BrokerId) -> AbstractSet[BrokerId]:
+        return repair_of(self.overlay.brokers[name].broker).map.records.keys()
 
     def _leave_broker(self) -> None:
         if len(self.homes()) < 2:
