@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from pubweave.cli.simulate import simulate
 from pubweave.core.session import Session
+from pubweave.sim.results import RunResult
 from pubweave.telemetry.parquet import read_table
 
 
@@ -116,3 +121,23 @@ def test_a_fault_is_chosen_where_there_are_kinds_of_faults_and_is_part_of_the_re
     result = CliRunner().invoke(simulate, ["transform", "--seed", "1", "--fault", "control"])
     assert result.exit_code == 1
     assert "again: pubweave simulate transform --seed 1 --fault control --trace" in result.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_with_the_runs_it_has(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    def interrupted_seeds(*args: Any, **options: Any) -> Iterator[RunResult]:
+        yield RunResult("routing", 0, ())
+        os.kill(os.getpid(), number)
+        yield RunResult("routing", 1, ())
+
+    monkeypatch.setattr("pubweave.cli.simulate.run_seeds", interrupted_seeds)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts a background job
+    try:
+        result = CliRunner().invoke(simulate, ["routing", "--seeds", "9"])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert result.exit_code == 1
+    assert "stopped after 1 of 9 runs" in result.stderr
+    assert "1 runs, 0 failed" in result.stdout

@@ -7,9 +7,10 @@ one interrupts that, too.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Coroutine
-from types import TracebackType
+from collections.abc import Coroutine, Iterator
+from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from pubweave.cli.errors import INTERRUPTED
@@ -24,6 +25,25 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
     import uvloop
 
     return uvloop.run(main)
+
+
+@contextlib.contextmanager
+def interrupted_by_signals() -> Iterator[None]:
+    """Let each of the signals interrupt a verb without a coroutine, as Ctrl-C does.
+
+    A shell starts a verb in the background with SIGINT ignored, and SIGTERM would end it on the
+    spot: in neither case could it say what it had found by then.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class StopRequest:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from pubweave.cli.errors import BadInput
+from pubweave.cli.signals import interrupted_by_signals
 from pubweave.generate.latencies import Matrix, assign_latencies, read_rtt_matrix
 from pubweave.generate.trees import chain
 from pubweave.sim.results import RunResult
@@ -100,14 +101,15 @@ def simulate(
     started = time.monotonic()
     results: list[RunResult] = []
     console = Console(stderr=True)
-    with Progress(
+    progress = Progress(
         "[progress.description]{task.description}",
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         console=console,
         disable=not console.is_terminal,
-    ) as progress:
+    )
+    with progress, interrupted_by_signals():
         task = progress.add_task(f"simulating {scenario}", total=len(wanted))
         try:
             for result in run_seeds(scenario, wanted, jobs=jobs, telemetry=telemetry, **options):

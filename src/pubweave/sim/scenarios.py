@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -78,8 +79,14 @@ def run_seeds(
         yield from map(run, seeds)
     else:
         context = multiprocessing.get_context("fork")
-        with context.Pool(jobs) as pool:
+        with context.Pool(jobs, initializer=_leave_signals_to_the_first) as pool:
             yield from pool.imap_unordered(run, seeds, chunksize=2)
+
+
+def _leave_signals_to_the_first() -> None:
+    """The process that collects the results is the one to be interrupted, and ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _run_one(
