@@ -216,6 +216,47 @@ def test_a_filter_matches_in_spark_what_it_matches_in_python(spark: SparkSession
             assert row["matches"] == parse_filter(row["filter"]).matches(publication), row
 
 
+def test_pairs_are_those_whose_filters_match_in_python(spark: SparkSession) -> None:
+    """Whatever text a filter asks for, or none; and whether the publication has one there."""
+    from pyspark.sql.types import StructType
+
+    from pubweave.model.filter_text import parse_filter
+    from pubweave.model.publications import Value, make_publication
+    from pubweave.pipeline.schemas import local_frame, profile_schema, telemetry_schema
+    from pubweave.pipeline.transforms.due import pairs_of, prepared
+
+    of_a = [
+        "", " and `s``y` = 'u'", " and `s``y` = ''", " and `s``y` = '=u'", " and n > 1",
+        " and `s``y` = 'v' and n > 1", " and `s``y` prefix 'u'", " and other = 'x'",
+    ]  # fmt: skip
+    filters: list[tuple[str, str | None]] = [(f"class = 'A'{rest}", "A") for rest in of_a]
+    filters += [("class = 'B' and `s``y` = 'u'", "B"), ("`s``y` = 'u'", None), ("n > 1", None)]
+    contents: list[dict[str, Value]] = [
+        {}, {"s`y": "u"}, {"s`y": ""}, {"s`y": "=u", "n": 2}, {"s`y": "v", "n": 2.5}, {"s`y": 3},
+        {"other": "x", "s`y": "u"}, {"other": "x"},
+    ]  # fmt: skip
+    intervals = local_frame(spark, [
+        (f"c{number}", f"c{number}:1", "b", topic, text, 0.0, None)
+        for number, (text, topic) in enumerate(filters)
+    ], profile_schema("subscriptions"))  # fmt: skip
+    schema = telemetry_schema("publications")
+    names = ("publisher", "sequence", "topic", "published_at", "attributes")
+    publications = local_frame(spark, [
+        (topic, number, topic, 50.0, [(name, _typed(value)) for name, value in content.items()])
+        for topic in ("A", "B") for number, content in enumerate(contents)
+    ], StructType([schema[name] for name in names]))  # fmt: skip
+
+    found = pairs_of(publications, prepared(spark, intervals), 2.0)
+    pairs = {(row["publisher"], row["sequence"], row["client"]) for row in found.collect()}
+    assert pairs == {
+        (topic, number, f"c{place}")
+        for topic in ("A", "B")
+        for number, content in enumerate(contents)
+        for place, (text, _) in enumerate(filters)
+        if parse_filter(text).matches(make_publication("p", 1, topic, content, b"", 0.0))
+    }
+
+
 def _typed(value: str | float | bool) -> dict[str, Any]:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return {

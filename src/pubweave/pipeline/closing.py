@@ -25,6 +25,7 @@ from pubweave.pipeline.balance import (
     BalanceFolder,
     open_name,
 )
+from pubweave.pipeline.moving import moving
 from pubweave.pipeline.profile_build import BuiltProfile
 from pubweave.pipeline.profile_plan import BALANCE, ProfileInputs, profile_tasks
 from pubweave.pipeline.record_rules import Bounds
@@ -186,8 +187,8 @@ def _closed_upto(inputs: ProfileInputs, closed_until: float) -> DataFrame:
     """For each publisher the number before its first publication that is not over."""
     edge = min(closed_until, _transforming_since(inputs, closed_until))
     parts = [
-        inputs.telemetry[table].select(
-            "publisher", "sequence", (F.col(instant) >= edge).alias("is_under_way")
+        inputs.telemetry[table].selectExpr(
+            "publisher", "sequence", f"{instant} >= {moving(edge)} AS is_under_way"
         )
         for table, instant in _WHEN.items()
     ]

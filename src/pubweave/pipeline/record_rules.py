@@ -7,6 +7,7 @@ record can say against itself. They are Spark expressions; nothing is read or wr
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -69,9 +70,9 @@ def fault_text(table: str, bounds: Bounds) -> str:
         checks += _column_checks(column)
     checks += _table_checks(described)
     instant = described.columns[0].name
-    checks.append((f"{instant} < CAST({bounds.earliest_at!r} AS DOUBLE)", LATE))
+    checks.append((f"{instant} < CAST('{bounds.earliest_at!r}' AS DOUBLE)", LATE))
     if math.isfinite(bounds.latest_at):
-        checks.append((f"{instant} > CAST({bounds.latest_at!r} AS DOUBLE)", FUTURE))
+        checks.append((f"{instant} > CAST('{bounds.latest_at!r}' AS DOUBLE)", FUTURE))
     cases = " ".join(f"WHEN {wrong} THEN '{reason}'" for wrong, reason in checks)
     return f"CASE {cases} END"
 
@@ -82,7 +83,7 @@ def _column_checks(column: TelemetryColumn) -> list[tuple[str, str]]:
     if not column.nullable:
         checks.append((f"{name} IS NULL", f"{MISSING}: {name}"))
     if column.kind is Kind.FLOAT:
-        unbounded = f"isnan({name}) OR abs({name}) = CAST('infinity' AS DOUBLE)"
+        unbounded = f"isnan({name}) OR abs({name}) > {sys.float_info.max!r}"
         checks.append((unbounded, f"{NOT_FINITE}: {name}"))
     is_instant = name.endswith("_at")
     is_number = column.kind in (Kind.FLOAT, Kind.INTEGER)

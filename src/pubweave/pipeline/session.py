@@ -84,9 +84,11 @@ QUICK_SETTINGS: Mapping[str, str] = {
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.files.minPartitionNum": "1",
     "spark.buffer.pageSize": "1m",
-    # Held frames would be evaluated row by row by the planner.
+    # Held frames would be evaluated row by row by the planner; and numbers that are others with
+    # every profile would become part of the code: see `moving`.
     "spark.sql.optimizer.excludedRules": (
-        "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+        "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation,"
+        "org.apache.spark.sql.catalyst.optimizer.ConstantFolding"
     ),
     "spark.driver.extraJavaOptions": (
         "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m "

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from pubweave.pipeline.moving import moving
+
 
 @dataclass(frozen=True)
 class ProfileWindow:
@@ -37,11 +39,12 @@ class ProfileWindow:
         return min(self.slot_s, rest) if rest > 0 else self.slot_s
 
     def slot(self, instant: Column) -> Column:
-        return F.floor((instant - self.started_at) / self.slot_s)
+        return F.floor((instant - F.expr(moving(self.started_at))) / self.slot_s)
 
     def slot_started_at(self, slot: str = "slot") -> Column:
-        return F.lit(self.started_at) + F.col(slot) * self.slot_s
+        return F.expr(f"{moving(self.started_at)} + {slot} * {self.slot_s}D")
 
     def slot_length_s(self, slot: str = "slot") -> Column:
-        incomplete = F.col(slot) >= self.last_slot
-        return F.when(incomplete, self.length_s(self.last_slot)).otherwise(self.slot_s)
+        incomplete = f"{slot} >= {moving(self.last_slot)}"
+        length_s = moving(self.length_s(self.last_slot))
+        return F.expr(f"if({incomplete}, {length_s}, {self.slot_s}D)")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pubweave.pipeline.moving import moving
 from pubweave.pipeline.schemas import as_declared
 from pubweave.pipeline.sums import SUM, Sums
 from pubweave.pipeline.transforms import due
@@ -82,7 +83,7 @@ def audit_pairs(inputs: AuditInputs, subs: DataFrame, sums: DataFrame) -> DataFr
         )
     )
     pairs = wanted.join(came, [*KEY, "client"], "full_outer").join(questionable, KEY)
-    pending = f"published_at > {inputs.pending_after}D"
+    pending = f"published_at > {moving(inputs.pending_after)}"
     status = (
         "CASE WHEN certainty is null THEN 'unexpected'"
         f" WHEN certainty = {due.UNCERTAIN} THEN 'uncertain'"
@@ -104,7 +105,7 @@ def audit_counts(
         F.expr("count(1) AS publications"),
         F.expr("coalesce(sum(if(adds_up, due, 0L)), 0L) AS sound_due"),
     )
-    is_late = f"last_delivered_at > {pending_after}D"
+    is_late = f"last_delivered_at > {moving(pending_after)}"
     orphans = facts.where("recorded = 0 and deliveries > 0").agg(
         F.expr(f"coalesce(sum(if({is_late}, 0L, deliveries)), 0L) AS orphaned"),
         F.expr(f"coalesce(sum(if({is_late}, deliveries, 0L)), 0L) AS early_orphans"),

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from pubweave.pipeline.transforms.filters import (
+    asked_text,
     is_plain,
     parsed_filters,
     satisfies,
@@ -98,12 +99,12 @@ def with_steady_due(facts: DataFrame, versions: DataFrame, settle_s: float) -> D
 
 def pairs_of(publications: DataFrame, subs: DataFrame, settle_s: float) -> DataFrame:
     """Publications with each client that is due, or may be: ``certainty`` is DUE or UNCERTAIN."""
-    of_pair = {"client", "broker", "added_at", "removed_at", "is_known", "bounds", "predicates"}
-    columns = [name for name in subs.columns if name in of_pair]
+    kept = {"client", "broker", "added_at", "removed_at", "is_known", "bounds", "predicates"}
+    columns = [name for name in subs.columns if name in kept]
     wanted = subs.selectExpr("topic AS asked_topic", *columns)
     asked = publications.selectExpr(*KEY, "topic", "published_at", "attributes")
     content = with_values(asked, subs)
-    named = content.join(wanted.where("asked_topic is not null"), F.expr("topic = asked_topic"))
+    named = _of_topic(content, wanted.where("asked_topic is not null"), asked_text(subs))
     nameless = content.crossJoin(F.broadcast(wanted.where("asked_topic is null")))
     certainly = (
         f"added_at + {settle_s}D <= published_at"
@@ -126,6 +127,19 @@ def pairs_of(publications: DataFrame, subs: DataFrame, settle_s: float) -> DataF
             F.expr("max(topic) AS topic"),
         )
     )
+
+
+def _of_topic(content: DataFrame, wanted: DataFrame, text: tuple[str, str] | None) -> DataFrame:
+    """Publications with the subscriptions to their topic, but for those to another text."""
+    same_topic = "topic = asked_topic"
+    if text is None:
+        return content.join(wanted, F.expr(same_topic))
+    # By a key, or the join would look at all pairs of the topic: a publication has that of its
+    # text, and that of subscriptions which ask for none.
+    keyed = content.selectExpr("*", f"explode(array('', concat('=', {text[1]}))) AS own_key")
+    asked = wanted.selectExpr("*", f"coalesce(concat('=', {text[0]}), '') AS asked_key")
+    pairs = keyed.join(asked, F.expr(f"{same_topic} and own_key = asked_key"))
+    return pairs.drop("own_key", "asked_key")
 
 
 def explicit_due(pairs: DataFrame) -> DataFrame:

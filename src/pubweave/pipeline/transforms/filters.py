@@ -11,6 +11,7 @@ never satisfies a predicate.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -98,8 +99,7 @@ def parsed_filters(spark: SparkSession, filters: DataFrame) -> DataFrame:
     """
     texts = [row["filter"] for row in filters.select("filter").distinct().collect()]
     parsed = {text: _parsed(text) for text in sorted(t for t in texts if t is not None)}
-    named = {p.attribute for found in parsed.values() if found is not None for p in found}
-    bounded = [TOPIC_ATTRIBUTE, *sorted(named - {TOPIC_ATTRIBUTE})][:_BOUNDED_MAX]
+    bounded = _attributes([found for found in parsed.values() if found is not None])
     schema = StructType([
         StructField("filter", StringType()),
         StructField("is_known", BooleanType()),
@@ -112,6 +112,19 @@ def parsed_filters(spark: SparkSession, filters: DataFrame) -> DataFrame:
         rows.append((text, predicates is not None, bounds, [_typed(p) for p in others]))
     frame = local_frame(spark, rows, schema)
     return frame if any(others for *_, others in rows) else frame.drop("predicates")
+
+
+def asked_text(filters: DataFrame) -> tuple[str, str] | None:
+    """The text that most filters ask an attribute for, and what a publication has there.
+
+    Both as expressions; the first is null for a filter that does not ask for one. None if filters
+    have bounds for the topic alone. Pairs that differ in it need not be looked at.
+    """
+    _, *others = _bounded(filters)
+    if not others:
+        return None
+    name = others[0].replace("`", "``")
+    return f"bounds.`{name}`.text", "text_1"
 
 
 def with_values(publications: DataFrame, filters: DataFrame) -> DataFrame:
@@ -142,6 +155,15 @@ def satisfies(filters: DataFrame) -> Column:
     if "predicates" not in filters.columns:
         return fits
     return fits & F.expr(f"size(predicates) = 0 or forall(predicates, p -> {_HOLDS})")
+
+
+def _attributes(filters: Sequence[Sequence[Predicate]]) -> list[str]:
+    """Attributes with bounds: the topic, then those that most filters ask for one text of."""
+    asked = Counter(p.attribute for found in filters for p in found
+                    if p.operator is Operator.EQ and isinstance(p.value, str))  # fmt: skip
+    named = {p.attribute for found in filters for p in found} - {TOPIC_ATTRIBUTE}
+    by_texts = sorted(named, key=lambda name: (-asked[name], name))
+    return [TOPIC_ATTRIBUTE, *by_texts][:_BOUNDED_MAX]
 
 
 def _bounded(filters: DataFrame) -> list[str]:

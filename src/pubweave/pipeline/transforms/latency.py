@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
+from pubweave.pipeline.moving import moving
 from pubweave.pipeline.schemas import as_declared, columns
 from pubweave.pipeline.sums import KLL, MAX, SUM, Sums
 from pubweave.pipeline.time_slots import ProfileWindow
@@ -28,7 +29,7 @@ def link_change_periods(
     """Changes of the topology after traffic began, each with the transformation it is part of."""
     moved = (
         changes.where("change in ('added', 'removed')")
-        .where(F.col("changed_at") > first_published_at)
+        .where(f"changed_at > {moving(first_published_at)}")
         .withColumn("from_at", F.col("changed_at") - margin_s)
         .withColumn("to_at", F.col("changed_at") + margin_s)
     )

@@ -13,6 +13,7 @@ import math
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pubweave.pipeline.moving import moving
 from pubweave.pipeline.schemas import as_declared
 from pubweave.pipeline.sums import MAX, MIN, SUM, Sums
 from pubweave.pipeline.time_slots import ProfileWindow
@@ -91,7 +92,8 @@ def _filtered(rates: DataFrame, key: str, window: ProfileWindow, alpha: float) -
     if fade == 0.0 or complete == 0:
         return rates.withColumn("filtered_rate_per_s", F.col("rate_per_s"))
     block_slots = max(1, int(_EXPONENT_MAX / -math.log10(fade)))
-    counted = f"CASE WHEN slot >= {complete} THEN 0.0D WHEN slot = 0 THEN 1.0D ELSE {alpha}D END"
+    is_counted = f"slot < {moving(complete)}"
+    counted = f"if({is_counted}, if(slot = 0, 1.0D, {alpha}D), 0.0D)"
     place = f"slot % {block_slots}"
     placed = rates.selectExpr(
         "*",
@@ -106,7 +108,7 @@ def _filtered(rates: DataFrame, key: str, window: ProfileWindow, alpha: float) -
     so_far = f"sum(scaled) OVER (PARTITION BY {key}, block ORDER BY slot)"
     value = f"pow({fade}D, place) * ({so_far} + coalesce(carried, 0.0D))"
     # A slot that is not complete does not fade what came before either.
-    held = f"if(slot >= {complete}, 1.0D / {fade}D, 1.0D) * {value} AS filtered_rate_per_s"
+    held = f"if({is_counted}, 1.0D, 1.0D / {fade}D) * {value} AS filtered_rate_per_s"
     return placed.join(carried, [key, "block"], "left").selectExpr("*", held)
 
 
@@ -115,11 +117,11 @@ def _with_estimate(
 ) -> DataFrame:
     """Totals with the mean rate and what the filter says after the last complete slot."""
     last_complete = max(0, window.complete_slots - 1)
-    faded = f"pow({1.0 - alpha}D, greatest({last_complete} - last.slot, 0))"
+    faded = f"pow({1.0 - alpha}D, greatest({moving(last_complete)} - last.slot, 0L))"
     last = (
         rates.groupBy(key)
         .agg(F.expr("max_by(struct(slot, filtered_rate_per_s), slot) AS last"))
         .selectExpr(key, f"last.filtered_rate_per_s * {faded} AS filtered_rate_per_s")
     )
-    mean = f"weight / {window.duration_s}D AS rate_per_s"
+    mean = f"weight / {moving(window.duration_s)} AS rate_per_s"
     return totals.selectExpr("*", mean).join(last, key)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from pubweave.pipeline.moving import moving
 from pubweave.pipeline.schemas import as_declared
 from pubweave.pipeline.time_slots import ProfileWindow
 
@@ -60,14 +61,13 @@ def broker_subscriptions(
         F.count(F.lit(1)).alias("subscriptions"),
         F.countDistinct("topic").alias("topics"),
     )  # fmt: skip
+    duration_s = moving(window.duration_s)
     rates = changes.groupBy("broker").agg(
-        (F.count(F.when(F.col("change") == "added", 1)) / window.duration_s).alias("added_per_s"),
-        (F.count(F.when(F.col("change") == "removed", 1)) / window.duration_s).alias(
-            "removed_per_s"
-        ),
+        F.expr(f"count_if(change = 'added') / {duration_s} AS added_per_s"),
+        F.expr(f"count_if(change = 'removed') / {duration_s} AS removed_per_s"),
     )
     turns = _topic_turns(intervals).groupBy("broker").agg(
-        (F.count(F.lit(1)) / window.duration_s).alias("topic_changes_per_s")
+        F.expr(f"count(1) / {duration_s} AS topic_changes_per_s")
     )  # fmt: skip
     table = (
         brokers.select("broker")
