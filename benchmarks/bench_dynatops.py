@@ -16,18 +16,24 @@ import statistics as st
 import sys
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tests.dynatops_problems import instance_of
 from tests.naive import dynatops as naive
+from tests.naive import dynatops_systems as systems
 
 from pubweave.design.dynatops.best import best_mapping
 from pubweave.design.dynatops.costs import mapping_cost
+from pubweave.design.dynatops.geographic_hierarchy import hierarchy_overlay
+from pubweave.design.dynatops.prefix_routing import prefix_overlay
+from pubweave.design.dynatops.ring import Ring
+from pubweave.design.dynatops.routed_overlay import RingRoutes
 from pubweave.design.dynatops.ssbr import ssbr_greedy
 from pubweave.design.dynatops.topic_trees import MappingProblem
-from pubweave.design.dynatops.user_placement import Clusters, UserPlacement
+from pubweave.design.dynatops.user_placement import Clusters, PlacementRule, UserPlacement
 from pubweave.experiments.dynatops_mapping import PATTERNS, hashed_problem
 from pubweave.generate.dynatops_workloads import Pattern, drawn_topics
 
@@ -51,6 +57,7 @@ def run(*, quick: bool = False) -> dict[str, Any]:
             figures[name] = _greedy(brokers, topics, pattern, bar_s)
         figures[f"saved 1,000 x 100, {pattern.value}"] = _saved(pattern, 3 if quick else SEEDS)
     figures["literal"] = _literal()
+    figures["systems"] = _systems()
     times = _timed(lambda: _users(USERS), 5)
     figures["users"] = {
         "median_s": st.median(times),
@@ -122,11 +129,34 @@ def _literal() -> dict[str, float]:
     }
 
 
+def _systems() -> dict[str, float]:
+    """All routes of 1,024 brokers in the systems of the comparison; squares also hop by hop."""
+    roots = np.zeros(1, np.int64)
+    hierarchy_overlay(2, roots)
+    names = [f"b{number}" for number in range(1_024)]
+    prefix_overlay(names[:20], ["x"])
+    ring = Ring.equidistant(1_024)
+
+    def literal() -> None:
+        for a, b in product(range(64), repeat=2):
+            systems.square_route(8, lambda level, leaf: systems.head(8, level, leaf), a, b)
+
+    slow, ours = _timed(literal, 1)[0], st.median(_timed(lambda: hierarchy_overlay(8, roots), 5))
+    return {
+        "squares_s": st.median(_timed(lambda: hierarchy_overlay(32, roots), 3)),
+        "prefixes_s": st.median(_timed(lambda: prefix_overlay(names, ["x"]), 3)),
+        "ring_s": st.median(_timed(lambda: RingRoutes.of(ring), 3)),
+        "literal_squares_8_x_8_s": slow,
+        "ratio": slow / ours,
+    }
+
+
 def _users(count: int) -> UserPlacement:
     topics = drawn_topics(count, TOPICS, Pattern.MULTIMODAL, np.random.default_rng(1))
     everyone = np.zeros(count, np.int64)
     clusters = Clusters.of(BROKERS, BROKERS)
-    return UserPlacement.joined(topics, everyone, clusters, TOPICS, LOAD_WEIGHT)
+    rule = PlacementRule(LOAD_WEIGHT)
+    return UserPlacement.joined(topics, everyone, clusters, TOPICS, rule)
 
 
 def _timed(work: Callable[[], Any], rounds: int) -> list[float]:

@@ -273,6 +273,50 @@ def test_a_profile_and_a_ring_say_the_same_as_the_files(
     assert json.loads(out)["publications"] == 300.0
 
 
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        ((5, 5), "brokers 'b1' and 'b2' have the same ring_id 5"),
+        ((5, 2**32), "broker 'b2' needs a whole number as ring_id, from 0 to"),
+        ((5, None), "broker 'b2' needs a whole number"),
+    ],
+)
+def test_bad_ring_ids_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, ids: tuple, words: str
+) -> None:
+    write_profile(
+        tmp_path / "profile",
+        {
+            "broker_topics": {"broker": ["b1"], "topic": ["x"], "clients": [1]},
+            "topics": {"topic": ["x"], "filtered_rate_per_s": [2.0]},
+        },
+    )
+    nodes = [{"id": f"b{n}"} | ({"ring_id": key} if key else {}) for n, key in enumerate(ids, 1)]
+    links = [{"source": "b1", "target": "b2"}]
+    (tmp_path / "ring.json").write_text(json.dumps({"nodes": nodes, "links": links}))
+    code, out, err = run(
+        capsys, "--profile", tmp_path / "profile", "--topology", tmp_path / "ring.json"
+    )
+    assert (code, out) == (2, "")
+    assert words in err
+    assert "ring.json" in err
+
+
+def test_a_profile_without_subscriptions_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    nobody: dict[str, list] = {"broker": [], "topic": [], "clients": []}
+    rates = {"topic": ["x"], "filtered_rate_per_s": [2.0]}
+    write_profile(tmp_path / "profile", {"broker_topics": nobody, "topics": rates})
+    nodes, links = [{"id": "b1"}, {"id": "b2"}], [{"source": "b1", "target": "b2"}]
+    (tmp_path / "ring.json").write_text(json.dumps({"nodes": nodes, "links": links}))
+    code, out, err = run(
+        capsys, "--profile", tmp_path / "profile", "--topology", tmp_path / "ring.json"
+    )
+    assert (code, out) == (2, "")
+    assert "make the profile while subscribers are there" in err
+
+
 def test_the_verb_design_still_names_its_own_methods(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["design", "--help"]) == 0
     assert "pubweave design dynatops --help" in capsys.readouterr().out

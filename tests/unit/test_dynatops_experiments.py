@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pubweave.cli import main, reproduce_dynatops
-from pubweave.experiments import dynatops_mapping, dynatops_users
-from pubweave.experiments.dynatops_users import Setting, changed_topics
+from pubweave.cli import main
+from pubweave.experiments import dynatops_mapping
+from pubweave.experiments.dynatops_poisson import PoissonSetting, changed_topics
 from pubweave.generate.dynatops_workloads import Pattern, broker_subscriptions, drawn_topics
-
-SMALL = Setting(users=5_000, brokers=20, topics=400, hours=4, load_weight=20.0)
 
 
 def test_savings_lie_between_nothing_and_what_is_possible() -> None:
@@ -31,23 +28,11 @@ def test_savings_lie_between_nothing_and_what_is_possible() -> None:
     assert mean == pytest.approx((rows[0].best_saved + rows[1].best_saved) / 2)
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_placed_users_change_their_brokers_topics_less(whole: bool) -> None:
-    setting = replace(SMALL, whole=whole)
-    static, placed = dynatops_users.measure(setting, [0.2], seed=1)
-    assert (static.system, placed.system) == ("static", "placed")
-    assert placed.subscription_changes < 0.2 * static.subscription_changes
-    assert static.handovers == 0
-    assert placed.most_loaded_over_mean < 2.0
-    assert placed.mapped_messages_per_publication < static.mapped_messages_per_publication
-    assert static.mapped_delay_hops <= static.delay_hops
-
-
 @pytest.mark.parametrize("pattern", Pattern)
 @pytest.mark.parametrize("whole", [True, False])
 def test_changed_topics_are_different_and_within_the_pattern(pattern: Pattern, whole: bool) -> None:
     rng = np.random.default_rng(1)
-    setting = Setting(topics=100, pattern=pattern, whole=whole)
+    setting = PoissonSetting(topics=100, pattern=pattern, whole=whole)
     old = drawn_topics(300, 100, pattern, rng)
     new = changed_topics(old, setting, rng)
     assert all(len(set(row.tolist())) == 5 for row in new)
@@ -86,16 +71,3 @@ def test_figures_are_drawn_written_and_told(
         assert "multimodal" in capsys.readouterr().out
         assert (tmp_path / f"{name}.png").stat().st_size > 1_000
         assert len(json.loads((tmp_path / f"{name}.json").read_text())) == 12
-
-
-def test_figure_7_says_what_it_lacks(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    small = dict(users=500, brokers=10, topics=50)
-    monkeypatch.setattr(dynatops_users, "Setting", lambda **more: Setting(**small, **more))
-    assert reproduce_dynatops.figure_7.name == "dynatops-fig7"
-    code = main.run(["reproduce", "dynatops-fig7", "--one-topic", "--out", str(tmp_path)])
-    assert code == 0
-    assert "Figure 7d are missing" in capsys.readouterr().out
-    code = main.run(["reproduce", "dynatops-fig7", "--json", "--out", str(tmp_path)])
-    assert len(json.loads(capsys.readouterr().out)["runs"]) == 8

@@ -84,18 +84,40 @@ def from_profile(
                 "give the topology that was measured"
             )
         topics[row["broker"]].append(row["topic"])
+    if not any(topics.values()):
+        raise BadInput(
+            f"{directory}: no broker wants a topic at the end of its window, so nothing can be "
+            "mapped; make the profile while subscribers are there"
+        )
     wanted = Subscriptions.of(topics)
     keys: list[Any] = [topology.broker_attributes.get(b, {}).get(RING_ID) for b in topics]
     if all(key is None for key in keys):
         problem = MappingProblem.of(wanted, counts, delay_weight=delay_weight)
         remark = f"{topology_file}: brokers have no {RING_ID}; taken as equidistant, in their order"
         return Given(problem, problem.in_order(), (remark,))
-    for broker, key in zip(topics, keys, strict=True):
-        if not isinstance(key, int):
-            raise BadInput(f"{topology_file}: broker {broker!r} needs a whole number as {RING_ID}")
+    _check_ring_ids(topology_file, dict(zip(topics, keys, strict=True)))
     ring = Ring(np.array(sorted(keys), np.int64))
     problem = MappingProblem.of(wanted, counts, ring, delay_weight)
     return Given(problem, problem.hashed_order(keys), ())
+
+
+def _check_ring_ids(topology_file: Path, keys: dict[str, Any]) -> None:
+    """Every broker has one of its own on the ring, or the first that has not is named."""
+    from pubweave.design.dynatops.ring import RING_SIZE
+
+    owners: dict[int, str] = {}
+    for broker, key in keys.items():
+        if not isinstance(key, int) or not 0 <= key < RING_SIZE:
+            raise BadInput(
+                f"{topology_file}: broker {broker!r} needs a whole number as {RING_ID}, from 0 to "
+                f"{RING_SIZE - 1}"
+            )
+        other = owners.setdefault(key, broker)
+        if other != broker:
+            raise BadInput(
+                f"{topology_file}: brokers {other!r} and {broker!r} have the same {RING_ID} {key}; "
+                "give each its own"
+            )
 
 
 def write_mapping(path: Path, problem: MappingProblem, mapping: BrokerMapping) -> None:

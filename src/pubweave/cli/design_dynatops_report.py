@@ -135,8 +135,8 @@ def print_mapping(document: dict[str, Any]) -> None:
     )
     click.echo(_choice_words(choice))
     if "improvement" in document:
-        path = [row for row in document["improvement"] if row["path"] == final["path"]]
-        _print_rows("improvement path", path, with_swap=True)
+        path = [row for row in document["improvement"] if row["path"] == choice["path"]]
+        _print_rows("improvement path, that of the choice", path, with_swap=True)
         _print_rows("Pareto front", document["pareto"], with_swap=False)
     _print_positions(document)
 

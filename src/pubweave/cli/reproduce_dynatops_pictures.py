@@ -1,4 +1,4 @@
-"""The pictures of DYNATOPS's Figures 7 and 10 and of its Table 1."""
+"""The pictures of DYNATOPS's Figure 10 and of its Table 1."""
 
 from __future__ import annotations
 
@@ -8,28 +8,16 @@ from typing import Any
 
 from pubweave.cli.figures import headless_pyplot, tidy
 from pubweave.experiments.dynatops_mapping import PAPER_SECONDS, PATTERNS, SIZES, Saving, mean_of
-from pubweave.experiments.dynatops_users import UserRun
 
 BY_BROKERS, BY_TOPICS = SIZES[:3], SIZES[3:]
 COLOURS = {"uniform": "#1b4965", "multimodal": "#2a9d5c"}
-SYSTEM_COLOURS = {"static": "#7b8794", "placed": "#2a9d5c"}
-USER_PANELS = (
-    ("subscription_changes", "changes of brokers' topics per hour"),
-    ("management_messages", "control messages per hour"),
-    ("mapped_delay_hops", "delay, hops (better mapping)"),
-    ("mapped_messages_per_publication", "messages per publication (better mapping)"),
-)
 
 
 def draw(name: str, rows: Sequence[Any], output: Path) -> None:
     """One picture into a file."""
     pyplot = headless_pyplot()
-    panels = 4 if name == "dynatops-fig7" else 2
-    sheet, places = pyplot.subplots(1, panels, figsize=(5 * panels, 4))
-    if name == "dynatops-fig7":
-        _users(places, rows)
-    else:
-        _sizes(places, rows, is_time=name == "dynatops-table1")
+    sheet, places = pyplot.subplots(1, 2, figsize=(10, 4))
+    _sizes(places, rows, is_time=name == "dynatops-table1")
     for axes in places:
         tidy(axes)
         axes.legend(frameon=False, fontsize=8)
@@ -54,13 +42,3 @@ def _sizes(places: Sequence[Any], rows: Sequence[Saving], *, is_time: bool) -> N
         axes.set_xscale("log")
         axes.set_xlabel("topics, 100 brokers" if which else "brokers, 100 topics")
         axes.set_ylabel("s" if is_time else "notification cost saved, %")
-
-
-def _users(places: Sequence[Any], rows: Sequence[UserRun]) -> None:
-    for axes, (metric, label) in zip(places, USER_PANELS, strict=True):
-        for system, colour in SYSTEM_COLOURS.items():
-            points = [(row.rate, getattr(row, metric)) for row in rows if row.system == system]
-            axes.plot(*zip(*points, strict=True), "o-", color=colour, label=system)
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("changes per user and hour")
-        axes.set_ylabel(label)

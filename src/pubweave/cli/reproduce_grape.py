@@ -7,6 +7,7 @@ machine, what comes of it does not.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from pubweave.experiments.grape_statements import Headline, Statement
 
 
+ESTIMATED_AFTER = 4
+
+
 def _options(command: Any) -> Any:
     options = [
         click.option(
@@ -39,7 +43,11 @@ def _options(command: Any) -> Any:
             help="The folder with stocks/ and latency/; without it both are generated. "
             "[or PUBWEAVE_DATA]",
         ),
-        click.option("--full", is_flag=True, help="The paper's 18 minutes; takes hours."),
+        click.option(
+            "--full",
+            is_flag=True,
+            help="The paper's 18 minutes, 40 publishers, more points: over an hour on a core.",
+        ),
         click.option("--publishers", type=click.IntRange(1, 100), help="[default: 10, full: 40]"),
         click.option("-n", "--brokers", type=click.IntRange(3, 490), help="[default: 63]"),
         click.option("--seeds", default=1, show_default=True, type=click.IntRange(1, 100)),
@@ -131,13 +139,18 @@ def _setting(full: bool, publishers: int | None, brokers: int | None) -> Setting
 
 
 def _run(listed: Sequence[Task], jobs: int, *, shown: bool) -> list[Outcome]:
-    """All runs in their order, however many at once."""
+    """All runs in their order, however many at once. Says how long that will take, once the first
+    variants have been seen: they differ by what they trace."""
     found: list[Outcome] = []
+    started_at = time.monotonic()
     with progress_bar("runs", len(listed), shown=shown) as bar:
         try:
             for outcome in _outcomes(listed, jobs):
                 found.append(outcome)
                 bar.to(len(found))
+                if len(found) == ESTIMATED_AFTER and shown:
+                    lasts_s = (time.monotonic() - started_at) * len(listed) / len(found)
+                    remark(f"{len(listed)} runs will take about {1 + lasts_s // 60:.0f} min")
         except ValueError as error:
             raise BadInput(str(error)) from error
     return found

@@ -35,8 +35,9 @@ def draw(figure: str, rows: Sequence[Row], output: Path) -> None:
     panels[0][-1].legend(
         frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), markerscale=2
     )
-    seeds = len({row["seed"] for row in rows})
-    sheet.suptitle(f"Shadows {TITLES[figure]} ({seeds} seeds)", x=0.01, ha="left", fontsize=11)
+    count = len({row["seed"] for row in rows})
+    seeds = "1 seed" if count == 1 else f"{count} seeds"
+    sheet.suptitle(f"Shadows {TITLES[figure]} ({seeds})", x=0.01, ha="left", fontsize=11)
     sheet.tight_layout()
     sheet.savefig(output, dpi=110)
     pyplot.close(sheet)
@@ -68,7 +69,8 @@ def _panel(figure: str, axes: Any, rows: Sequence[Row]) -> None:
         for name, style in zip(names, ("-", "--"), strict=False):
             _line(axes, chosen(rows, variant=variant), name, COLOURS[place], style, variant)
     axes.set_xlabel("churn round")
-    axes.set_ylabel("degree: maximum (line), average (dashed)")
+    has_average = "average_degree" in names
+    axes.set_ylabel("degree: maximum (line), average (dashed)" if has_average else "maximum degree")
 
 
 def _times(axes: Any, rows: Sequence[Row], variants: Sequence[str]) -> None:

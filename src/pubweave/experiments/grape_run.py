@@ -6,6 +6,7 @@ expected beforehand (three filters per symbol), so that what is lost or doubled 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -16,7 +17,6 @@ from pubweave.core.relocation_config import RelocationConfig, RelocationMode
 from pubweave.core.session import SessionLimits
 from pubweave.design.relocation_rules import Preference, Priority
 from pubweave.experiments.grape_setting import Setting, StockWorld
-from pubweave.experiments.grape_subscribers import move_subscribers
 from pubweave.generate.clients import Content
 from pubweave.generate.stocks import StockPublisher
 from pubweave.model.filters import Filter
@@ -35,29 +35,42 @@ TIMELINE_S = 20.0
 BASELINE, POP = "baseline", "pop"
 WITH_SUBSCRIBERS = "+subscribers"
 """At the end of a variant's name: subscribers move, too."""
-SUBSCRIBERS_AT = (0.4, 0.7)
-"""When subscribers are looked at, as shares of the run."""
+ROOM = 1.5
+"""So many times its share of all clients a broker has room for."""
 
 
 def relocation_of(
-    variant: str, threshold: int = 100, pop_window_s: float = 60.0
+    variant: str, threshold: int = 100, setting: Setting | None = None
 ) -> RelocationConfig:
     """The brokers' setting: ``baseline``, ``pop``, or GRAPE's ``load75``, ``delay100`` and so on.
 
     With another threshold POP traces at most half of it in a window, as the paper does (5.2)."""
+    used = setting or Setting()
+    with_subscribers = variant.endswith(WITH_SUBSCRIBERS)
     variant = variant.removesuffix(WITH_SUBSCRIBERS)
     if variant == BASELINE:
         return RelocationConfig()
     if variant == POP:
         return RelocationConfig(
             RelocationMode.POP,
-            pop_window_s=pop_window_s,
+            pop_window_s=used.pop_window_s,
             pop_most_traced=max(1, threshold // 2),
             pop_threshold=threshold,
+            least_gain=used.least_gain,
+            rest_s=used.rest_s,
         )
     name = variant.rstrip("0123456789")
     preference = Preference(Priority(name), float(variant.removeprefix(name)))
-    return RelocationConfig(RelocationMode.GRAPE, preference, grape_threshold=threshold)
+    clients = used.publishers * (1 + used.subscribers)
+    return RelocationConfig(
+        RelocationMode.GRAPE,
+        preference,
+        grape_threshold=threshold,
+        subscribers=with_subscribers,
+        most_clients=math.ceil(ROOM * clients / used.brokers),
+        least_gain=used.least_gain,
+        rest_s=used.rest_s,
+    )
 
 
 @dataclass(frozen=True)
@@ -85,6 +98,12 @@ class Outcome:
     end: Figures
     overhead: float
     """Messages that are no publications, of all that brokers took in, over the whole run."""
+    publications: int
+    """That brokers took in, over the whole run."""
+    trace_messages: int
+    """Of traces, selections and rounds."""
+    migration_messages: int
+    """Of migrations; what is left of the overhead are subscriptions that follow the moves."""
     memory_bytes: float
     """The most that a broker's traces occupied at a time, on average over brokers."""
     moves: int
@@ -139,7 +158,7 @@ class StockRun:
         self.variant = variant
         self._threshold = threshold
         self._seed = seed
-        config = relocation_of(variant, threshold, setting.pop_window_s)
+        config = relocation_of(variant, threshold, setting)
         self.overlay = StockOverlay(
             World(seed),
             world.topology,
@@ -149,7 +168,6 @@ class StockRun:
         )
         self.overlay.watch(world)
         self._expected = 0
-        self.subscriber_moves = 0
         self._memory = dict.fromkeys(self.overlay.brokers, 0)
         self._join()
 
@@ -217,9 +235,6 @@ class StockRun:
             offset_s = number / len(workload.publishers) / publisher.rate_per_s
             contents = workload.publications(publisher)
             overlay.world.after(offset_s, self._publish, publisher, contents, until)
-        if self.variant.endswith(WITH_SUBSCRIBERS):
-            for share in SUBSCRIBERS_AT:
-                overlay.world.after(share * setting.duration_s, self._move_subscribers)
         timeline = [
             self._pass(TIMELINE_S)
             for _ in range(int((setting.duration_s - setting.measured_s) / TIMELINE_S))
@@ -230,10 +245,6 @@ class StockRun:
             timeline.append(end)
         overlay.run_until_quiet(SETTLING_S)
         return self._outcome(before, after, end, tuple(timeline) if with_timeline else ())
-
-    def _move_subscribers(self) -> None:
-        preference = relocation_of(self.variant).preference
-        self.subscriber_moves += move_subscribers(self.overlay, self.world, preference, HANDLING)
 
     def _pass(self, seconds: float) -> Figures:
         """Let time pass; the averages of it."""
@@ -290,6 +301,13 @@ class StockRun:
             seed=self._seed,
             end=end,
             overhead=(messages - publications) / messages,
+            publications=publications,
+            trace_messages=sum(status.messages_out for status in statuses),
+            migration_messages=sum(
+                node.broker.migrations.status().messages_out
+                for node in overlay.brokers.values()
+                if node.broker.migrations is not None
+            ),
             memory_bytes=sum(self._memory.values()) / len(self._memory),
             moves=len(overlay.waits),
             waits=tuple(overlay.waits),

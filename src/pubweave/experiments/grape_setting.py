@@ -40,7 +40,10 @@ class Setting:
     rate_per_s: float = 1.0
     pop_window_s: float = 60.0
     """W: POP traces at most N publications in it."""
-    duration_s: float = 320.0
+    least_gain: float = 0.05
+    """What a move has to promise at least, and how long a client rests after one."""
+    rest_s: float = 60.0
+    duration_s: float = 640.0
     measured_s: float = 80.0
     """The last part of it, from which figures are taken; the paper takes its end."""
 

@@ -85,7 +85,23 @@ def _overheads(outcomes: Sequence[Outcome]) -> list[Headline]:
             share = 1 - min(g / p for g, p in zip(of_both["load100"], of_both[POP], strict=True))
             words = f"GRAPE's overhead below POP's, {distribution.value}, at most"
             found.append(Headline(words, "91%", f"{share:.0%}"))
+            words = f"the same of trace messages alone, {distribution.value}"
+            found.append(Headline(words, "", f"{_traced_less(outcomes, distribution):.0%}"))
     return found
+
+
+def _traced_less(outcomes: Sequence[Outcome], distribution: Distribution) -> float:
+    """By how much fewer messages GRAPE traces than POP, at most: for each publication."""
+    by_variant = {
+        variant: {
+            (o.spread, o.seed): o.trace_messages / o.publications
+            for o in outcomes
+            if o.variant == variant and o.distribution == distribution.value
+        }
+        for variant in (POP, "load100")
+    }
+    both = by_variant[POP].keys() & by_variant["load100"].keys()
+    return 1 - min(by_variant["load100"][key] / by_variant[POP][key] for key in both)
 
 
 def statements(figure: str, outcomes: Sequence[Outcome]) -> list[Statement]:
@@ -180,7 +196,7 @@ def _with_subscribers(outcomes: Sequence[Outcome], spreads: Sequence[int]) -> li
             delay = reduction(outcomes, name, "delay_ms", CLUSTERED, spread, alone)
             if rate is not None and delay is not None:
                 words = f"subscribers at {spread} that move, too, save more than {alone} alone"
-                shown = f"message rate -{rate:.0%}, delay -{delay:.0%} below it"
+                shown = f"message rate {-rate:+.0%}, delay {-delay:+.0%} against it"
                 found.append(Statement(words, shown, rate > 0 and delay > 0))
     return found
 

@@ -6,6 +6,12 @@ brokers; of equal brokers it gets the least loaded one (otherwise the first user
 one). With w_l > 0 a joining user never goes to a broker whose L is more than 1/w_l above the least
 of the cluster; so after all have joined, the L of a cluster's brokers differ by at most
 1/w_l + |s_u| / (all subscriptions).
+
+Two rules go beyond the paper. A *careful* user goes elsewhere only if that spares more topics there
+than its old broker would give up for it. A broker that *lingers* stays for some rounds in the tree
+of a topic that none of its users wants any more: with r publications per round that costs r
+messages each, leaving and coming back costs two ways to the rendezvous; who waits until both are
+the same pays at most twice the least possible (ski rental).
 """
 
 from __future__ import annotations
@@ -20,6 +26,30 @@ from pubweave.design.traffic import DesignError
 
 STATIC = -1.0
 """In the place of w_l: users stay where they are, whatever they want (Bayeux, TCO)."""
+
+NO_TOPIC = -1
+"""Fills rows of users with fewer topics than others."""
+
+
+@dataclass(frozen=True)
+class PlacementRule:
+    """w_l, and what goes beyond the paper; the defaults are the paper's."""
+
+    load_weight: float
+    least_gain: float = 0.0
+    """How much more utility another broker must have for a user to move."""
+    is_careful: bool = False
+    linger: int = 0
+    """Rounds; 0 leaves a tree at once."""
+
+    @property
+    def packed(self) -> kernels.Rule:
+        return kernels.Rule(
+            float(self.load_weight), float(self.least_gain), self.is_careful, self.linger
+        )
+
+
+STAY = PlacementRule(STATIC)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +87,8 @@ class UserPlacement:
     """Users at brokers; kernels change the arrays.
 
     >>> users = np.array([[0, 1], [2, 3], [0, 1], [3, 2]], np.int32)
-    >>> placed = UserPlacement.joined(users, np.zeros(4, np.int64), Clusters.of(2, 2), 4, 1.0)
+    >>> rule = PlacementRule(load_weight=1.0)
+    >>> placed = UserPlacement.joined(users, np.zeros(4, np.int64), Clusters.of(2, 2), 4, rule)
     >>> placed.broker_of.tolist()
     [0, 1, 0, 1]
     """
@@ -65,9 +96,8 @@ class UserPlacement:
     hosting: kernels.Hosting
     clusters: Clusters
     cluster_of: Integers
-    load_weight: float
-    least_gain: float
-    """How much more utility another broker must have for a user to move; 0 is the paper's."""
+    """By user; whoever simulates people that travel changes it."""
+    rule: PlacementRule
     seen_topics: Flags
     seen_load: Integers
 
@@ -78,30 +108,32 @@ class UserPlacement:
         cluster_of: Integers,
         clusters: Clusters,
         topic_count: int,
-        load_weight: float,
-        *,
-        least_gain: float = 0.0,
+        rule: PlacementRule,
     ) -> UserPlacement:
         """All users join in their order (Algorithm 1). O(users * cluster size * topics each)."""
-        if load_weight < 0:
+        if rule.load_weight < 0:
             raise DesignError("the weight of load is a number, 0 or more")
-        placed = cls._empty(len(topics), clusters, cluster_of, topic_count, load_weight, least_gain)
+        placed = cls._empty(len(topics), clusters, cluster_of, topic_count, rule)
         kernels.join_all(
             placed.hosting, placed.seen_topics, topics, cluster_of, clusters.starts,
-            clusters.members, float(load_weight),
+            clusters.members, float(rule.load_weight),
         )  # fmt: skip
         placed._begin()
         return placed
 
     @classmethod
     def static(
-        cls, topics: Indices, broker_of: Integers, brokers: int, topic_count: int
+        cls,
+        topics: Indices,
+        broker_of: Integers,
+        brokers: int,
+        topic_count: int,
+        rule: PlacementRule = STAY,
     ) -> UserPlacement:
-        """Users where they happen to be, for good."""
+        """Users where they happen to be, for good, or until they are told to go (`host`)."""
         everyone = np.zeros(len(topics), np.int64)
-        placed = cls._empty(
-            len(topics), Clusters.of(brokers, brokers), everyone, topic_count, STATIC, 0.0
-        )
+        clusters = Clusters.of(brokers, brokers)
+        placed = cls._empty(len(topics), clusters, everyone, topic_count, rule)
         for user, broker in enumerate(broker_of.tolist()):
             kernels.begin(placed.hosting, broker, topics[user])
         placed.hosting.broker_of[:] = broker_of
@@ -110,24 +142,21 @@ class UserPlacement:
 
     @classmethod
     def _empty(
-        cls,
-        users: int,
-        clusters: Clusters,
-        cluster_of: Integers,
-        topics: int,
-        weight: float,
-        gain: float,
+        cls, users: int, clusters: Clusters, cluster_of: Integers, topics: int, rule: PlacementRule
     ) -> UserPlacement:
         brokers = len(clusters.members)
+        shape = (brokers, topics)
         hosting = kernels.Hosting(
             np.full(users, -1, np.int64),
-            np.zeros((brokers, topics), np.int32),
+            np.zeros(shape, np.int32),
+            np.zeros(shape, np.uint8),
+            np.zeros(shape, np.int32),
             np.zeros(brokers, np.int64),
             np.zeros(3, np.int64),
-            np.zeros((brokers, topics), np.int32),
+            np.zeros(shape, np.int32),
         )
-        seen = np.zeros((brokers, topics), np.uint8)
-        return cls(hosting, clusters, cluster_of, weight, gain, seen, np.zeros(brokers, np.int64))
+        seen = np.zeros(shape, np.uint8)
+        return cls(hosting, clusters, cluster_of, rule, seen, np.zeros(brokers, np.int64))
 
     def _begin(self) -> None:
         """What counts as change comes after the first placement."""
@@ -143,8 +172,17 @@ class UserPlacement:
         """Users take new topics for all their old ones, and are placed again."""
         kernels.change_some(
             self.hosting, self.seen_topics, self.seen_load, users, old, new, self.cluster_of,
-            self.clusters.starts, self.clusters.members, self.load_weight, self.least_gain,
+            self.clusters.starts, self.clusters.members, self.rule.packed,
         )  # fmt: skip
+
+    def host(self, users: Integers, old: Indices, new: Indices, brokers: Integers) -> None:
+        """Users take new topics, and go to these brokers."""
+        kernels.host_some(self.hosting, users, old, new, brokers)
+
+    def end_round(self) -> None:
+        """Brokers leave trees in which they have lingered long enough. O(brokers * topics)."""
+        if self.rule.linger:
+            kernels.leave_idle(self.hosting, self.rule.linger)
 
     @property
     def broker_of(self) -> Integers:
@@ -165,12 +203,12 @@ class UserPlacement:
     def handovers(self) -> int:
         return int(self.hosting.changes[2])
 
-    def tree_messages(self, hops: Floats) -> float:
-        """Control messages of these changes: each goes the way between broker and rendezvous.
-
-        ``hops`` are by topic and broker."""
-        return float((self.hosting.change_counts * hops.T).sum())
+    def take_changes(self) -> Indices:
+        """By broker and topic: how often it began or ended to be wanted since the last time."""
+        counts = self.hosting.change_counts.copy()
+        self.hosting.change_counts[:] = 0
+        return counts
 
     def wanted_topics(self) -> list[Integers]:
         """The topics of each broker."""
-        return [np.flatnonzero(row) for row in self.hosting.users]
+        return [np.flatnonzero(row) for row in self.hosting.wanted]

@@ -1,4 +1,4 @@
-"""Compiles the kernels of mappings and of user placement, as part of `pubweave.design.warm_up`."""
+"""Compiles the kernels of mappings, users and other systems, for `pubweave.design.warm_up`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import numpy as np
 
 from pubweave.design.dynatops import _kernels_assignment as kernels
 from pubweave.design.dynatops.best import best_mapping
+from pubweave.design.dynatops.connected_brokers import ConnectedBrokers, Upkeep
+from pubweave.design.dynatops.geographic_hierarchy import hierarchy_overlay
+from pubweave.design.dynatops.prefix_routing import prefix_overlay
+from pubweave.design.dynatops.routed_overlay import Publications
 from pubweave.design.dynatops.topic_trees import MappingProblem
-from pubweave.design.dynatops.user_placement import Clusters, UserPlacement
+from pubweave.design.dynatops.user_placement import Clusters, PlacementRule, UserPlacement
 from pubweave.design.tco.interests import Subscriptions
 
 
@@ -26,6 +30,22 @@ def warm_up_dynatops() -> None:
     """Mappings, and a few users who join and change."""
     warm_up_mappings()
     users = np.array([[0, 1], [1, 2], [0, 2]], np.int32)
-    placed = UserPlacement.joined(users, np.zeros(3, np.int64), Clusters.of(2, 2), 3, 1.0)
+    rule = PlacementRule(1.0)
+    placed = UserPlacement.joined(users, np.zeros(3, np.int64), Clusters.of(2, 2), 3, rule)
     placed.change(np.arange(3), users, users[::-1].copy())
-    UserPlacement.static(users, np.zeros(3, np.int64), 2, 3)
+    static = UserPlacement.static(users, np.zeros(3, np.int64), 2, 3, PlacementRule(-1.0, linger=1))
+    static.end_round()
+    static.host(np.arange(3), users, users, np.zeros(3, np.int64))
+    warm_up_systems()
+
+
+def warm_up_systems() -> None:
+    """A few brokers in all systems that are compared."""
+    wanted, one = (
+        np.ones((4, 1), np.uint8),
+        Publications.of(np.zeros(1, np.int64), np.zeros(1, int)),
+    )
+    names, rtt = ["a", "b", "c", "d"], np.ones((4, 4))
+    prefix_overlay(names, ["x"], rtt=rtt).notify(wanted, wanted.astype(np.int32), one)
+    hierarchy_overlay(2, np.zeros(1, np.int64))
+    ConnectedBrokers(wanted, Upkeep.REBUILT).notify(wanted.astype(np.int32), one)

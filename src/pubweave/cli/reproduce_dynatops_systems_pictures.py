@@ -1,0 +1,86 @@
+"""The pictures of DYNATOPS's Figures 6 to 9: one panel for each figure of the paper, by system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pubweave.cli.figures import headless_pyplot, tidy
+from pubweave.experiments.dynatops_location_systems import LOAD_WEIGHT
+from pubweave.experiments.dynatops_poisson import PoissonSetting
+from pubweave.experiments.dynatops_rows import SystemRun, mean_over_seeds
+
+USUAL_WEIGHTS = (LOAD_WEIGHT, PoissonSetting.load_weight)
+PANELS = {
+    "dynatops-fig6": (
+        ("management_messages", "control messages per hour"),
+        ("load_deviation", "deviation of load / mean"),
+        ("handovers", "handovers per hour"),
+        ("delay", "delay, ms"),
+        ("messages_per_publication", "messages per publication"),
+    ),
+    "dynatops-fig7": (
+        ("subscription_changes", "changes of brokers' topics per hour"),
+        ("delay", "delay, hops"),
+        ("messages_per_publication", "messages per publication"),
+        ("reconfiguration_messages", "reconfiguration messages per hour"),
+    ),
+    "dynatops-fig8": (
+        ("delay", "delay, hops"),
+        ("messages_per_publication", "messages per publication"),
+    ),
+    "dynatops-fig9": (
+        ("delay", "delay / that of the shortest"),
+        ("messages_per_publication", "messages / those of the shortest"),
+        ("reconfiguration_messages", "reconfiguration messages per hour"),
+    ),
+}
+AXES = {
+    "dynatops-fig6": ("cluster_size", "brokers in a cluster"),
+    "dynatops-fig7": ("rate", "changes per user and hour"),
+    "dynatops-fig8": ("pattern", "pattern"),
+    "dynatops-fig9": ("free_period_h", "T_free, hours"),
+}
+
+
+def draw(name: str, rows: Sequence[SystemRun], output: Path) -> None:
+    """One picture into a file."""
+    pyplot = headless_pyplot()
+    panels, (axis, words) = PANELS[name], AXES[name]
+    sheet, places = pyplot.subplots(1, len(panels), figsize=(4.5 * len(panels), 4))
+    for axes, (metric, label) in zip(places, panels, strict=True):
+        _panel(axes, rows, axis, metric, is_relative=label.find(" / that") > 0)
+        axes.set_xlabel(words)
+        axes.set_ylabel(label)
+        tidy(axes)
+    places[0].legend(frameon=False, fontsize=7)
+    sheet.tight_layout()
+    sheet.savefig(output, dpi=100)
+    pyplot.close(sheet)
+
+
+def _panel(
+    axes: Any, rows: Sequence[SystemRun], axis: str, metric: str, *, is_relative: bool
+) -> None:
+    """A line for each system of each model; level where a system does not depend on the axis."""
+    every = list(dict.fromkeys(getattr(row, axis) for row in rows))
+    every = every if axis == "pattern" else sorted(every)
+    for model, system in dict.fromkeys((row.model, row.system) for row in rows):
+        chosen = [
+            row
+            for row in rows
+            if (row.model, row.system) == (model, system) and row.load_weight in USUAL_WEIGHTS
+        ]
+        xs = [x for x in every if mean_over_seeds(chosen, metric, **{axis: x}) is not None]
+        ys = [mean_over_seeds(chosen, metric, **{axis: x}) or 0.0 for x in xs]
+        if is_relative and ys and ys[0]:
+            ys = [y / ys[0] for y in ys]
+        if axis == "cluster_size" and len(xs) == 1:
+            xs, ys = every, ys * len(every)
+        is_ours = system.startswith("dynatops")
+        shown = [str(x) for x in xs] if axis == "pattern" else xs
+        label = system if len({row.model for row in rows}) == 1 else f"{system}, {model}"
+        axes.plot(shown, ys, "o-" if is_ours else "s--", label=label, markersize=4)
+    if not is_relative:
+        axes.set_ylim(bottom=0)
