@@ -30,7 +30,7 @@ from pubweave.generate.subscription_sets import Popularity, random_subscriptions
 
 BUILD_BARS_S = {2_000: 0.2, 20_000: 8.0, 50_000: 60.0}
 CHURN_BARS_MS = {"join": 0.2, "leave": 1.0, "backups": 3.0}
-LARGE, LARGE_LEAVE_BAR_MS, LARGE_LEAVES = 50_000, 3.0, 300
+LARGE, LARGE_LEAVE_BAR_MS, LARGE_LEAVES = 50_000, 3.0, 1_000
 RIVAL_NODES = 300
 PART_NODES, PART_SIZE = 20_000, 5_000
 

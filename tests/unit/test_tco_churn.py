@@ -389,3 +389,25 @@ def test_whom_no_search_has_reached_is_in_the_rest() -> None:
         [column] = found.T
         assert len(set(column[:2].tolist())) == len(set(column[2:].tolist())) == 1
         assert column[0] != column[2]
+
+
+@pytest.mark.parametrize("cut", [5, 300, 999])
+def test_a_long_search_that_marks_the_subscribers_finds_the_same_pieces(cut: int) -> None:
+    """A path of 2,000, every second node on it wants another topic, too: 1,000 of it make a path
+    by links of their own, cut once. The search is long unless the cut is near the seed."""
+    count = 2_000
+    wanted = Subscriptions.of(
+        {f"n{node}": ["x", "y"] if node % 2 else ["y"] for node in range(count)}
+    )
+    odd = [(node, node + 2) for node in range(1, count - 2, 2) if node != 2 * cut - 1]
+    links = np.array([*((node, node + 1) for node in range(count - 1)), *odd], np.int32)
+    state = OverlayState(wanted, links)
+    topic = np.array([wanted.topic_names.index("x")], np.int32)
+    everyone = np.arange(count, dtype=np.int32)
+    seeds = np.array([1, 2 * cut + 1], np.int32)
+    for _ in range(2):  # and again: what was marked is gone
+        [column] = state.labels_of_cut(topic, np.array([0, 2]), seeds, everyone).T
+        assert (column[::2] == -1).all()
+        assert column[1::2].tolist() == [column[1]] * cut + [column[-1]] * (count // 2 - cut)
+        assert column[1] != column[-1]
+        assert not state.wishes.bits.any()

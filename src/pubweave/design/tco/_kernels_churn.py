@@ -18,7 +18,7 @@ from pubweave.design.tco._kernels_bags import (
     has_sorted,
 )
 from pubweave.design.tco._kernels_mending import NOT_SUBSCRIBED
-from pubweave.design.tco._kernels_pieces import Words, pieces
+from pubweave.design.tco._kernels_pieces import Wishes, pieces
 
 
 @njit(cache=True)
@@ -64,9 +64,7 @@ def leave_backups(backups: Bags, primaries: Bags, node: int) -> Indices:
 
 
 @njit(cache=True)
-def end_subscriptions(
-    topics_of: Bags, signatures: Words, nodes_of: Bags, nodes: Indices, topics: Indices
-) -> None:
+def end_subscriptions(topics_of: Bags, nodes_of: Bags, nodes: Indices, topics: Indices) -> None:
     """Take topics from nodes; both lists stay in order where they are ordered."""
     for place in range(len(nodes)):
         node, topic = nodes[place], topics[place]
@@ -77,21 +75,12 @@ def end_subscriptions(
                 topics_of.items[kept] = topics_of.items[at]
                 kept += 1
         topics_of.sizes[node] = kept - start
-        sign(topics_of, signatures, node)
         drop(nodes_of, topic, node)
 
 
 @njit(cache=True)
-def sign(topics_of: Bags, signatures: Words, node: int) -> None:
-    """A node's signature: a bit for each 64th topic that it wants one of."""
-    signatures[node] = 0
-    for place in range(topics_of.starts[node], topics_of.starts[node] + topics_of.sizes[node]):
-        signatures[node] |= np.uint64(1) << np.uint64(topics_of.items[place] & 63)
-
-
-@njit(cache=True)
 def begin_subscriptions(
-    topics_of: Bags, signatures: Words, nodes_of: Bags, node: int, topics: Indices
+    topics_of: Bags, nodes_of: Bags, node: int, topics: Indices
 ) -> tuple[Bags, Bags]:
     """Give a node topics that it does not have."""
     for topic in topics:
@@ -99,7 +88,6 @@ def begin_subscriptions(
         nodes_of = add(nodes_of, topic, node)
     start = topics_of.starts[node]
     topics_of.items[start : start + topics_of.sizes[node]].sort()
-    sign(topics_of, signatures, node)
     return topics_of, nodes_of
 
 
@@ -176,8 +164,7 @@ def cut_seeds(
 
 @njit(cache=True)
 def labels_of_cut(
-    topics_of: Bags,
-    signatures: Words,
+    wishes: Wishes,
     neighbors: Bags,
     topics: Indices,
     starts: Integers,
@@ -195,14 +182,12 @@ def labels_of_cut(
         some = seeds[starts[place] : starts[place + 1]]
         stamp = stamps[0] + 1
         stamps[0] = stamp + len(some)
-        count, numbers, rest = pieces(
-            topics_of, signatures, neighbors, topic, some, marks, following, stamp
-        )
+        count, numbers, rest = pieces(wishes, neighbors, topic, some, marks, following, stamp)
         if count < 2:
             continue
         for row in range(len(shadows)):
             node = shadows[row]
-            if not has_sorted(topics_of, node, topic):
+            if not has_sorted(wishes.topics_of, node, topic):
                 labels[row, width] = NOT_SUBSCRIBED
             elif marks[node] >= stamp:
                 labels[row, width] = numbers[marks[node] - stamp]

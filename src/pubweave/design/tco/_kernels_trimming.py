@@ -11,13 +11,12 @@ from numba import njit
 
 from pubweave.design.tco._kernels_bags import Bags, Indices, Integers, has_sorted
 from pubweave.design.tco._kernels_churn import link_all, unlink_all
-from pubweave.design.tco._kernels_pieces import Words, pieces
+from pubweave.design.tco._kernels_pieces import Wishes, pieces
 
 
 @njit(cache=True)
 def trim(
-    topics_of: Bags,
-    signatures: Words,
+    wishes: Wishes,
     neighbors: Bags,
     degree_counts: Integers,
     nodes: Indices,
@@ -32,14 +31,14 @@ def trim(
     count = 0
     for place in range(len(links)):
         a, b = links[place]
-        if not _may_go(topics_of, neighbors, a, b):
+        if not _may_go(wishes.topics_of, neighbors, a, b):
             continue
         if searches == 0:
             break
         searches -= 1
         pair = links[place : place + 1]
         unlink_all(neighbors, degree_counts, pair)
-        if _has_other_ways(topics_of, signatures, neighbors, a, b, marks, following, stamps):
+        if _has_other_ways(wishes, neighbors, a, b, marks, following, stamps):
             dropped[count] = links[place]
             count += 1
         else:
@@ -96,8 +95,7 @@ def _has_another(topics_of: Bags, neighbors: Bags, node: int, known: int, topic:
 
 @njit(cache=True)
 def _has_other_ways(
-    topics_of: Bags,
-    signatures: Words,
+    wishes: Wishes,
     neighbors: Bags,
     a: int,
     b: int,
@@ -107,15 +105,14 @@ def _has_other_ways(
 ) -> bool:
     """Whether two nodes are connected in every topic they share."""
     seeds = np.array([a, b]).astype(np.int32)
+    topics_of = wishes.topics_of
     for at in range(topics_of.starts[a], topics_of.starts[a] + topics_of.sizes[a]):
         topic = topics_of.items[at]
         if not has_sorted(topics_of, b, topic):
             continue
         stamp = stamps[0] + 1
         stamps[0] = stamp + 2
-        count, _, _ = pieces(
-            topics_of, signatures, neighbors, topic, seeds, marks, following, stamp
-        )
+        count, _, _ = pieces(wishes, neighbors, topic, seeds, marks, following, stamp)
         if count > 1:
             return False
     return True

@@ -190,7 +190,7 @@ class MaintainedOverlay:
         topics = np.concatenate([topics for _, topics in lost])
         order = np.argsort(topics, kind="stable")
         nodes, topics = nodes[order], topics[order]
-        kernels.end_subscriptions(state.topics_of, state.signatures, state.nodes_of, nodes, topics)
+        kernels.end_subscriptions(state.topics_of, state.nodes_of, nodes, topics)
         changed = np.array(leavers + stayers, np.int32)
         shadows = self._shadows(changed, topics)
         cut, starts, seeds = kernels.cut_seeds(state.topics_of, state.neighbors, nodes, topics)
@@ -261,7 +261,6 @@ class MaintainedOverlay:
             self._weighing(),
             state.backups,
             state.primaries,
-            state.signatures,
             state.degree_counts,
             state.marks,
             state.stamps,
@@ -275,8 +274,8 @@ class MaintainedOverlay:
             settings.rule is DegreeRule.LEAN,
             settings.rho,
         )
-        state.topics_of, state.nodes_of, state.neighbors = found[:3]
-        state.backups, state.primaries, pairs, shadow_size = found[3:]
+        *items, pairs, shadow_size = found
+        state.renew(items)
         state.link_count += len(pairs)
         self.outdated.pop(node, None)
         added += state.named(pairs)

@@ -6,13 +6,14 @@ module is the only one that knows names and numbers both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from pubweave.design.tco import _kernels_churn as kernels
 from pubweave.design.tco._kernels_bags import Bags, bags_of, empty_bags, widened
+from pubweave.design.tco._kernels_pieces import Wishes
 from pubweave.design.tco.changes import Pair
 from pubweave.design.tco.interests import Indices, Integers, Subscriptions
 from pubweave.design.tco.low_oda import indexed
@@ -34,9 +35,7 @@ class OverlayState:
         self.neighbors = _neighbor_bags(count, links)
         self.backups, self.primaries = empty_bags(count, 64), empty_bags(count, 64)
         self.link_count = len(links)
-        self.signatures = np.zeros(count, np.uint64)
-        bits = np.left_shift(np.uint64(1), (wanted.topics & 63).astype(np.uint64))
-        np.bitwise_or.at(self.signatures, by_topic.owners, bits)
+        self._bits = np.zeros(count // 64 + 1, np.uint64)
         self.marks = np.zeros(count, np.int64)
         self.following = np.zeros(count, np.int32)
         self.less = np.zeros(count, np.int32)
@@ -47,6 +46,18 @@ class OverlayState:
     @property
     def max_degree(self) -> int:
         return int(self.degree_counts[-1])
+
+    @property
+    def wishes(self) -> Wishes:
+        """Who wants what, for searches."""
+        return Wishes(self.topics_of, self.nodes_of, self._bits)
+
+    def renew(self, items: Sequence[Indices]) -> None:
+        """Take over lists that may have moved, given by their items."""
+        lists = self.topics_of, self.nodes_of, self.neighbors, self.backups, self.primaries
+        self.topics_of, self.nodes_of, self.neighbors, self.backups, self.primaries = (
+            Bags(new, *old[1:]) for new, old in zip(items, lists, strict=True)
+        )
 
     def next_stamp(self) -> int:
         """A mark that no node has."""
@@ -104,8 +115,7 @@ class OverlayState:
     ) -> Indices:
         """Of each topic in pieces, which piece each shadow is in; searched from the seeds."""
         labels: Indices = kernels.labels_of_cut(
-            self.topics_of,
-            self.signatures,
+            self.wishes,
             self.neighbors,
             topics,
             starts,
@@ -137,7 +147,8 @@ class OverlayState:
         self._free = list(range(count - 1, old - 1, -1))
         for bags in ("topics_of", "neighbors", "backups", "primaries"):
             setattr(self, bags, widened(getattr(self, bags), count))
-        for array in ("signatures", "marks", "following", "less", "gains"):
+        self._bits = np.zeros(count // 64 + 1, np.uint64)
+        for array in ("marks", "following", "less", "gains"):
             grown = np.zeros(count, getattr(self, array).dtype)
             grown[:old] = getattr(self, array)
             setattr(self, array, grown)

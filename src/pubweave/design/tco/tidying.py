@@ -26,8 +26,7 @@ def trim(state: OverlayState, nodes: Indices, searches: int) -> Indices:
     O(searches common topics), each in proportion to the smaller side of a cut.
     """
     state.neighbors, dropped = _kernels_trimming.trim(
-        state.topics_of,
-        state.signatures,
+        state.wishes,
         state.neighbors,
         state.degree_counts,
         nodes,
