@@ -18,6 +18,7 @@ from benchmarks import (
     bench_matching,
     bench_pipeline,
     bench_relocation,
+    bench_relocation_cost,
     bench_sockets,
     bench_sockets_table,
     bench_tco,
@@ -29,6 +30,7 @@ BENCHMARKS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "matching": bench_matching.run,
     "pipeline": bench_pipeline.run,
     "relocation": bench_relocation.run,
+    "relocation-cost": bench_relocation_cost.run,
     "sockets": bench_sockets.run,
     "tco": bench_tco.run,
 }

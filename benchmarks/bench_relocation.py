@@ -4,6 +4,7 @@
 vectors of 100 publications. *metrics* starts from arrays and ends with both metrics at all
 brokers; *built* also makes the arrays from one report per broker (up to 10,000); *naive* is the
 paper's O(N^2), every candidate by itself, at 63 in the same run. Least and median of several runs.
+*one subscriber*: what its broker takes to choose a place for it (`SubscriberPlacement.choose`).
 """
 
 from __future__ import annotations
@@ -13,16 +14,25 @@ import statistics as st
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 from tests.naive import relocation as naive
 
 from pubweave.design.relocation import DeliveryStatistics, metrics
-from pubweave.design.relocation_rules import BrokerReport
+from pubweave.design.relocation_rules import BrokerReport, Preference
+from pubweave.design.subscriber_placement import (
+    PlacedSubscriber,
+    SubscriberPlacement,
+    SubscriberProblem,
+)
+from pubweave.model.topology import Topology
 
 BARS_US = {63: 100.0, 10_000: 2_000.0, 1_000_000: 500_000.0}
 PUBLICATIONS = 100
+SUBSCRIBER_BROKERS = (63, 1_000)
+PLACED_BITS = 60
 
 
 def run(seed: int = 1) -> dict[str, Any]:
@@ -32,7 +42,7 @@ def run(seed: int = 1) -> dict[str, Any]:
     for brokers, bar_us in BARS_US.items():
         arrays = random_statistics(brokers, seed)
         rounds = 200 if brokers < 1_000 else 20 if brokers < 100_000 else 7
-        times = _timed(lambda arrays=arrays: metrics(arrays, 0), rounds)
+        times = _timed(partial(metrics, arrays, 0), rounds)
         figures[f"{brokers:,} brokers"] = {
             "metrics_us": st.median(times),
             "least_us": min(times),
@@ -40,7 +50,41 @@ def run(seed: int = 1) -> dict[str, Any]:
             "met": st.median(times) < bar_us,
             **(_slower_ways(arrays) if brokers <= 10_000 else {}),
         }
+    for brokers in SUBSCRIBER_BROKERS:
+        placement = subscriber_placement(brokers, seed)
+        times = _timed(partial(placement.choose, "s"), 50)
+        figures[f"one subscriber, {brokers:,} brokers"] = {
+            "choose_us": st.median(times),
+            "least_us": min(times),
+        }
     return figures
+
+
+def subscriber_placement(brokers: int, seed: int) -> SubscriberPlacement:
+    """One subscriber of one publisher in a random tree; others want something everywhere."""
+    rng = np.random.default_rng(seed)
+    topology = random_tree(brokers, rng)
+    names = sorted(topology.brokers)
+    bits = [int(b) for b in rng.integers(0, 2**PLACED_BITS, brokers)]
+    return SubscriberPlacement(
+        SubscriberProblem(
+            topology=topology,
+            hop_ms={},
+            publisher_at={"p": names[0]},
+            subscribers=(
+                PlacedSubscriber("s", names[-1], {"p": 0b1011}, dict.fromkeys(names, 1.0)),
+            ),
+            most_clients=10,
+            preference=Preference(),
+            others={"p": dict(zip(names, bits, strict=True))},
+            clients_at=dict.fromkeys(names, 3),
+        )
+    )
+
+
+def random_tree(brokers: int, rng: np.random.Generator) -> Topology:
+    above = (rng.random(brokers - 1) * np.arange(1, brokers)).astype(np.int64).tolist()
+    return Topology.from_links((f"b{up}", f"b{n}") for n, up in enumerate(above, 1))
 
 
 def _slower_ways(arrays: DeliveryStatistics) -> dict[str, float]:

@@ -122,19 +122,27 @@ def _amqtt_environment() -> Path:
 
 @contextlib.contextmanager
 def pubweave(
-    chain: int = 1, *, telemetry: Path | None = None, sample_ratio: float = 1.0
+    chain: int = 1,
+    *,
+    telemetry: Path | None = None,
+    sample_ratio: float = 1.0,
+    journals: Path | None = None,
+    relocation: str = "off",
 ) -> Iterator[Brokers]:
-    """A chain of pubweave brokers, one process each."""
+    """A chain of pubweave brokers, one process each; with ``journals`` each has one there.
+    ``relocation`` is one of the ways of `bench_relocation_cost`."""
     ports = _free_ports(chain)
     commands = []
     for index, port in enumerate(ports):
         command = [sys.executable, "-m", "benchmarks.load_broker"]
-        command += ["--id", f"b{index + 1}", "--port", str(port)]
+        command += ["--id", f"b{index + 1}", "--port", str(port), "--relocation", relocation]
         for other in (index - 1, index + 1):
             if 0 <= other < chain:
                 command += ["--neighbor", f"b{other + 1}={ports[other]}"]
         if telemetry is not None:
             command += ["--telemetry", str(telemetry), "--sample", str(sample_ratio)]
+        if journals is not None:
+            command += ["--journal", str(journals / f"b{index + 1}")]
         commands.append(command)
     with _processes(commands, ports) as pids:
         yield Brokers("pubweave", ports, pids)

@@ -212,9 +212,13 @@ class SubscriberProcesses:
             assert pipe.recv() == "ready"
 
     def count(self) -> int:
+        return sum(self.counts())
+
+    def counts(self) -> list[int]:
+        """What each process has got so far."""
         for pipe in self._pipes:
             pipe.send("count")
-        return sum(pipe.recv() for pipe in self._pipes)
+        return [pipe.recv() for pipe in self._pipes]
 
     def finish(self) -> list[Receipts]:
         for pipe in self._pipes:

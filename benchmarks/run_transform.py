@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ import uvloop
 
 from benchmarks.cutting_proxy import CuttingProxy
 from benchmarks.run_fifty import SubscriberProcesses
+from pubweave.generate.clients import Content
 from pubweave.generate.ipitt import IpittWorkload, ipitt_workload, publications
 from pubweave.generate.mutation import change_links
 from pubweave.generate.trees import hierarchical_tree
@@ -174,10 +175,7 @@ class _Transformation:
         servers: ZooKeeperEnsemble | None,
     ) -> dict[str, Any]:
         addresses = overlay.spec.addresses
-        contents = {
-            p.client: publications(np.random.default_rng([self.seed, number]))
-            for number, p in enumerate(workload.publishers)
-        }
+        contents = contents_of(workload, self.seed)
         attack = Attack()
         with SubscriberProcesses(workload.subscribers, addresses) as receivers:
             await receivers.wait_until_ready()
@@ -263,6 +261,14 @@ class _Transformation:
                 attack.lines.append(line)
                 if len(attack.connections_cut) < 2 and line.get("role") == "executing":
                     attack.connections_cut.append(proxy.cut())
+
+
+def contents_of(workload: IpittWorkload, seed: int) -> dict[str, Iterator[Content]]:
+    """What each publisher publishes, without end."""
+    return {
+        publisher.client: publications(np.random.default_rng([seed, number]))
+        for number, publisher in enumerate(workload.publishers)
+    }
 
 
 def make_plan(source: Topology, target: Topology) -> Plan:

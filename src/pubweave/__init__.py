@@ -10,14 +10,27 @@ if TYPE_CHECKING:
     from pubweave.runtime.client import Client as Client
     from pubweave.runtime.client import ClientError as ClientError
     from pubweave.runtime.client import connect as connect
+    from pubweave.runtime.credentials import Credentials as Credentials
     from pubweave.runtime.subscription import Subscription as Subscription
+    from pubweave.runtime.tls import TlsFiles as TlsFiles
 
-__all__ = ["Client", "ClientError", "Filter", "Publication", "Subscription", "connect"]
+__all__ = [
+    "Client",
+    "ClientError",
+    "Credentials",
+    "Filter",
+    "Publication",
+    "Subscription",
+    "TlsFiles",
+    "connect",
+]
 
 _HOMES = {
     "Client": "pubweave.runtime.client",
     "ClientError": "pubweave.runtime.client",
     "connect": "pubweave.runtime.client",
+    "Credentials": "pubweave.runtime.credentials",
+    "TlsFiles": "pubweave.runtime.tls",
     "Filter": "pubweave.model.filters",
     "Publication": "pubweave.model.publications",
     "Subscription": "pubweave.runtime.subscription",

@@ -125,7 +125,7 @@ def in_store(overlay: LiveOverlay, script: Any) -> Any:
 
     async def ask() -> Any:
         assert overlay.state.zookeeper is not None
-        async with opened_store(parse_target(overlay.state.zookeeper)) as store:
+        async with opened_store(parse_target(overlay.state.zookeeper, overlay.login)) as store:
             return await run_command(store, script)
 
     with ThreadPoolExecutor(1) as elsewhere:  # the browser has an event loop in this thread

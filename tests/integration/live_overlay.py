@@ -23,6 +23,7 @@ from pubweave.model.topology_files import write_topology
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.solve import solve
 from pubweave.runtime.overlay_run_directory import OverlayCondition, OverlayState, read_state
+from pubweave.runtime.security_directory import read_store_login
 
 WAIT_S = 60.0
 
@@ -30,13 +31,21 @@ WAIT_S = 60.0
 class LiveOverlay:
     """A running overlay in a directory of its own."""
 
-    def __init__(self, directory: Path, topology: Topology, *, telemetry: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        topology: Topology,
+        *,
+        telemetry: bool = False,
+        security: Path | None = None,
+    ) -> None:
         self.directory = directory
         self.topology = topology
         write_topology(topology, directory / "before.json")
         self._process = start(
             "up", str(directory / "before.json"), "--port", "0", "-q",
             "--telemetry" if telemetry else "--no-telemetry", *self.options,
+            *(() if security is None else ("--security", str(security))),
         )  # fmt: skip
         try:
             until(self._is_running)
@@ -51,6 +60,11 @@ class LiveOverlay:
     @property
     def state(self) -> OverlayState:
         return read_state(self.directory / "run")
+
+    @property
+    def login(self) -> str | None:
+        """That of its own ZooKeeper."""
+        return read_store_login(self.directory / "run", self.state)
 
     def current(self) -> Topology:
         """What the overlay looks like, as its state file says."""

@@ -20,6 +20,7 @@ from pubweave.generate.trees import hierarchical_tree
 from pubweave.model.plan_files import read_plan, write_plan
 from pubweave.model.topology import validate_tree
 from pubweave.runtime.addresses import Address
+from pubweave.runtime.overlay_run_directory import ZOOKEEPER_AUTH_FILE
 from pubweave.runtime.zookeeper_target import DEFAULT_SESSION_TIMEOUT_S
 from tests.contract.zookeeper_users import needs_zookeeper
 from tests.integration.live_overlay import LiveOverlay, json_until, start, until
@@ -172,7 +173,8 @@ def is_running(line: dict[str, Any]) -> bool:
 
 def test_a_broker_joins_delivers_and_leaves(overlay: LiveOverlay, tmp_path: Path) -> None:
     neighbor = min(overlay.state.brokers)
-    store = ("--zookeeper", overlay.state.zookeeper or "", "--overlay", overlay.state.overlay)
+    store = ["--zookeeper", overlay.state.zookeeper or "", "--overlay", overlay.state.overlay]
+    store += ["--zookeeper-auth-file", str(overlay.directory / "run" / ZOOKEEPER_AUTH_FILE)]
     joining = start("broker", "--id", "x1", "--listen", "127.0.0.1:0", *store, "--json")
     try:
         listening = json_until(joining.stdout, lambda line: line["event"] == "listening")

@@ -42,7 +42,8 @@ def in_run_directory(overlay: LiveOverlay) -> InRunDirectory:
 
 def in_store(overlay: LiveOverlay) -> InStore:
     assert overlay.state.zookeeper is not None
-    return InStore(Coordination(overlay.state.overlay, parse_target(overlay.state.zookeeper)))
+    target = parse_target(overlay.state.zookeeper, overlay.login)
+    return InStore(Coordination(overlay.state.overlay, target))
 
 
 async def seen_until(source: OverlaySource, is_reached: Callable[[Snapshot], bool]) -> Snapshot:

@@ -115,7 +115,7 @@ class TestOnAServer:
             async with opened_store(target) as store:
                 await store.ask(Create(Layout("tree").topology, b"{}"))
             async with opened_store(parse_target(str(target), "me:wrong")) as store:
-                with pytest.raises(StoreUnreachable, match="--zookeeper-auth"):
+                with pytest.raises(StoreUnreachable, match="--zookeeper-auth-file"):
                     await run_command(store, read_topology(Layout("tree")))
 
         run(work())

@@ -14,6 +14,7 @@ from itertools import product
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import FollowRedirect, ReportMove
 from pubweave.core.events import MigrationRequested
+from pubweave.core.migration_part import Stage
 from pubweave.core.session import SessionLimits
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.model.filter_text import parse_filter
@@ -120,6 +121,24 @@ class MigrationDrill:
             self.overlay.checker.excuse(client)
         node.crash()
         self.world.after(down_s, node.start)
+
+    def stage(self, broker: BrokerId) -> Stage | None:
+        """How far the migration of `m` has come at a broker; None where it takes no part."""
+        core = self.overlay.brokers[broker].core
+        assert core is not None
+        assert core.migrations is not None
+        part = core.migrations.parts.by_client.get("m")
+        return None if part is None else part.stage
+
+    def run_until_moved(self, broker: BrokerId, not_yet: BrokerId) -> None:
+        """Everybody publishes; stop where `moved` has passed one broker and not the next."""
+        for tick in range(60):
+            for client in list(self.overlay.clients.values()):
+                self.world.at(1.0 + 0.01 * tick, self._publish, client)
+        self.world.at(BEGIN_AT, self.ask)
+        while self.stage(broker) is not Stage.MOVED:
+            self.world.run_until(self.world.now + 0.0005)
+        assert self.stage(not_yet) is Stage.PASSED
 
     def _places(self, client: str) -> tuple[BrokerId, ...]:
         return ("a", "d") if client == "m" else (self.overlay.homes[client],)

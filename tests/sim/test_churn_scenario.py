@@ -7,6 +7,7 @@ import pytest
 from pubweave.core.topic_log import TopicLog
 from pubweave.core.topic_repair import TopicRepair
 from pubweave.core.topic_routing import TopicRouting
+from pubweave.core.topic_waiting import SubscriptionWaits
 from pubweave.sim.churn_scenario import ChurnScenario
 from pubweave.sim.scenarios import run_seed, run_seeds
 from pubweave.sim.trace import Trace
@@ -15,6 +16,13 @@ from pubweave.sim.trace import Trace
 def _failed(seeds: range) -> dict[int, tuple[str, ...]]:
     runs = run_seeds("churn", seeds, jobs=1, max_brokers=8)
     return {run.seed: run.violations[:3] for run in runs if run.violations}
+
+
+def _is_seen(words: str, seeds: range) -> bool:
+    """Whether a run finds this fault; the first that does ends the search."""
+    return any(
+        words in text for seed in seeds for text in _failed(range(seed, seed + 1)).get(seed, ())
+    )
 
 
 def test_churn_breaks_nothing_for_long() -> None:
@@ -34,7 +42,8 @@ def test_the_runs_exercise_what_they_are_for() -> None:
             counts[name] = counts.get(name, 0) + count
     for name in ("broker_join", "broker_leave", "broker_crash", "links_opened", "deliveries"):
         assert counts[name], name
-    assert counts["due"] > 10 * counts["excused"]
+    assert counts["acknowledgements_checked"]
+    assert counts["due"] > 100 * counts["excused"]
 
 
 def test_the_same_seed_is_the_same_run() -> None:
@@ -52,6 +61,16 @@ def test_publications_that_are_not_sent_again_are_caught(monkeypatch: pytest.Mon
     monkeypatch.setattr(TopicLog, "beyond", lambda self, marks: [])
     found = [text for texts in _failed(range(4)).values() for text in texts]
     assert any("never got" in text for text in found)
+
+
+def test_subscriptions_acknowledged_too_early_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SubscriptionWaits, "is_reached", lambda self, topic: True)
+    assert _is_seen("before it is connected", range(10))
+
+
+def test_what_clients_without_a_broker_miss_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TopicRouting, "_send_kept", lambda self, client, claim: None)
+    assert _is_seen("never got", range(10))
 
 
 def test_a_relay_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

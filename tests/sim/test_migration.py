@@ -73,6 +73,38 @@ def test_two_neighbors_crash_together(offset_s: float) -> None:
     assert crash_at(offset_s, "a", "b") == []
 
 
+def crash_before_moved_is_heard(
+    broker: str, before: str, after: str, *, later_s: float = 0.0, cut_s: float = 0.0
+) -> list[str]:
+    """It has sent publications to the destination already: what comes after its restart must not
+    go to the source and overtake them, even if the neighbor behind it is away."""
+    drill = MigrationDrill()
+    drill.run_until_moved(broker, not_yet=before)
+    drill.world.run_until(drill.world.now + later_s)
+    drill.crash(broker, down_s=0.05)
+    if cut_s:
+        drill.cut(broker, after, lasts_s=cut_s)
+    drill.world.run_until(2.0)
+    assert drill.overlay.run_until_quiet(90.0), "no rest"
+    assert drill.m.home.name == "d"
+    return drill.problems()
+
+
+def test_a_broker_crashes_before_its_moved_is_heard() -> None:
+    assert crash_before_moved_is_heard("c", "b", "d") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cut_s", [0.0, 3.0])
+@pytest.mark.parametrize(("broker", "before", "after"), [("b", "a", "c"), ("c", "b", "d")])
+def test_whoever_crashes_before_its_moved_is_heard_and_whoever_is_away(
+    broker: str, before: str, after: str, cut_s: float
+) -> None:
+    for later_s in (0.0, 0.004):
+        found = crash_before_moved_is_heard(broker, before, after, later_s=later_s, cut_s=cut_s)
+        assert found == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("covering", [False, True])
 @pytest.mark.parametrize("brokers", ["a", "b", "c", "d", "ab", "bc", "cd", "ad"])

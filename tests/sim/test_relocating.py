@@ -12,6 +12,7 @@ from pubweave.core.relocation_config import RelocationConfig, RelocationMode
 from pubweave.core.session import SessionLimits
 from pubweave.design.relocation_rules import Preference, Priority
 from pubweave.model.filter_text import parse_filter
+from pubweave.model.status import TraceRequest
 from pubweave.model.topology import Topology
 from pubweave.sim.nodes import HandlingTime, SimClient
 from pubweave.sim.tree_overlay import TreeOverlay
@@ -23,7 +24,7 @@ LINKS = [("b1", "b2"), ("b2", "b3"), ("b1", "b4"), ("b1", "b5"), ("b5", "b6"), (
 SUBSCRIBERS = {"b1": 1, "b2": 2, "b3": 4, "b4": 3, "b5": 2, "b6": 5, "b7": 4, "b8": 4}
 EVERYTHING = "class = 'STOCK'"
 POP = RelocationConfig(RelocationMode.POP, pop_threshold=5, pop_window_s=10.0)
-GRAPE = RelocationConfig(RelocationMode.GRAPE, grape_threshold=10)
+GRAPE = RelocationConfig(RelocationMode.GRAPE, grape_threshold=10, grape_every_s=0.0)
 
 
 class Market:
@@ -132,7 +133,7 @@ def test_with_equal_halves_pop_stays() -> None:
     market = Market(POP, {"b1": 3, "b5": 3})
     market.publish(40)
     assert market.home == "b1"
-    assert market.relocator("b1").selections["pub"].choice == "b1"
+    assert market.relocator("b1").decisions.selections["pub"].choice == "b1"
 
 
 def test_pop_traces_at_most_n_publications_in_a_window() -> None:
@@ -157,7 +158,7 @@ def test_grape_gathers_bits_and_deliveries_of_every_broker() -> None:
     assert market.overlay.run_until_quiet(30.0)
     market.publish(10)
     market.pass_time(3.0)
-    found = market.relocator("b1").selections["pub"]
+    found = market.relocator("b1").decisions.selections["pub"]
     rates = {candidate.broker: candidate.message_rate for candidate in found.candidates}
     # Only what got a publication is asked: ten at b1, one over each hop to b7.
     assert rates == {"b1": 13, "b5": 10 + 10 + 1 + 1, "b6": 10 * 3 + 1, "b7": 10 * 4}
@@ -189,7 +190,7 @@ def test_delays_are_the_links_and_pings_the_publishers_own() -> None:
     market.pass_time(6.0)
     market.publish(10)
     market.pass_time(3.0)
-    found = {c.broker: c for c in market.relocator("b1").selections["pub"].candidates}
+    found = {c.broker: c for c in market.relocator("b1").decisions.selections["pub"].candidates}
     assert found["b1"].delay_ms == pytest.approx(1 + 20, abs=0.5)
     assert found["b5"].delay_ms == pytest.approx(500, abs=0.5)
     assert market.home == "b1"
@@ -200,10 +201,12 @@ def test_a_publisher_of_its_own_mode_and_one_that_is_only_shown() -> None:
     assert market.relocator("b1").is_tagging
     market.publish(20)
     assert market.relocator("b1").status().decided == 0
-    market.relocator("b1").show(["pub"], Preference(Priority.LOAD, 100), 50)
+    market.relocator("b1").show(
+        ["pub"], Preference(Priority.LOAD, 100), TraceRequest("load", 100, 50)
+    )
     market.publish(51)
     market.pass_time(3.0)
-    found = market.relocator("b1").selections["pub"]
+    found = market.relocator("b1").decisions.selections["pub"]
     assert len(found.candidates) == 8
     assert market.home == "b1"
     assert market.relocator("b1").status().moves == 0
@@ -244,3 +247,34 @@ def test_subscribers_who_want_every_tenth_publication_weigh_a_tenth() -> None:
     assert averages["b4"] == 2
     # The newest of n = 3 was six publications ago.
     assert averages["b2"] == pytest.approx(2.5 * 0.75**6 / (1 - 0.75**10), rel=0.01)
+
+
+def test_one_that_has_moved_rests_and_is_not_traced_so_long() -> None:
+    market = Market(replace(GRAPE, rest_s=30.0), {"b8": 2, "b1": 1})
+    market.publish(40)
+    assert market.home == "b8"
+    said = market.messages_out()
+    market.publish(100)
+    assert market.messages_out() == said
+    market.pass_time(25.0)
+    market.publish(20)
+    assert market.messages_out() > said
+    market.check()
+
+
+def test_a_move_that_promises_too_little_is_not_made() -> None:
+    """At b5 rather than at b1 four of 44 messages less are needed."""
+    crowd = {"b1": 1, "b5": 2, "b6": 1}
+    eager, calm = Market(GRAPE, crowd), Market(replace(GRAPE, least_gain=0.6), crowd)
+    for market in (eager, calm):
+        market.publish(60)
+    assert (eager.home, calm.home) == ("b5", "b1")
+    assert "promises" in calm.relocator("b1").decisions.selections["pub"].reason
+
+
+def test_sessions_of_a_fast_publisher_are_apart() -> None:
+    market = Market(replace(GRAPE, grape_every_s=20.0), {"b1": 1, "b5": 1})
+    market.publish(150)
+    assert market.messages_out() == 2  # one request, one answer in fifteen seconds
+    market.publish(100)
+    assert market.messages_out() == 4

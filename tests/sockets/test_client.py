@@ -194,3 +194,35 @@ def test_garbage_closes_its_connection_with_a_reason_and_never_the_broker(garbag
             assert (await client.query("status")).startswith(b'{"broker":"b1"')
 
     run(main())
+
+
+def test_brokers_that_are_gone_do_not_keep_a_client_from_the_next() -> None:
+    """Pauses grow from round to round, not from address to address."""
+    dead = ",".join(f"127.0.0.1:{port}" for port in (1, 2, 3, 4, 5, 6))
+
+    async def main() -> None:
+        async with (
+            overlay(ALONE) as hosts,
+            pubweave.connect(f"{dead},{hosts['b1'].address}", timeout_s=1.5) as client,
+        ):
+            assert client.broker == "b1"
+
+    run(main())
+
+
+def test_an_acknowledged_subscription_is_connected_in_its_topic() -> None:
+    """b1 and b3 want what b2, between them, does not: they get a link first."""
+
+    async def main() -> None:
+        async with (
+            overlay(CHAIN, strategy="topic_connected") as hosts,
+            pubweave.connect(str(hosts["b1"].address)) as near,
+            pubweave.connect(str(hosts["b3"].address)) as far,
+        ):
+            await near.advertise("class = 'STOCK'")
+            quotes = await far.subscribe("class = 'STOCK'")
+            assert hosts["b3"].broker.sessions.links["b1"].is_established
+            await near.publish("STOCK")
+            assert (await anext(quotes)).publisher == near.id
+
+    run(main())

@@ -104,6 +104,29 @@ def test_publishers_are_moved_where_they_cost_least(
     assert (moved["event"], moved["from"], moved["to"]) == ("moved", "b1", "b5")
 
 
+def test_subscribers_are_placed_and_moved_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the publisher at b1 both subscribers are better off there."""
+    trace = TraceRequest("load", 100.0, 40, subscribers=True)
+
+    async def move() -> None:
+        async with market(tmp_path) as publisher:
+            asked = LiveRelocation(trace, (), 20.0, dry_run=False, as_json=True)
+            assert await relocate_overlay(tmp_path, asked) == 0
+            assert publisher.broker == "b1"
+
+    run(move())
+    *shown, one, other = map(json.loads, capsys.readouterr().out.splitlines())
+    assert {(s["subscriber"], s["subscriber_at"], s["choice"]) for s in shown} == {
+        ("sub0", "b3", "b1"),
+        ("sub1", "b5", "b1"),
+    }
+    assert all(found["event"] == "moved" for found in (one, other))
+    assert {found["subscriber"]: found["hops"] for found in (one, other)} == {"sub0": 2, "sub1": 3}
+    assert all(found["paused_ms"] > 0 for found in (one, other))
+
+
 def test_an_overlay_with_grape_moves_them_by_itself(tmp_path: Path) -> None:
     config = RelocationConfig(RelocationMode.GRAPE, grape_threshold=20)
 

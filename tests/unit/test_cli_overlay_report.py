@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
+from pubweave.cli.migration_report import migration_line
 from pubweave.cli.overlay_report import (
     PulseMeter,
     broker_document,
@@ -19,6 +20,7 @@ from pubweave.model.ids import Link
 from pubweave.model.status import (
     BrokerStatus,
     CounterStatus,
+    MigrationStatus,
     OrganizeStatus,
     RateStatus,
     RelocationStatus,
@@ -131,3 +133,23 @@ def test_an_overlay_whose_publishers_move_says_so() -> None:
     quiet = RelocationStatus("off", "load100", 0, 0.0, 0, 0, 0, 0, 0, 0)
     assert relocation_line(snapshot(0.0, replace(one, relocation=quiet))) == ""
     assert relocation_line(snapshot(0.0, status("b1", 1, 0))) == ""
+
+
+def test_migrations_are_told_with_what_clients_waited() -> None:
+    still = snapshot(1.0, replace(status("b1", 1, 5), migrations=MigrationStatus()))
+    assert migration_line(still) == ""
+    one = MigrationStatus(begun=3, done=2, refused=1, hops=4, paused_ms=60, longest_paused_ms=50)
+    two = MigrationStatus(begun=2, done=1, busy=1, hops=2, paused_ms=30, longest_paused_ms=30)
+    both = snapshot(
+        1.0,
+        replace(status("b1", 1, 5), migrations=one),
+        replace(status("b2", 1, 5), migrations=two),
+    )
+    assert migration_line(both) == (
+        "migrations: 3 of 5 done, 1 refused, 1 given up; clients waited 30 ms on average over 2.0 "
+        "hops (15 ms a hop), 50 ms at most"
+    )
+    refused = replace(status("b1", 1, 5), migrations=MigrationStatus(begun=1, refused=1))
+    assert migration_line(snapshot(1.0, refused)) == (
+        "migrations: 0 of 1 done, 1 refused, 0 given up"
+    )

@@ -46,6 +46,8 @@ def test_every_option_arrives() -> None:
     config = chosen(
         "--relocation", "pop", "--relocation-of", "quotes=grape", "--relocation-of", "a=b=off",
         "--relocation-priority", "delay", "--relocation-weight", "75", "--relocation-trace", "20",
+        "--relocation-least-gain", "7.5", "--relocation-rest", "0", "--relocation-subscribers",
+        "--relocation-most-clients", "9",
     )  # fmt: skip
     assert config == RelocationConfig(
         RelocationMode.POP,
@@ -53,6 +55,10 @@ def test_every_option_arrives() -> None:
         {"quotes": RelocationMode.GRAPE, "a=b": RelocationMode.OFF},
         pop_threshold=20,
         grape_threshold=20,
+        least_gain=0.075,
+        rest_s=0.0,
+        subscribers=True,
+        most_clients=9,
     )
     assert config.mode_of("quotes") is RelocationMode.GRAPE
     assert config.mode_of("others") is RelocationMode.POP
@@ -63,6 +69,9 @@ def test_every_option_arrives() -> None:
     [
         (["--relocation", "pop", "--relocation-weight", "5"], "for --relocation grape"),
         (["--relocation-trace", "5"], "for overlays with --relocation"),
+        (["--relocation-least-gain", "5"], "--relocation-least-gain is for overlays with"),
+        (["--relocation", "pop", "--relocation-subscribers"], "for --relocation grape"),
+        (["--relocation", "grape", "--relocation-most-clients", "5"], "relocation-subscribers"),
         (["--relocation-of", "quotes"], "expected a client's id"),
         (["--relocation-of", "quotes=fast"], "one of off, pop, grape"),
         (["--relocation", "grape", "--relocation-weight", "101"], "0<=x<=100"),
@@ -91,6 +100,9 @@ def test_a_brokers_file_has_a_table_of_it() -> None:
     for bad, words in (
         ({"moode": 1}, "unknown key 'moode'"),
         ({"grape_threshold": 0}, "grape_threshold must be"),
+        ({"least_gain": 1.0}, "least_gain must be"),
+        ({"rest_s": -1.0}, "rest_s must be"),
+        ({"most_clients": 0}, "most_clients must be"),
         ({"preference": {"weight": 200}}, "between 0 and 100"),
     ):
         with pytest.raises(BadInput, match=words):

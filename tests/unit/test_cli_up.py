@@ -9,8 +9,10 @@ import pytest
 
 from pubweave.cli import main
 from pubweave.cli.broker import broker
+from pubweave.cli.tco_start import topology_for
 from pubweave.cli.up import up
 from pubweave.core.strategies import STRATEGIES
+from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 from pubweave.model.topology_files import write_topology
 
@@ -60,3 +62,43 @@ def test_without_a_file_one_is_told_how_to_make_it(
     (folder / "broken.json").write_text("{")
     assert main.run(["up", "broken.json"]) == 2
     assert "generate" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give a TOPOLOGY file, or --subscriptions FILE with --strategy topic_connected"),
+        (["--subscriptions", "s.csv"], "--subscriptions needs --strategy topic_connected"),
+        (
+            ["t.json", "--subscriptions", "s.csv", "--strategy", "topic_connected"],
+            "give either TOPOLOGY or --subscriptions, not both",
+        ),
+        (
+            ["--subscriptions", "no.csv", "--strategy", "topic_connected"],
+            "Error: no.csv: there is no such file",
+        ),
+        (
+            ["--subscriptions", "s.csv", "--strategy", "topic_connected"],
+            "Error: s.csv: 501 clients; one broker is started for each, at most 500",
+        ),
+    ],
+)
+def test_subscriptions_that_cannot_be_started_are_told_why(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    rows = "".join(f"n{number},x\n" for number in range(501))
+    (folder / "s.csv").write_text("client,topic\n" + rows)
+    assert main.run(["up", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_overlay_made_of_subscriptions_is_connected_by_topic_and_as_a_whole(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ["n1,gold", "n2,gold", "n2,tin", "n3,tin", "n4,lead"]
+    (folder / "s.csv").write_text("\n".join(["client,topic", *rows, ""]))
+    made = topology_for(folder / "s.csv")
+    assert made.is_connected
+    assert len(made.brokers) == 4
+    assert {Link("n1", "n2"), Link("n2", "n3")} <= made.links
+    assert "4 brokers, 3 topics, 3 links" in capsys.readouterr().err

@@ -21,6 +21,7 @@ from pubweave.model.messages import (
     Goodbye,
     Hello,
     InterestBroadcast,
+    Login,
     Message,
     Ping,
     Pong,
@@ -50,6 +51,7 @@ from pubweave.model.migration_messages import (
 )
 from pubweave.model.publications import Publication, make_publication
 from pubweave.model.relocation_messages import (
+    PlacementRound,
     ProbeReply,
     ProbeRequest,
     RelocationAnswer,
@@ -58,6 +60,20 @@ from pubweave.model.relocation_messages import (
     TraceInformationRequest,
     TraceReport,
     TraceResult,
+)
+from pubweave.model.rendezvous_messages import (
+    ChordFound,
+    ChordLeaving,
+    ChordLookup,
+    ChordNeighbors,
+    LinkUnused,
+    Occupant,
+    TreeBroken,
+    TreeJoin,
+    TreeOffer,
+    TreePath,
+    TreePlaceEntry,
+    TreeTables,
 )
 from pubweave.model.topic_messages import BrokerRecord, TopicOpened, TopicUnwanted, TopicWanted
 from pubweave.wire.codec import KINDS, FrameDecoder, FrameError, encode, encode_all
@@ -97,6 +113,7 @@ ONE_OF_EACH: list[Message] = [
     ),
     ExchangeReply("b1.1.1", Verdict.DECLINED, "why", 1),
     Hello(1, Role.CLIENT, "p", 5, 6, 7, 8, 9),
+    Login("p", "secret"),
     Ack(10),
     Ping(1.25),
     Pong(1.25),
@@ -109,6 +126,9 @@ ONE_OF_EACH: list[Message] = [
     TraceInformationRequest("p", 5),
     TraceInformationAnswer(
         "p", 5, (TraceReport("b2", (("b1", 1.5),), b"\x05", 2, 0.1, 0.2, 0.3, "host:1"),), False
+    ),
+    PlacementRound(
+        "p", 5, 2.0, "load", 75.0, 0.05, True, (TraceReport("b2", (), b"", 0, 0, 0, 0, "", 4),)
     ),
     ProbeRequest(1, (("b2", "host:1"),)),
     ProbeReply(1, (("b2", 12.5),)),
@@ -123,6 +143,16 @@ ONE_OF_EACH: list[Message] = [
     BrokerRecord("b1", "h:1", 7, 2, ("x",), ("b2",), (("b3", 5),), ("b4",), True),
     TopicWanted("x", 3, (("p", 9),)),
     TopicOpened("x", 3),
+    ChordNeighbors(1, Occupant(7, "b1", "h:1"), (Occupant(9, "b2"),), True, True, True),
+    ChordLookup(1, 99, ("b1", "b2")),
+    ChordFound(1, 99, Occupant(7, "b1"), ("b1",)),
+    ChordLeaving(2, (Occupant(7, "b1"),)),
+    TreeJoin(1, 7, ("x", "y"), True, 3),
+    TreePath(1, 7, ("x",), False),
+    TreeOffer(1, ("x",), True),
+    TreeBroken(1, ("x",)),
+    LinkUnused(),
+    TreeTables(2, 7, (TreePlaceEntry("x", None, (1, 2)), TreePlaceEntry("y", 5, ())), True),
     TopicUnwanted("x"),
 ]
 

@@ -390,3 +390,42 @@ def test_an_unsure_answer_is_asked_again_later() -> None:
         again = bench.agent.handle(StoreAnswer(request, Outcome.UNSURE), 0.0)
         assert again == []
     assert bench.agent.next_deadline() == 0.5
+
+
+def test_a_core_that_remembers_goes_on_with_what_runs() -> None:
+    """It came back from its journal: nothing is aborted, and everything is told once more."""
+    bench = Bench("b1", (FIRST,))
+    bench.connect()
+    bench.move(0, ActionState.RUNNING)
+    config = AgentConfig("b1", "demo", "b1:1", 2, remembers=True)
+    bench.start_agent(epoch=2)
+    bench.agent = Agent(config)
+    assert bench.connect() == [LinkAdded("b2"), ActionRequested(bench.id(0, 0), FIRST)]
+    assert bench.state(0) is ActionState.RUNNING
+
+
+def test_a_core_that_remembers_a_link_of_an_action_that_is_over_hears_of_that() -> None:
+    bench = Bench("b1")
+    bench.agent = Agent(
+        AgentConfig("b1", "demo", "b1:1", 2, remembers=True, expecting=("gone/0/0",))
+    )
+    assert bench.connect() == [LinkAdded("b2"), ActionDecided("gone/0/0", committed=False)]
+
+
+def test_what_a_core_said_last_is_said_again_where_it_matters() -> None:
+    """The part of a committed action is reported; one that was given up is to be aborted."""
+    bench = Bench("b3", (FIRST, SECOND))
+    bench.connect()
+    bench.move(0, ActionState.RUNNING, ActionState.COMMITTED)
+    bench.move(1, ActionState.RUNNING)
+    ended = (
+        ReportAction(bench.id(0, 0), done=True),
+        ReportAction(bench.id(0, 1), done=False, reason="no"),
+        ReportAction("gone/0/0", done=True),
+    )
+    bench.start_agent(epoch=2)
+    bench.agent = Agent(AgentConfig("b3", "demo", "b3:1", 2, remembers=True, ended=ended))
+    bench.connect()
+    assert bench.ask(Read(LAYOUT.part(bench.id(0, 0), "b3"))).outcome is Outcome.OK
+    assert bench.state(1) is ActionState.ABORTED
+    assert bench.ask(Read(LAYOUT.part("gone/0/0", "b3"))).outcome is Outcome.MISSING

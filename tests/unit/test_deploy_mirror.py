@@ -135,7 +135,7 @@ def test_a_denied_request_is_a_problem_in_words(mirror: Mirror) -> None:
     mirror.send(Create("/x"))
     mirror.flush(0.0)
     answer(mirror, Create("/x"), Outcome.DENIED)
-    assert mirror.problem == "the store denies create of /x"
+    assert mirror.problem == "the store denies create of /x: check its login"
 
 
 def test_nothing_is_settled_while_suspended_and_all_is_read_again_after(mirror: Mirror) -> None:

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from pubweave.design.relocation import DeliveryStatistics, metrics, select_broker
 from pubweave.design.relocation_reports import select_from_reports
-from pubweave.design.relocation_rules import BrokerReport, Preference, Priority
+from pubweave.design.relocation_rules import (
+    BrokerReport,
+    Candidate,
+    Preference,
+    Priority,
+    Selection,
+    closest_neighbor,
+)
 from pubweave.design.traffic import DesignError
 from tests.naive import relocation as naive
 
@@ -170,3 +177,43 @@ def test_reports_that_are_no_tree_are_refused() -> None:
 def test_a_weight_is_between_0_and_100(weight: float) -> None:
     with pytest.raises(DesignError, match="between 0 and 100"):
         Preference(Priority.LOAD, weight)
+
+
+def selection(now: Candidate, then: Candidate, preference: Preference) -> Selection:
+    return Selection(now.broker, preference, (now, then), then.broker, "because")
+
+
+@pytest.mark.parametrize(
+    ("preference", "is_kept", "gain"),
+    [
+        (Preference(Priority.LOAD, 100), False, 0.2),
+        (Preference(Priority.DELAY, 100), False, 0.5),
+        (Preference(Priority.LOAD, 50), True, 0.5),
+        (Preference(Priority.DELAY, 50), True, 0.2),
+    ],
+)
+def test_a_move_promises_by_the_metric_that_decides_it(
+    preference: Preference, is_kept: bool, gain: float
+) -> None:
+    """Where the current broker is within the weight, too, the second metric decides."""
+    now, then = Candidate("b1", 40.0, 100, 9.0, is_kept), Candidate("b2", 20.0, 80, 0.0, True)
+    found = selection(now, then, preference)
+    assert found.gain == pytest.approx(gain)
+    assert found.unless_less_than(gain - 0.01) is found
+    stays = found.unless_less_than(gain + 0.01)
+    assert (stays.choice, stays.moves) == ("b1", False)
+    assert "b2 promises" in stays.reason
+
+
+def test_where_the_second_metric_is_equal_the_prior_one_counts() -> None:
+    now, then = Candidate("b1", 40.0, 100, 9.0, True), Candidate("b2", 40.0, 80, 0.0, True)
+    assert selection(now, then, Preference(Priority.LOAD, 50)).gain == pytest.approx(0.2)
+    idle = Candidate("b1", 0.0, 0, 0.0, True)
+    assert selection(idle, idle, Preference(Priority.LOAD, 50)).gain == 0
+
+
+def test_pop_asks_for_a_majority_that_is_worth_a_hop() -> None:
+    subscribers = {"b2": 13.0, "b3": 6.0}
+    assert closest_neighbor(subscribers, 6.0) == "b2"
+    assert closest_neighbor(subscribers, 6.0, least_gain=0.03) == "b2"
+    assert closest_neighbor(subscribers, 6.0, least_gain=0.04) is None

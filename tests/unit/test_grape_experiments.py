@@ -33,6 +33,7 @@ SETTING = Setting(
     subscribers=20,
     rate_per_s=10.0,
     pop_window_s=5.0,
+    rest_s=5.0,
     duration_s=40.0,
     measured_s=15.0,
 )
@@ -85,6 +86,8 @@ def test_a_variant_names_its_setting() -> None:
     assert relocation_of("pop", 20).pop_most_traced == 10
     assert relocation_of("load75").preference == Preference(Priority.LOAD, 75)
     assert relocation_of("delay1+subscribers").preference == Preference(Priority.DELAY, 1)
+    assert relocation_of("delay1+subscribers").subscribers
+    assert not relocation_of("delay1").subscribers
 
 
 def test_worlds_of_a_seed_differ_only_in_where_subscribers_are() -> None:
@@ -111,7 +114,7 @@ def test_real_quotes_and_round_trips_are_used_where_they_are() -> None:
 def made(variant: str, rate: float, spread: int = 1, **changes: object) -> Outcome:
     end = Figures(rate, rate / 10, 100 * rate, 2.0)
     base = Outcome(
-        variant, "clustered", spread, 100, 1, end, 0.1, 0.0, 1, ((2, 1.0),), 1, 0.5, 0, 0
+        variant, "clustered", spread, 100, 1, end, 0.1, 90, 5, 5, 0.0, 1, ((2, 1.0),), 1, 0.5, 0, 0
     )
     return replace(base, **changes)  # type: ignore[arg-type]
 

@@ -118,3 +118,35 @@ def test_a_full_gate_opens_before_its_time() -> None:
     setup.sync.open_full_gates()
     assert setup.sent == [("b", 1), ("b", 2)]
     assert setup.b not in setup.sync.gates
+
+
+def test_a_gate_that_is_kept_shut_opens_when_all_who_keep_it_have_let_go() -> None:
+    setup = Setup()
+    setup.sync.keep_shut(setup.a)
+    setup.sync.keep_shut(setup.a)
+    setup.sync.put_at_gate(setup.a, [publication(1)])
+    setup.sync.answered_by(setup.a)
+    assert setup.sent == []
+    assert not setup.sync.release(setup.a)
+    assert setup.sync.release(setup.a)
+    setup.sync.open_gate(setup.a)
+    assert setup.sent == [("a", 1)]
+
+
+def test_one_that_waits_for_its_answer_still_waits_when_it_is_let_go() -> None:
+    setup = Setup()
+    setup.sync.keep_shut(setup.a)
+    assert not setup.sync.release(setup.a)
+    assert setup.a in setup.sync.gates
+    setup.sync.answered_by(setup.a)
+    assert setup.a not in setup.sync.gates
+
+
+def test_a_full_gate_opens_whoever_keeps_it() -> None:
+    setup = Setup()
+    setup.sync.keep_shut(setup.a)
+    setup.sync.gates[setup.a].pending.append(publication(1, 2 * GATE_BYTES))
+    setup.sync.gates[setup.a].flush([])
+    setup.sync.open_full_gates()
+    assert setup.sent == [("a", 1)]
+    assert not setup.sync.release(setup.a)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from pubweave.core.effects import CloseConnection
+from pubweave.core.broker import Broker
+from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.effects import CloseConnection, EmitTelemetry
 from pubweave.core.events import ConnectionOpened, MigrationRequested
+from pubweave.core.metering import Metering
 from pubweave.core.migrations import MigrationEnd, MigrationOutcome, Migrations
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.messages import (
@@ -30,6 +33,7 @@ from pubweave.model.migration_messages import (
     RedirectReply,
 )
 from pubweave.model.publications import make_publication
+from pubweave.model.telemetry import RECORDED_TABLES, TABLES
 from tests.unit.test_actions import RESERVE, Bench
 
 WANTED = parse_filter("class = 'T'")
@@ -108,6 +112,10 @@ def test_the_source_asks_decides_and_lets_go() -> None:
     assert complete.session == MovedSession(session.own_epoch, EPOCH, session.remote_attempt, 2, 0)
     assert "c" not in bench.broker.sessions.clients
     assert [(e.outcome, e.hops, e.paused_s) for e in ends] == [(MigrationOutcome.DONE, 2, 0.25)]
+    status = migrations_of(bench).status()
+    assert (status.hops, status.paused_ms, status.longest_paused_ms) == (2, 250.0, 250.0)
+    [move] = migrations_of(bench).last_moves
+    assert (move.client, move.destination, move.outcome, move.paused_ms) == ("c", "k", "done", 250)
     assert migrations_of(bench).is_idle
 
 
@@ -247,3 +255,41 @@ def test_a_reservation_that_the_source_knows_nothing_of_is_given_back() -> None:
     )
     assert steps_to(fresh, "j") == [MigrationStep.ABORT]
     assert migrations_of(fresh).is_idle
+
+
+def test_a_destination_without_room_refuses() -> None:
+    bench = Bench("k", "j")
+    say_hello(bench, "one")
+    say_hello(bench, "two")
+    for most_clients, step in ((2, MigrationStep.REFUSED), (3, MigrationStep.RESERVED)):
+        migration = Migration(f"i/1.{most_clients}", "c", PATH, most_clients)
+        bench.hear("j", MigrationSignal(migration, MigrationStep.RESERVE))
+        assert steps_to(bench, "j")[-1] is step
+    # The one that is on its way counts, too.
+    another = Migration("i/1.9", "d", PATH, 3)
+    bench.hear("j", MigrationSignal(another, MigrationStep.RESERVE))
+    assert steps_to(bench, "j")[-1] is MigrationStep.REFUSED
+
+
+def test_the_pause_of_a_client_is_recorded() -> None:
+    """A table for people: the pipeline reads the others."""
+    assert "migrations" not in TABLES
+    metering = Metering("i", epoch=1)
+    metering.migration_ended("c", "k", "done", 2, 250.0, 7.5)
+    [record] = metering.take()["migrations"]
+    named = dict(zip(RECORDED_TABLES["migrations"].column_names, record, strict=True))
+    assert named["ended_at"] == 7.5
+    assert (named["client"], named["destination"], named["outcome"]) == ("c", "k", "done")
+    assert (named["hops"], named["paused_ms"]) == (2, 250.0)
+
+
+def test_a_broker_that_records_records_every_end() -> None:
+    metering = Metering("i", epoch=1)
+    broker = Broker(BrokerConfig("i"), epoch=1, now=0.0, metering=metering)
+    [told] = [
+        effect
+        for effect in broker.handle(MigrationRequested("nobody", "k"), 3.0)
+        if isinstance(effect, EmitTelemetry)
+    ]
+    [record] = told.records["migrations"]
+    assert "refused" in record

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.design_profiles import write_profile
 
 from pubweave.cli import main
 from pubweave.design.relocation_profile import traced_publishers
+from pubweave.design.relocation_rules import Preference
+from pubweave.design.subscriber_placement import place_subscribers
+from pubweave.design.subscriber_profile import subscriber_problem
 from pubweave.design.traffic import DesignError
 from pubweave.model.profile_files import WorkloadProfile
 
 # b1 - b2 - b3: the publisher at b1, everything delivered at b3, one publication at b1 as well.
-TABLES = {
+TABLES: dict[str, dict[str, list[Any]]] = {
     "publishers": {"publisher": ["quotes", "silent"], "broker": ["b1", "b2"]},
     "traces": {
         "publisher": ["quotes", "quotes"],
@@ -79,3 +83,55 @@ def test_what_cannot_be_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
         traced_publishers(WorkloadProfile(tmp_path / "empty"))
     assert main.run(["relocate", "--dry-run", "--from-profile", str(tmp_path / "none")]) == 2
     assert "has no profile.json" in capsys.readouterr().err
+
+
+# Two trees of one topic from b1: one to b2 and b3, taken twice as often as that to b3 alone.
+SUBSCRIBED: dict[str, dict[str, list[Any]]] = {
+    **TABLES,
+    "delivery_trees": {
+        "tree": [1, 2],
+        "topic": ["T", "T"],
+        "broker": ["b1", "b1"],
+        "weight": [20.0, 10.0],
+    },
+    "tree_receivers": {"tree": [1, 1, 2], "broker": ["b2", "b3", "b3"]},
+    "client_topics": {
+        "client": ["near", "far", "other", "quotes"],
+        "topic": ["T", "T", "U", "T"],
+        "broker": ["b2", "b3", "b3", "b3"],
+    },
+}
+
+
+def test_subscribers_of_a_profile_want_what_their_broker_got_of_their_topics(
+    tmp_path: Path,
+) -> None:
+    write_profile(tmp_path, SUBSCRIBED)
+    problem = subscriber_problem(WorkloadProfile(tmp_path), Preference(), 9, 0.0)
+    wanted = {s.client: (s.broker, set(s.wanted)) for s in problem.subscribers}
+    # A publisher is placed by its traces, and who got nothing stays.
+    assert wanted == {"near": ("b2", {"1"}), "far": ("b3", {"1", "2"})}
+    assert problem.publisher_at == {"1": "b1", "2": "b1"}
+    assert problem.weights == {"1": 20.0, "2": 10.0}
+    assert problem.others == {"1": {"b3": 1}, "2": {"b3": 1}}
+    assert problem.clients_at == {"b1": 1, "b2": 2, "b3": 2}
+    # Nothing is saved as long as the publisher at b3 wants it all; the way gets shorter.
+    assert place_subscribers(problem) == {"near": "b1", "far": "b1"}
+
+
+def test_the_command_places_subscribers_of_a_profile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_profile(tmp_path, SUBSCRIBED)
+    arguments = ["relocate", "--subscribers", "--dry-run", "--from-profile", str(tmp_path)]
+    assert main.run([*arguments, "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(f["subscriber"], f["subscriber_at"], f["choice"]) for f in found] == [
+        ("far", "b3", "b1"),
+        ("near", "b2", "b1"),
+    ]
+    assert main.run(arguments) == 0
+    assert "2 of 2 subscribers would move" in capsys.readouterr().out
+    write_profile(tmp_path / "none", TABLES)
+    assert main.run([*arguments[:-1], str(tmp_path / "none")]) == 2
+    assert "no deliveries to subscribers" in capsys.readouterr().err

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 from pubweave.design.relocation_rules import Preference, Priority
 from pubweave.design.subscriber_placement import (
     PlacedSubscriber,
+    SubscriberPlacement,
     SubscriberProblem,
     place_subscribers,
 )
@@ -70,6 +74,49 @@ def test_afterwards_no_single_move_saves_a_message(problem: SubscriberProblem) -
         for broker in sorted(problem.topology.brokers):
             if broker != at[client] and homes.count(broker) < problem.most_clients:
                 assert messages_of_placement(problem, {**at, client: broker}) >= now
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems(), st.integers(0, 31))
+def test_what_others_want_is_what_subscribers_want_that_cannot_move(
+    problem: SubscriberProblem, who: int
+) -> None:
+    """Brokers know each other's clients only together: bits by broker, and how many there are."""
+    fixed = [s for n, s in enumerate(problem.subscribers) if who >> n & 1]
+    movable = tuple(s for s in problem.subscribers if s not in fixed)
+    named = tuple(
+        dataclasses.replace(s, ping_ms={}) if s in fixed else s for s in problem.subscribers
+    )
+    others: dict[str, dict[str, int]] = {}
+    for subscriber in fixed:
+        for publisher, bits in subscriber.wanted.items():
+            at = others.setdefault(publisher, {})
+            at[subscriber.broker] = at.get(subscriber.broker, 0) | bits
+    homes = [*(s.broker for s in problem.subscribers), *problem.publisher_at.values()]
+    together = dataclasses.replace(
+        problem, subscribers=movable, others=others, clients_at=Counter(homes)
+    )
+    moves = place_subscribers(dataclasses.replace(problem, subscribers=named))
+    assert place_subscribers(together) == moves
+
+
+@settings(deadline=None, max_examples=60)
+@given(problems(), st.sampled_from([0.0, 0.2, 0.5]))
+def test_every_move_promises_at_least_what_is_asked_for(
+    problem: SubscriberProblem, least_gain: float
+) -> None:
+    placement = SubscriberPlacement(dataclasses.replace(problem, least_gain=least_gain))
+    for client in list(placement.subscribers):
+        at = {c: s.broker for c, s in placement.subscribers.items()}
+        before = messages_of_placement(problem, at)
+        selection = placement.choose(client)
+        if selection.moves:
+            assert selection.gain >= least_gain
+            placement.move(client, selection.choice)
+            after = messages_of_placement(problem, at | {client: selection.choice})
+            rates = [selection.of(b).message_rate for b in (at[client], selection.choice)]
+            # What it added less is what all of them need less.
+            assert before - after == rates[0] - rates[1]
 
 
 def chain(most_clients: int, preference: Preference = LOAD) -> SubscriberProblem:

@@ -79,6 +79,33 @@ def test_a_new_incarnation_is_not_lost() -> None:
     assert not map_.view().gone
 
 
+def test_who_was_gone_stays_gone_when_its_witness_dies_but_is_probed() -> None:
+    """a - b - w, w died, then b: nobody in reach has lost w any more."""
+    map_ = map_of("a", record("a", "b c"), record("b", "a", lost="w"), record("w", "b"))
+    map_.take(record("c", "a b"), 0.0)
+    assert map_.view().gone == {"w"}
+    map_.take(record("a", "c", lost="b", version=2), 1.0)
+    map_.take(record("c", "a", lost="b", version=2), 1.0)
+    view = map_.view()
+    assert (view.gone, view.doubtful, view.prober) == ({"b", "w"}, {"w"}, "a")
+    assert view.is_connected
+    map_.take(record("a", "c", lost="b w", version=3), 2.0)
+    assert (map_.view().gone, map_.view().doubtful) == ({"b", "w"}, frozenset())
+
+
+def test_who_was_gone_and_says_something_new_is_there() -> None:
+    map_ = map_of("a", record("a", lost="w"), record("w"))
+    assert map_.view().gone == {"w"}
+    map_.take(record("a", "w", version=2), 1.0)
+    assert not map_.view().gone
+    map_.take(record("a", "", lost="w", version=3), 2.0)
+    assert map_.view().gone == {"w"}
+    map_.take(record("a", "", version=4), 3.0)
+    assert map_.view().doubtful == {"w"}
+    map_.take(record("w", version=2), 4.0)
+    assert not map_.view().gone
+
+
 def test_a_topic_is_connected_by_its_own_brokers_only() -> None:
     """a and c want x and are linked through b, which does not: a relay is no connection."""
     map_ = map_of("a", record("a", "b"), record("b", "a c", topics="y"), record("c", "b"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,18 +12,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pubweave.cli.deployment_options import given_target, zookeeper_options
+from pubweave.cli.durability_options import chosen_journal, durability_options
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import json_option, print_json, remark
+from pubweave.cli.security_options import broker_security_options
 from pubweave.cli.target import address_option
-from pubweave.core.strategies import STRATEGIES
+from pubweave.core.strategies import GRAPHS, STRATEGIES
 from pubweave.runtime.addresses import Address
 
 if TYPE_CHECKING:
     from pubweave.runtime.broker_host import BrokerHost, HostConfig
     from pubweave.runtime.broker_process import BrokerService
+    from pubweave.runtime.broker_security import BrokerSecurity
     from pubweave.runtime.zookeeper_target import Coordination
 
 _FILE_KEYS = ("id", "listen", "strategy", "neighbors", "telemetry", "sample", "settings")
+
+
+_NOT_SETTINGS = {"id", "strategy", "access", "certified"}
+"""Of a broker's configuration, what is said elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,8 @@ def parse_neighbor(text: str) -> tuple[str, Address]:
     help="Record what the broker does in this directory.",
 )
 @click.option("--sample", type=click.FloatRange(0, 1), help="The share of publications recorded.")
+@durability_options("")
+@broker_security_options
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens to connections.")
 @json_option
 @click.pass_context
@@ -97,6 +107,9 @@ def broker(
     strategy: str | None,
     telemetry: Path | None,
     sample: float | None,
+    durability: str,
+    journal_dir: Path | None,
+    security: Callable[[str], BrokerSecurity | None],
     verbose: bool,
     as_json: bool,
 ) -> None:
@@ -128,14 +141,34 @@ def broker(
     given = BrokerFile(id_, listen, strategy, dict(neighbors), telemetry, sample)
     host_config = make_host_config(_merged(written, given))
     coordination = _coordination(zookeeper, zookeeper_auth, overlay)
-    host_config = replace(host_config, advertised=advertise, links_at_start=coordination is None)
+    host_config = replace(
+        host_config,
+        advertised=advertise,
+        links_at_start=coordination is None or host_config.broker.strategy in GRAPHS,
+        journal_directory=chosen_journal(
+            durability, journal_dir, None, host_config.broker.strategy
+        ),
+    )
+    host_config = _secured(host_config, security(host_config.broker.id))
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format=LOG_FORMAT)
-    if not is_loopback(host_config.listen.host):
+    if host_config.security is None and not is_loopback(host_config.listen.host):
         warn_exposed(str(host_config.listen))
     if topology is not None:
         run_async(_store_topology(topology, coordination))
     ctx.exit(run_async(_run(host_config, coordination, as_json)))
+
+
+def _secured(config: HostConfig, security: BrokerSecurity | None) -> HostConfig:
+    from pubweave.runtime.broker_security import secured
+    from pubweave.runtime.passwords import read_passwords
+    from pubweave.runtime.tls import server_context
+
+    if security is not None:
+        server_context(security.tls)
+        if security.passwords is not None:
+            read_passwords(Path(security.passwords))
+    return replace(config, broker=secured(config.broker, security), security=security)
 
 
 def _coordination(
@@ -245,6 +278,7 @@ def make_host_config(file: BrokerFile) -> HostConfig:
     import msgspec
 
     from pubweave.core.broker_config import BrokerConfig
+    from pubweave.core.entry_limits import EntryLimits
     from pubweave.core.organize_config import OrganizeConfig
     from pubweave.core.relocation_config import RelocationConfig
     from pubweave.core.session import SessionLimits
@@ -260,11 +294,12 @@ def make_host_config(file: BrokerFile) -> HostConfig:
     tables = {
         "settings": (BrokerConfig, file.settings),
         "settings.limits": (SessionLimits, file.settings.get("limits", {})),
+        "settings.entry": (EntryLimits, file.settings.get("entry", {})),
         "settings.organize": (OrganizeConfig, file.settings.get("organize", {})),
         "settings.relocation": (RelocationConfig, file.settings.get("relocation", {})),
     }
     for name, (known, table) in tables.items():
-        allowed = sorted({f.name for f in fields(known)} - {"id", "strategy"})
+        allowed = sorted({f.name for f in fields(known)} - _NOT_SETTINGS)
         if unknown := sorted(set(table) - set(allowed)):
             raise BadInput(f"{name}: unknown key {unknown[0]!r}: there are {', '.join(allowed)}")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,8 +10,11 @@ from typing import Any, TypeVar
 import click
 
 from pubweave.cli.errors import BadInput
+from pubweave.cli.security_options import SECURITY_VARIABLE
 from pubweave.cli.target import run_dir_option
+from pubweave.runtime.credentials import read_secret
 from pubweave.runtime.overlay_run_directory import read_live_state
+from pubweave.runtime.security_directory import read_store_login
 from pubweave.runtime.zookeeper_target import Coordination, ZooKeeperTarget, parse_target
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -26,16 +30,27 @@ _zookeeper_option = click.option(
     help="An existing ZooKeeper ensemble; /path at the end keeps everything below it.",
 )
 _auth_option = click.option(
-    "--zookeeper-auth",
-    envvar=AUTH_VARIABLE,
-    show_envvar=True,
-    metavar="USER:PASSWORD",
-    help="The login there (digest); better in the environment, where others do not see it.",
+    "--zookeeper-auth-file",
+    "zookeeper_auth",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=lambda ctx, parameter, value: _login(value),
+    help="A file with the login there, USER:PASSWORD (digest). "
+    f"[default: what {AUTH_VARIABLE} says, or that of the overlay in --run-dir]",
 )
 
 
+def _login(path: Path | None) -> str | None:
+    """The login in a file or in the environment: never on the command line, which is public."""
+    if path is None:
+        return os.environ.get(AUTH_VARIABLE)
+    login = read_secret(path)
+    if ":" not in login or login.startswith(":"):
+        raise BadInput(f"{path}: its first line must be user:password")
+    return login
+
+
 def zookeeper_options(command: Command) -> Command:
-    """``--zookeeper`` and ``--zookeeper-auth``."""
+    """``--zookeeper`` and ``--zookeeper-auth-file``; the command gets the login itself."""
     return _zookeeper_option(_auth_option(command))
 
 
@@ -49,7 +64,9 @@ def given_target(zookeeper: str | None, auth: str | None) -> ZooKeeperTarget | N
     """The ensemble that the options name; None if they name none."""
     if zookeeper is None:
         if auth is not None:
-            raise click.UsageError("--zookeeper-auth is for an ensemble named with --zookeeper")
+            raise click.UsageError(
+                "--zookeeper-auth-file is for an ensemble named with --zookeeper"
+            )
         return None
     return parse_target(zookeeper, auth)
 
@@ -61,7 +78,8 @@ def find_coordination(
     if zookeeper is not None:
         if overlay is None:
             raise BadInput("--zookeeper needs --overlay: the name of the overlay there")
-        return Coordination(overlay, parse_target(zookeeper, auth))
+        security = os.environ.get(SECURITY_VARIABLE)
+        return Coordination(overlay, parse_target(zookeeper, auth), security)
     state = read_live_state(run_dir)
     if overlay is not None and overlay != state.overlay:
         raise BadInput(f"the overlay in {run_dir} is {state.overlay!r}, not {overlay!r}")
@@ -70,4 +88,5 @@ def find_coordination(
             f"the overlay {state.overlay!r} in {run_dir} runs without ZooKeeper, so no plan can "
             "be applied to it: start it again without --no-zookeeper (Java is needed)"
         )
-    return Coordination(state.overlay, parse_target(state.zookeeper, auth))
+    login = auth or read_store_login(run_dir, state)
+    return Coordination(state.overlay, parse_target(state.zookeeper, login), state.security)

@@ -33,8 +33,10 @@ from pubweave.deploy.store import List, Outcome, Read
 from pubweave.model.deployment import DeploymentState
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.addresses import Address
+from pubweave.runtime.credentials import Credentials
 from pubweave.runtime.executor_host import ExecutorHost, executor_name
 from pubweave.runtime.overlay_observer import OverlayObserver
+from pubweave.runtime.security_directory import operator_credentials
 from pubweave.runtime.store_session import run_command
 from pubweave.runtime.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.zookeeper_target import Coordination
@@ -91,7 +93,8 @@ async def carry_out(
         begun = await run_command(host.store, begin(layout))
         view = LiveView(as_json=as_json, quiet=quiet)
         with view:
-            last = await _Watch(host, layout, begun, stop, view, as_json, began).run()
+            watch = _Watch(host, layout, begun, stop, view, as_json, began, where.security)
+            last = await watch.run()
         ended = await _sum_up(host.store, layout, last, time.monotonic() - began)
         if as_json:
             print_json(ended.document())
@@ -113,12 +116,14 @@ class _Watch:
     view: LiveView
     as_json: bool
     began: float
+    security: str | None = None
     _pause_asked: bool = False
     _shown: object = None
     _said: str = ""
 
     async def run(self) -> DeploymentDocument:
-        async with _StepObserver(self.host.store, self.layout) as observer:
+        credentials = operator_credentials(self.security)
+        async with _StepObserver(self.host.store, self.layout, credentials) as observer:
             while True:
                 report = await self.host.wait_until(lambda report: True)
                 assert report is not None
@@ -174,10 +179,12 @@ async def _awaited(future: asyncio.Future[Any]) -> None:
 class _StepObserver:
     """Asks the brokers of the current step how much they hold back."""
 
-    def __init__(self, store: ZooKeeperStore, layout: Layout) -> None:
+    def __init__(
+        self, store: ZooKeeperStore, layout: Layout, credentials: Credentials | None
+    ) -> None:
         self._store = store
         self._layout = layout
-        self._observer = OverlayObserver({}, ())
+        self._observer = OverlayObserver({}, (), credentials)
         self._brokers: tuple[BrokerId, ...] = ()
 
     async def held(self, report: ExecutorReport) -> dict[str, int]:

@@ -10,6 +10,7 @@ import msgspec
 from rich.console import Group
 from rich.table import Table
 
+from pubweave.cli.migration_report import migration_line
 from pubweave.cli.output import bytes_in_words, seconds_in_words
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.status import BrokerStatus, CounterStatus
@@ -110,7 +111,7 @@ def broker_document(status: BrokerStatus | None) -> dict[str, Any]:
         "counters": msgspec.to_builtins(status.counters),
         **{
             name: msgspec.to_builtins(told)
-            for name in ("organizing", "relocation")
+            for name in ("organizing", "relocation", "migrations", "access")
             if (told := getattr(status, name)) is not None
         },
     }
@@ -181,20 +182,57 @@ def organize_line(snapshot: Snapshot) -> str:
     )
 
 
+def journal_line(snapshot: Snapshot) -> str:
+    """Whose journals cannot be written, and why; empty if there are no journals."""
+    journals = {s.broker: s.journal for s in snapshot.up if s.journal is not None}
+    if not journals:
+        return ""
+    stuck = [
+        f"{broker} takes nothing in for {journal.problem_s:.0f} s: {journal.problem}"
+        for broker, journal in journals.items()
+        if journal.problem
+    ]
+    size = sum(journal.journal_bytes for journal in journals.values())
+    troubles = "; ".join(stuck) if stuck else "all are written"
+    return f"journals: {len(journals)}, {bytes_in_words(size)} since snapshots; {troubles}"
+
+
+def access_line(snapshot: Snapshot) -> str:
+    """How the overlay is secured and whom it turned away; empty for an open one at peace."""
+    parts = [status.access for status in snapshot.up if status.access is not None]
+    refused: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.refused.items():
+            refused[name] = refused.get(name, 0) + count
+    if not parts or not (parts[0].tls or refused):
+        return ""
+    how = "TLS" if parts[0].tls else "no TLS"
+    how += ", rules" if parts[0].rules else ", no rules"
+    how += ", anonymous clients" if parts[0].anonymous else ""
+    counted = ", ".join(f"{name} {count:,}" for name, count in sorted(refused.items()))
+    return f"access ({how}): turned away: {counted or 'nobody'}"
+
+
 def relocation_line(snapshot: Snapshot) -> str:
     """How publishers move, in a sentence; empty where none was ever traced."""
     parts = [status.relocation for status in snapshot.up if status.relocation is not None]
     told = {
         name: sum(getattr(part, name) for part in parts)
-        for name in ("decided", "moves", "given_up", "messages_out", "memory_bytes")
+        for name in (
+            *("decided", "moves", "given_up", "messages_out", "memory_bytes"),
+            *("rounds", "subscriber_moves"),
+        )
     }
     if not any(told.values()) and all(part.mode == "off" for part in parts):
         return ""
     rule = parts[0].mode + (f", {parts[0].preference}" if parts[0].mode == "grape" else "")
+    subscribers = ""
+    if told["rounds"]:
+        subscribers = f"{told['subscriber_moves']} of subscribers in {told['rounds']} rounds, "
     return (
         f"relocation ({rule}): {told['decided']} decisions, {told['moves']} moves begun, "
-        f"{told['given_up']} traces given up; {told['messages_out']:,} messages for it, "
-        f"{bytes_in_words(told['memory_bytes'])} held"
+        f"{subscribers}{told['given_up']} traces given up; "
+        f"{told['messages_out']:,} messages for it, {bytes_in_words(told['memory_bytes'])} held"
     )
 
 
@@ -220,6 +258,12 @@ def live_drawing(
     pids: Mapping[BrokerId, int | None],
 ) -> Group:
     """What ``up`` redraws in place."""
-    lines = (organize_line(snapshot), relocation_line(snapshot), pulse.line())
+    lines = (
+        organize_line(snapshot),
+        relocation_line(snapshot),
+        migration_line(snapshot),
+        journal_line(snapshot),
+        pulse.line(),
+    )
     told = [line for line in lines if line]
     return Group(broker_table(snapshot, addresses, pids, LINES_SHOWN), "", *told)

@@ -18,6 +18,7 @@ import msgspec
 
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.output import Advance, json_option, print_json, progress_bar, remark
+from pubweave.cli.security_options import SecurityChoice, client_security_options
 from pubweave.cli.target import attached, broker_address, broker_options
 from pubweave.core.client import NotAdvertisedError
 from pubweave.model.filter_lexer import NotationError, Reader, TokenKind, tokens_of
@@ -27,6 +28,7 @@ from pubweave.model.publications import Value, validate_publication_content
 if TYPE_CHECKING:
     from pubweave.runtime.addresses import Address
     from pubweave.runtime.client import Client
+    from pubweave.runtime.credentials import Credentials
 
 SETTLE_S = 0.5
 CHUNKS_AHEAD = 4
@@ -118,6 +120,7 @@ def parse_value(text: str) -> Value:
     "elsewhere have found their way to the advertisement does not reach them.",
 )
 @broker_options
+@client_security_options
 @json_option
 @click.pass_context
 def pub(
@@ -133,6 +136,7 @@ def pub(
     broker: str | None,
     address: Address | None,
     run_dir: Path,
+    security: SecurityChoice,
     as_json: bool,
 ) -> None:
     """Publish on TOPIC and wait until the broker has everything.
@@ -166,7 +170,8 @@ def pub(
     def make_publisher(client: Client) -> Publisher:
         return Publisher(client, advertisement, settle, rate)
 
-    ctx.exit(run_async(_run(target, make_publisher, drafts, total, as_json)))
+    credentials = security.credentials(run_dir if address is None else None)
+    ctx.exit(run_async(_run(target, credentials, make_publisher, drafts, total, as_json)))
 
 
 class Publisher:
@@ -232,6 +237,7 @@ class Publisher:
 
 async def _run(
     address: Address,
+    credentials: Credentials | None,
     make_publisher: Callable[[Client], Publisher],
     drafts: AsyncIterator[Draft],
     total: int | None,
@@ -239,7 +245,7 @@ async def _run(
 ) -> int:
     from pubweave.cli.signals import StopRequest
 
-    async with StopRequest() as stop, attached(address) as client:
+    async with StopRequest() as stop, attached(address, credentials) as client:
         publisher = make_publisher(client)
         with progress_bar("publishing", total, shown=not as_json and total != 1) as advance:
             await stop.unless(publisher.publish_all(drafts, advance))

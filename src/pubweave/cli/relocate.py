@@ -1,4 +1,4 @@
-"""``pubweave relocate``: where publishers cost least, and moving them there."""
+"""``pubweave relocate``: where publishers and subscribers cost least, and moving them there."""
 
 from __future__ import annotations
 
@@ -41,7 +41,21 @@ def preference_options(command: Command) -> Command:
 @click.group(invoke_without_command=True)
 @run_dir_option
 @preference_options
-@click.option("--dry-run", is_flag=True, help="Show where publishers should be; move nobody.")
+@click.option("--dry-run", is_flag=True, help="Show where clients should be; move nobody.")
+@click.option(
+    "--subscribers",
+    is_flag=True,
+    help="Place the subscribers of these publishers instead; publishers stay.",
+)
+@click.option(
+    "--least-gain",
+    type=click.FloatRange(0, 99),
+    default=0.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="By how much a move has to lower what decides it; overlays that decide by themselves "
+    "ask for 5.",
+)
 @click.option(
     "--from-profile",
     "profile_dir",
@@ -73,22 +87,27 @@ def relocate(
     priority: str,
     weight: float,
     dry_run: bool,
+    subscribers: bool,
+    least_gain: float,
     profile_dir: Path | None,
     publishers: tuple[str, ...],
     trace: int,
     wait: float,
     as_json: bool,
 ) -> None:
-    """Move publishers to the brokers where they cost least (GRAPE).
+    """Move publishers, or subscribers, to the brokers where they cost least (GRAPE).
 
     Every publisher of a running overlay is traced over its next publications; then its broker
-    knows the average delay and the message rate with the publisher at any broker. Overlays that
-    do this by themselves are started with 'pubweave up --relocation'.
+    knows the average delay and the message rate with the publisher at any broker. With
+    --subscribers a round then goes through the brokers of each publisher's tree, which place the
+    subscribers attached to them. Overlays that do this by themselves are started with
+    'pubweave up --relocation' (and '--relocation-subscribers').
 
     \b
     Example:
       pubweave relocate --dry-run
       pubweave relocate --priority delay --weight 75 --publisher quotes
+      pubweave relocate --subscribers --dry-run
       pubweave relocate --dry-run --from-profile profile
       pubweave relocate select stats.json --priority load --weight 100 --json
     """
@@ -97,21 +116,29 @@ def relocate(
     if profile_dir is not None:
         if not dry_run:
             raise click.UsageError("a profile has no brokers to ask: give --dry-run, too")
-        _from_profile(profile_dir, priority, weight, publishers, as_json)
+        if subscribers:
+            _subscribers_from_profile(profile_dir, priority, weight, least_gain, as_json)
+        else:
+            _from_profile(profile_dir, priority, weight, least_gain, publishers, as_json)
         return
     from pubweave.cli.relocate_live import LiveRelocation, relocate_overlay
     from pubweave.cli.signals import run_async
     from pubweave.model.status import TraceRequest
 
-    request = TraceRequest(priority, weight, trace)
+    request = TraceRequest(priority, weight, trace, least_gain / 100, subscribers)
     asked = LiveRelocation(request, publishers, wait, dry_run, as_json)
     ctx.exit(run_async(relocate_overlay(run_dir, asked)))
 
 
 def _from_profile(
-    profile_dir: Path, priority: str, weight: float, publishers: tuple[str, ...], as_json: bool
+    profile_dir: Path,
+    priority: str,
+    weight: float,
+    least_gain: float,
+    publishers: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    from pubweave.cli.relocate_report import print_publishers, profile_document
+    from pubweave.cli.relocate_report import print_clients, profile_document
     from pubweave.design.relocation import DeliveryStatistics, select_broker
     from pubweave.design.relocation_profile import traced_publishers
     from pubweave.design.relocation_rules import Preference, Priority
@@ -131,12 +158,42 @@ def _from_profile(
         statistics = DeliveryStatistics.of(found.reports)
         equally_far = dict.fromkeys(found.reports, 0.0)
         selection = select_broker(statistics, found.publisher_at, equally_far, preference)
+        selection = selection.unless_less_than(least_gain / 100)
         documents.append(profile_document(found.publisher, selection))
     if as_json:
         for document in documents:
             print_json(document)
     else:
-        print_publishers(documents, in_detail=len(documents) == 1)
+        print_clients(documents, "publisher", in_detail=len(documents) == 1)
+
+
+def _subscribers_from_profile(
+    profile_dir: Path, priority: str, weight: float, least_gain: float, as_json: bool
+) -> None:
+    from pubweave.cli.relocate_report import print_clients, profile_document
+    from pubweave.core.relocation_config import RelocationConfig
+    from pubweave.design.relocation_rules import Preference, Priority
+    from pubweave.design.subscriber_placement import SubscriberPlacement
+    from pubweave.design.subscriber_profile import subscriber_problem
+    from pubweave.model.profile_files import WorkloadProfile
+
+    preference = Preference(Priority(priority), weight)
+    profile = WorkloadProfile(profile_dir)
+    with blaming(str(profile_dir)):
+        room = RelocationConfig().most_clients
+        problem = subscriber_problem(profile, preference, room, least_gain / 100)
+        placement = SubscriberPlacement(problem)
+    documents = []
+    for client in list(placement.subscribers):
+        selection = placement.choose(client)
+        documents.append(profile_document(client, selection, "subscriber"))
+        if selection.moves:
+            placement.move(client, selection.choice)
+    if as_json:
+        for document in documents:
+            print_json(document)
+    else:
+        print_clients(documents, "subscriber", in_detail=len(documents) == 1)
 
 
 @relocate.command()

@@ -72,61 +72,60 @@ def print_selection(document: dict[str, Any], title: str) -> None:
 
 
 def status_document(
-    publisher: str, publisher_at: str, selection: SelectionStatus | None
+    client: str, broker: str, selection: SelectionStatus | None, role: str = "publisher"
 ) -> dict[str, Any]:
-    """What a broker decided for a publisher, in the form of `selection_document`."""
+    """What a broker decided for a client, in the form of `selection_document`. ``role`` says
+    whether it is named as a publisher or as a subscriber."""
     import msgspec
 
     if selection is None:
         reason = "it has not published enough since it was asked: wait longer (--wait), or trace"
         return {
-            "publisher": publisher,
-            "publisher_at": publisher_at,
+            role: client,
+            f"{role}_at": broker,
             "choice": None,
             "moves": False,
             "reason": f"{reason} fewer publications (--trace)",
             "candidates": [],
         }
     document: dict[str, Any] = msgspec.to_builtins(selection)
-    document["moves"] = selection.choice != publisher_at
-    return {**document, "publisher_at": publisher_at}
+    del document["publisher"], document["publisher_at"]
+    named = {role: client, f"{role}_at": broker}
+    return {**named, **document, "moves": selection.choice != broker}
 
 
-def profile_document(publisher: str, selection: Selection) -> dict[str, Any]:
+def profile_document(client: str, selection: Selection, role: str = "publisher") -> dict[str, Any]:
     """A selection from a profile, in the form of `status_document`."""
     document = selection_document(selection)
+    at = document.pop("publisher_at")
     return {
-        "publisher": publisher,
+        role: client,
+        f"{role}_at": at,
         "rule": str(selection.preference),
         "has_pings": False,
         **document,
     }
 
 
-def print_publishers(documents: list[dict[str, Any]], *, in_detail: bool) -> None:
-    """One line per publisher; in detail, all candidates of each."""
+def print_clients(documents: list[dict[str, Any]], role: str, *, in_detail: bool) -> None:
+    """One line per publisher or subscriber; in detail, all candidates of each."""
     from rich.table import Table
 
     if in_detail:
         for document in documents:
-            if document["candidates"]:
-                prior = str(document["rule"]).rstrip("0123456789.")
-                title = f"{document['publisher']}: {document['rule']}"
-                print_selection({**document, "priority": prior}, title)
-            else:
-                click.echo(f"{document['publisher']}: {document['reason']}")
-        _remark_on_pings(documents)
+            _print_in_detail(document, role)
+        _remark_on_pings(documents, role)
         return
-    table = Table(title="publishers", title_justify="left")
-    headings = ("publisher", "now", "choice", "rule", "delay, ms", "message rate", "why")
+    table = Table(title=f"{role}s", title_justify="left")
+    headings = (role, "now", "choice", "rule", "delay, ms", "message rate", "why")
     for heading in headings:
         table.add_column(heading, justify="right" if heading in headings[4:6] else "left")
     for document in documents:
         by_broker = {row["broker"]: row for row in document["candidates"]}
-        ends = [by_broker.get(document["publisher_at"]), by_broker.get(document["choice"])]
+        ends = [by_broker.get(document[f"{role}_at"]), by_broker.get(document["choice"])]
         table.add_row(
-            document["publisher"],
-            document["publisher_at"],
+            document[role],
+            document[f"{role}_at"],
             document["choice"] or "?",
             document.get("rule", ""),
             _change(ends, "delay_ms", "{:.2f}"),
@@ -135,8 +134,17 @@ def print_publishers(documents: list[dict[str, Any]], *, in_detail: bool) -> Non
         )
     output_console().print(table)
     moves = sum(document["moves"] for document in documents)
-    click.echo(f"{moves} of {len(documents)} publishers would move; see --json for candidates")
-    _remark_on_pings(documents)
+    click.echo(f"{moves} of {len(documents)} {role}s would move; see --json for candidates")
+    _remark_on_pings(documents, role)
+
+
+def _print_in_detail(document: dict[str, Any], role: str) -> None:
+    if not document["candidates"]:
+        click.echo(f"{document[role]}: {document['reason']}")
+        return
+    prior = str(document["rule"]).rstrip("0123456789.")
+    named = {**document, "priority": prior, "publisher_at": document[f"{role}_at"]}
+    print_selection(named, f"{document[role]}: {document['rule']}")
 
 
 def _change(ends: list[dict[str, Any] | None], name: str, form: str) -> str:
@@ -148,7 +156,7 @@ def _change(ends: list[dict[str, Any] | None], name: str, form: str) -> str:
     return f"{form.format(now[name])} -> {form.format(then[name])}"
 
 
-def _remark_on_pings(documents: list[dict[str, Any]]) -> None:
+def _remark_on_pings(documents: list[dict[str, Any]], role: str) -> None:
     blind = sum(bool(d["candidates"]) and not d["has_pings"] for d in documents)
     if blind:
-        remark(f"ping times of {blind} publisher(s) are not known and were taken as 0")
+        remark(f"ping times of {blind} {role}(s) are not known and were taken as 0")

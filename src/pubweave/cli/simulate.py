@@ -16,12 +16,13 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
+from pubweave.cli.durability_options import DURABILITIES
 from pubweave.cli.errors import BadInput
 from pubweave.cli.signals import interrupted_by_signals
 from pubweave.generate.latencies import Matrix, assign_latencies, read_rtt_matrix
 from pubweave.generate.trees import chain
 from pubweave.sim.results import RunResult
-from pubweave.sim.scenarios import SCENARIOS, run_seed, run_seeds
+from pubweave.sim.scenarios import DURABLE, SCENARIOS, run_seed, run_seeds
 from pubweave.sim.trace import Trace
 from pubweave.sim.transform_setting import FAULTS
 
@@ -30,6 +31,7 @@ MAX_BROKERS = {
     "autopilot": 10,
     "churn": 14,
     "relocate": 20,
+    "rendezvous": 14,
     "reorganize": 14,
     "routing": 30,
     "transform": 60,
@@ -48,10 +50,14 @@ MAX_BROKERS = {
 @click.option("--telemetry", type=click.Path(path_type=Path, file_okay=False),
               help="Also write the telemetry of the runs to this folder.")  # fmt: skip
 @click.option("--max-brokers", type=click.IntRange(min=1),
-              help="The largest overlay: autopilot 10, churn 14, relocate 20, reorganize 14, "
-              "routing 30, transform 60.")  # fmt: skip
+              help="The largest overlay: autopilot 10, churn 14, relocate 20, rendezvous 14, "
+              "reorganize 14, routing 30, transform 60.")  # fmt: skip
 @click.option("--fault", type=click.Choice(FAULTS),
-              help="What fails in all runs, not a random choice (not churn, routing).")  # fmt: skip
+              help="What fails in all runs, not a random choice (not churn, rendezvous, "
+              "routing).")  # fmt: skip
+@click.option("--durability", type=click.Choice(DURABILITIES), default="memory",
+              show_default=True, help="With 'journal' brokers crash in every run and their disks "
+              "fail, and nothing acknowledged may be lost (not autopilot, churn).")  # fmt: skip
 @click.option("--rtt", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Take link latencies from a matrix of round-trip times.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1,
@@ -66,6 +72,7 @@ def simulate(
     telemetry: Path | None,
     max_brokers: int | None,
     fault: str | None,
+    durability: str,
     rtt: Path | None,
     jobs: int,
     as_json: bool,
@@ -82,15 +89,21 @@ def simulate(
       pubweave simulate reorganize --seeds 1000
       pubweave simulate autopilot --seeds 200
       pubweave simulate churn --seeds 1000
+      pubweave simulate rendezvous --seeds 1000
+      pubweave simulate transform --seeds 1000 --durability journal
     """
     largest = max_brokers or MAX_BROKERS[scenario]
     matrix = None if rtt is None else _read_rtt(rtt, largest)
     options: dict[str, Any] = {"max_brokers": largest, "rtt": matrix}
     if fault is not None:
-        if scenario in ("churn", "routing"):
+        if scenario in ("churn", "rendezvous", "routing"):
             raise click.UsageError("--fault is for the scenarios transform and reorganize")
         options["fault"] = fault
-    again = _options_in_words(max_brokers, fault, rtt)
+    if durability != "memory":
+        if scenario not in DURABLE:
+            raise click.UsageError(f"--durability is for the scenarios {', '.join(DURABLE)}")
+        options["durability"] = durability
+    again = _options_in_words(max_brokers, fault, rtt, durability)
     if trace:
         if seed is None:
             raise click.UsageError("--trace shows one run: name it with --seed N")
@@ -140,10 +153,13 @@ def _read_rtt(path: Path, max_brokers: int) -> Matrix:
     return matrix
 
 
-def _options_in_words(max_brokers: int | None, fault: str | None, rtt: Path | None) -> str:
+def _options_in_words(
+    max_brokers: int | None, fault: str | None, rtt: Path | None, durability: str
+) -> str:
     """The options that change a run, as one writes them, each with a space before it."""
     words = "" if max_brokers is None else f" --max-brokers {max_brokers}"
     words += "" if fault is None else f" --fault {fault}"
+    words += "" if durability == "memory" else f" --durability {durability}"
     return words if rtt is None else f"{words} --rtt {shlex.quote(str(rtt))}"
 
 

@@ -10,6 +10,7 @@ import click
 
 from pubweave.cli.errors import FAILED
 from pubweave.cli.output import LiveView, json_option, output_console, print_json
+from pubweave.cli.security_options import SecurityChoice, client_security_options
 from pubweave.cli.target import address_option, attached, run_dir_option
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pubweave.cli.overlay_report import Pulse
     from pubweave.model.ids import BrokerId, Link
     from pubweave.runtime.addresses import Address
+    from pubweave.runtime.credentials import Credentials
     from pubweave.runtime.overlay_observer import Snapshot
 
 
@@ -45,6 +47,7 @@ class Watched:
     type=click.FloatRange(min=0.1),
     help="Seconds between looks with --watch.",
 )
+@client_security_options
 @json_option
 @click.pass_context
 def status(
@@ -53,6 +56,7 @@ def status(
     address: Address | None,
     watch: bool,
     interval: float,
+    security: SecurityChoice,
     as_json: bool,
 ) -> None:
     """Show the brokers and links of a running overlay.
@@ -67,20 +71,28 @@ def status(
     """
     from pubweave.cli.signals import run_async
 
-    ctx.exit(run_async(_run(run_dir, address, interval if watch else None, as_json)))
+    every_s = interval if watch else None
+    credentials = security.credentials(run_dir if address is None else None)
+    ctx.exit(run_async(_run(run_dir, address, credentials, every_s, as_json)))
 
 
-async def _run(run_dir: Path, address: Address | None, every_s: float | None, as_json: bool) -> int:
+async def _run(
+    run_dir: Path,
+    address: Address | None,
+    credentials: Credentials | None,
+    every_s: float | None,
+    as_json: bool,
+) -> int:
     from pubweave.cli.overlay_report import PulseMeter
     from pubweave.cli.signals import StopRequest
     from pubweave.runtime.overlay_observer import OverlayObserver
 
-    watched = _overlay(run_dir) if address is None else await _single(address)
+    watched = _overlay(run_dir) if address is None else await _single(address, credentials)
     meter = PulseMeter()
     view = LiveView(as_json=as_json)
     async with (
         StopRequest() as stop,
-        OverlayObserver(watched.addresses, watched.links) as observer,
+        OverlayObserver(watched.addresses, watched.links, credentials) as observer,
     ):
         snapshot = await observer.snapshot()
         pulse = meter.take(snapshot)
@@ -116,9 +128,9 @@ def _overlay(run_dir: Path) -> Watched:
     )
 
 
-async def _single(address: Address) -> Watched:
+async def _single(address: Address, credentials: Credentials | None) -> Watched:
     """A broker of which only the address is known tells its name; BadInput if it is down."""
-    async with attached(address) as client:
+    async with attached(address, credentials) as client:
         broker = client.broker
     return Watched("broker", broker, None, {broker: address}, {}, ())
 
@@ -164,9 +176,12 @@ def _document(watched: Watched, snapshot: Snapshot, pulse: Pulse) -> dict[str, A
 def _drawing(watched: Watched, snapshot: Snapshot, pulse: Pulse, *, live: bool) -> Group:
     from rich.console import Group
 
+    from pubweave.cli.migration_report import migration_line
     from pubweave.cli.overlay_report import (
         LINES_SHOWN,
+        access_line,
         broker_table,
+        journal_line,
         link_table,
         organize_line,
         relocation_line,
@@ -176,7 +191,8 @@ def _drawing(watched: Watched, snapshot: Snapshot, pulse: Pulse, *, live: bool) 
     brokers = broker_table(snapshot, addresses, watched.pids, LINES_SHOWN if live else None)
     links = () if live or not snapshot.links else (link_table(snapshot), "")
     totals = pulse.totals
-    told = [line for line in (organize_line(snapshot), relocation_line(snapshot)) if line]
+    lines = (organize_line, relocation_line, migration_line, journal_line, access_line)
+    told = [line for tell in lines if (line := tell(snapshot))]
     return Group(
         brokers,
         "",

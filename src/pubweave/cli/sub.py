@@ -12,6 +12,7 @@ import click
 
 from pubweave.cli.errors import FAILED
 from pubweave.cli.output import LiveView, json_option, print_json, remark
+from pubweave.cli.security_options import SecurityChoice, client_security_options
 from pubweave.cli.target import attached, broker_address, broker_options
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pubweave.model.filters import Filter
     from pubweave.model.publications import Publication
     from pubweave.runtime.addresses import Address
+    from pubweave.runtime.credentials import Credentials
     from pubweave.runtime.subscription import Subscription
 
 STATS_INTERVAL_S = 1.0
@@ -36,6 +38,7 @@ STATS_INTERVAL_S = 1.0
 )
 @click.option("--stats", is_flag=True, help="Only how many come, every second.")
 @broker_options
+@client_security_options
 @json_option
 @click.pass_context
 def sub(
@@ -47,6 +50,7 @@ def sub(
     broker: str | None,
     address: Address | None,
     run_dir: Path,
+    security: SecurityChoice,
     as_json: bool,
 ) -> None:
     """Subscribe with a FILTER and print what comes, until Ctrl-C.
@@ -65,7 +69,8 @@ def sub(
 
     wanted = parse_filter(filter_text)
     target = broker_address(broker, address, run_dir)
-    ctx.exit(run_async(_run(target, wanted, count, duration, stats, as_json)))
+    credentials = security.credentials(run_dir if address is None else None)
+    ctx.exit(run_async(_run(target, credentials, wanted, count, duration, stats, as_json)))
 
 
 class Printer:
@@ -105,6 +110,7 @@ class Printer:
 
 async def _run(
     address: Address,
+    credentials: Credentials | None,
     wanted: Filter,
     count: int | None,
     duration: float | None,
@@ -115,7 +121,7 @@ async def _run(
     from pubweave.model.filter_text import format_filter
 
     printer = Printer(count, as_json=as_json, silent=stats)
-    async with StopRequest() as stop, attached(address) as client:
+    async with StopRequest() as stop, attached(address, credentials) as client:
         subscription = await client.subscribe(wanted)
         remark(f"subscribed at {client.broker} to {format_filter(wanted)}")
         watching = asyncio.create_task(_show_stats(printer, stop, as_json)) if stats else None

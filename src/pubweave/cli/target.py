@@ -19,6 +19,7 @@ from pubweave.runtime.overlay_run_directory import (
 
 if TYPE_CHECKING:
     from pubweave.runtime.client import Client
+    from pubweave.runtime.credentials import Credentials
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -78,13 +79,16 @@ def broker_address(broker: str | None, address: Address | None, run_dir: Path) -
 
 
 @contextlib.asynccontextmanager
-async def attached(address: Address) -> AsyncIterator[Client]:
+async def attached(
+    address: Address, credentials: Credentials | None = None
+) -> AsyncIterator[Client]:
     """A client of the broker at an address; BadInput if there is none or it refuses."""
     from pubweave.runtime.client import ClientError, connect
 
     async with contextlib.AsyncExitStack() as stack:
         try:
-            client = await stack.enter_async_context(connect(address, timeout_s=CONNECT_LIMIT_S))
+            opening = connect(address, timeout_s=CONNECT_LIMIT_S, credentials=credentials)
+            client = await stack.enter_async_context(opening)
         except ClientError as error:
             is_silent = str(error).startswith("cannot connect")
             advice = "; is a broker running there?" if is_silent else ""

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pubweave.cli.deployment_options import given_target, zookeeper_options
+from pubweave.cli.durability_options import chosen_journal, durability_options
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.organize_options import OrganizeChoice, organize_options
 from pubweave.cli.output import LiveView, json_option, print_json, progress_bar, remark, warn
 from pubweave.cli.relocation_options import relocation_options
+from pubweave.cli.security_options import security_option
 from pubweave.cli.target import run_dir_option
+from pubweave.cli.tco_start import choose_source, topology_for
 from pubweave.core.strategies import GRAPHS, STRATEGIES
 
 if TYPE_CHECKING:
@@ -32,7 +35,13 @@ LINE_INTERVAL_S = 5.0
 
 
 @click.command()
-@click.argument("topology", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("topology", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--subscriptions",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --strategy topic_connected instead of TOPOLOGY: which brokers want which topics.",
+)
 @click.option("--in-process", is_flag=True, help="All brokers in one process.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where brokers listen.")
 @click.option(
@@ -50,6 +59,7 @@ LINE_INTERVAL_S = 5.0
     help="How brokers route.",
 )
 @run_dir_option
+@security_option
 @click.option("--name", help="The overlay's name. [default: that of the file]")
 @zookeeper_options
 @click.option("--no-zookeeper", is_flag=True, help="Do without: no plan can be applied then.")
@@ -68,6 +78,7 @@ LINE_INTERVAL_S = 5.0
     type=click.FloatRange(0, 1),
     help="The share of publications that telemetry records.",
 )
+@durability_options("[default: RUN_DIR/journal, new with every start]")
 @click.option("--no-restart", is_flag=True, help="Leave broker processes that died alone.")
 @click.option(
     "--duration",
@@ -84,25 +95,19 @@ LINE_INTERVAL_S = 5.0
 @click.pass_context
 def up(
     ctx: click.Context,
-    topology: Path,
-    in_process: bool,
-    host: str,
-    port: int,
+    /,
+    topology: Path | None,
+    subscriptions: Path | None,
     strategy: str,
     run_dir: Path,
-    name: str | None,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    no_zookeeper: bool,
+    security_dir: Path | None,
     organize: OrganizeChoice | None,
     relocation: RelocationConfig,
-    telemetry: bool,
-    sample: float,
-    no_restart: bool,
-    duration: float | None,
-    interval: float | None,
+    durability: str,
+    journal_dir: Path | None,
     quiet: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Start the brokers of a TOPOLOGY file on this machine and watch over them.
 
@@ -111,7 +116,13 @@ def up(
     started again. Ctrl-C stops everything.
 
     With --strategy topic_connected it can be any graph ('pubweave tco build' makes one): brokers
-    route by topic, add the links they need, and need no ZooKeeper.
+    route by topic, add the links they need, and need no ZooKeeper. Or give --subscriptions, CSV or
+    Parquet with the columns client,topic: a broker is started for each client, and they are linked
+    so that those that want a topic are connected among themselves.
+
+    With --strategy rendezvous the brokers form a Chord ring and topics have trees on it; the links
+    of the TOPOLOGY are only how they meet. A broker's attribute "ring_id" says where on the ring it
+    is; 'pubweave remap' moves brokers to other positions.
 
     A ZooKeeper server is started with the overlay (that needs Java), so that plans can be applied
     to it with 'pubweave apply'; or name an existing ensemble. With --self-organize the brokers
@@ -125,42 +136,66 @@ def up(
       pubweave up tree.json --port 0 --duration 60 --json
       pubweave up tree.json --self-organize ci --organize-every 10
       pubweave up tree.json --relocation grape --relocation-priority delay
+      pubweave security init secure --topology tree.json; pubweave up tree.json --security secure
       pubweave up overlay.json --strategy topic_connected
+      pubweave up tree.json --strategy rendezvous
+      pubweave up --strategy topic_connected --subscriptions subscriptions.csv
     """
     from pubweave.cli.signals import run_async
-    from pubweave.runtime.overlay_run_directory import TELEMETRY_DIRECTORY
-    from pubweave.runtime.overlay_spec import exposed, make_spec
+    from pubweave.runtime.overlay_run_directory import JOURNAL_DIRECTORY
 
-    read = _read(topology)
-    with blaming(str(topology)):
-        spec = make_spec(
-            read,
-            name=name or usable_name(topology.stem),
-            host=host,
-            base_port=port,
-            strategy=strategy,
-            telemetry_directory=run_dir / TELEMETRY_DIRECTORY if telemetry else None,
-            sample_ratio=sample,
-        )
-    spec = replace(spec, relocation=relocation)
+    source = choose_source(topology, subscriptions, strategy)
+    read = _read(source) if subscriptions is None else topology_for(subscriptions)
+    spec = _spec(source, read, strategy, run_dir, given)
+    journal = chosen_journal(durability, journal_dir, run_dir / JOURNAL_DIRECTORY, strategy)
+    spec = replace(spec, relocation=relocation, journal_directory=journal, security=security_dir)
     if organize is not None:
         prices = organize.read_prices(read)
         spec = replace(spec, organize=organize.config, link_prices=prices)
-    if open_to_all := exposed(spec.addresses.values()):
-        warn_exposed(str(open_to_all[0]))
-    store = _store_for(strategy, given_target(zookeeper, zookeeper_auth), not no_zookeeper)
-    start = OverlayStart(spec, run_dir, in_process, not no_restart, store, as_json)
+    _check_security(spec)
+    login = given["zookeeper_auth"]
+    if given["zookeeper"] is not None and login is None:
+        login = _store_login(security_dir)
+    target = given_target(given["zookeeper"], login)
+    store = _store_for(strategy, target, not given["no_zookeeper"])
+    restart = not given["no_restart"]
+    start = OverlayStart(spec, run_dir, given["in_process"], restart, store, as_json)
     view = LiveView(as_json=as_json, quiet=quiet)
-    ctx.exit(run_async(_run(start, view, duration, interval, quiet)))
+    ctx.exit(run_async(_run(start, view, given["duration"], given["interval"], quiet)))
+
+
+def _spec(
+    source: Path, read: Topology, strategy: str, run_dir: Path, given: dict[str, Any]
+) -> OverlaySpec:
+    from pubweave.runtime.overlay_run_directory import TELEMETRY_DIRECTORY
+    from pubweave.runtime.overlay_spec import make_spec
+
+    with blaming(str(source)):
+        return make_spec(
+            read,
+            name=given["name"] or usable_name(source.stem),
+            host=given["host"],
+            base_port=given["port"],
+            strategy=strategy,
+            telemetry_directory=run_dir / TELEMETRY_DIRECTORY if given["telemetry"] else None,
+            sample_ratio=given["sample"],
+        )
+
+
+def _store_login(security_dir: Path | None) -> str | None:
+    from pubweave.runtime.security_directory import SecurityDirectory
+
+    return None if security_dir is None else SecurityDirectory(security_dir).store_login()
 
 
 def _store_for(
     strategy: str, target: ZooKeeperTarget | None, is_wanted: bool
 ) -> StoreChoice | None:
     """The store an overlay gets; brokers that route on any graph decide by themselves."""
-    if strategy in GRAPHS and target is not None:
+    uses_store = strategy not in GRAPHS or strategy == "rendezvous"
+    if not uses_store and target is not None:
         raise click.UsageError(f"--zookeeper is of no use with --strategy {strategy}")
-    return choose_store(target, is_wanted=is_wanted and strategy not in GRAPHS)
+    return choose_store(target, is_wanted=is_wanted and uses_store)
 
 
 def usable_name(stem: str) -> str:
@@ -204,11 +239,31 @@ def _read(path: Path) -> Topology:
         raise BadInput(f"{error}{advice}") from error
 
 
+def _check_security(spec: OverlaySpec) -> None:
+    """What secures the overlay is there and can be read, before anything is started; if nothing
+    does, say what that means."""
+    from pubweave.core.broker_config import BrokerConfig
+    from pubweave.runtime.broker_security import secured
+    from pubweave.runtime.overlay_spec import exposed
+    from pubweave.runtime.security_directory import SecurityDirectory
+    from pubweave.runtime.tls import server_context
+
+    if spec.security is None:
+        if open_to_all := exposed(spec.addresses.values()):
+            warn_exposed(str(open_to_all[0]))
+        return
+    directory = SecurityDirectory(spec.security)
+    for broker in spec.brokers:
+        found = directory.broker_security(broker)
+        server_context(found.tls)
+        secured(BrokerConfig(broker), found)
+
+
 def warn_exposed(address: str) -> None:
     """Say what it means to listen at an address that other machines reach."""
     warn(
         f"{address} can be reached from other machines, and there is no authentication: "
-        "whoever reaches it can publish and subscribe"
+        "whoever reaches it can publish and subscribe; secure it with 'pubweave security init'"
     )
 
 

@@ -74,6 +74,14 @@ class BrokerActions:
         """The other brokers of the current part's action."""
         return self._part.others() if self._part is not None else ()
 
+    def reports(self) -> tuple[ReportAction, ...]:
+        """How the last actions ended, for an agent that may not have heard of it."""
+        return tuple(self._ended.values())
+
+    def expecting(self) -> tuple[ActionId, ...]:
+        """Actions whose turn has yet to come, and for which a link was opened already."""
+        return tuple(link.action_id for link in self._inside.expected.values())
+
     # --- events ----------------------------------------------------------------------------
 
     def take_event(self, event: LinkExpected | ActionRequested | ActionDecided, now: float) -> None:

@@ -11,13 +11,11 @@ publications costs one `Transmit` per destination, not one per publication.
 
 from __future__ import annotations
 
-from functools import partial
-
 from pubweave.core.actions import BrokerActions
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.broker_meter import BrokerMeter
 from pubweave.core.broker_status import broker_status
+from pubweave.core.broker_wiring import inside_of
 from pubweave.core.counters import Counters
 from pubweave.core.effects import DecideAction, Effect, EmitTelemetry, Transmit
 from pubweave.core.endings import Endings
@@ -35,14 +33,19 @@ from pubweave.core.events import (
     LinkAdded,
     LinkExpected,
     LinkRemoved,
+    LoginReceived,
     MessagesReceived,
     MigrationRequested,
+    PasswordVerified,
+    RemapAnnounced,
 )
 from pubweave.core.flow import FlowControl
 from pubweave.core.metering import Metering
 from pubweave.core.migrations import Migrations
 from pubweave.core.queries import answer
 from pubweave.core.relocating import Relocator
+from pubweave.core.rendezvous_routing import RendezvousRouting
+from pubweave.core.rendezvous_upkeep import RendezvousUpkeep
 from pubweave.core.reorganizing import Organizer
 from pubweave.core.routing import RefusedError
 from pubweave.core.sending import Sending
@@ -55,7 +58,7 @@ from pubweave.core.topic_repair import TopicRepair
 from pubweave.core.topic_routing import TopicRouting
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.core.upkeep import Upkeep
-from pubweave.model.ids import BrokerId, publisher_of
+from pubweave.model.ids import BrokerId, ClientId, publisher_of
 from pubweave.model.messages import (
     Ack,
     ActionMessage,
@@ -77,6 +80,7 @@ from pubweave.model.messages import (
 from pubweave.model.migration_messages import MigrationMessage, RedirectReply
 from pubweave.model.publications import Publication
 from pubweave.model.relocation_messages import ProbeReply, RelocationMessage
+from pubweave.model.rendezvous_messages import RendezvousMessage
 from pubweave.model.status import BrokerStatus
 from pubweave.model.telemetry import LinkChange
 from pubweave.model.topic_messages import TopicMessage
@@ -100,6 +104,7 @@ class Broker:
         self._publishing = make_publishing(
             self.routing, self.counters, self._meter, self._sending.touched, self._refuse
         )
+        self._publishing.access = self.sessions.access
         self._endings = Endings(
             self.sessions, self.routing, self._sending, self._flow, self.counters, self._meter
         )
@@ -119,7 +124,7 @@ class Broker:
         self.migrations: Migrations | None = None
         self.organizer: Organizer | None = None
         self.relocator: Relocator | None = None
-        self.topics: TopicRepair | None = None
+        self.topics: TopicRepair | RendezvousUpkeep | None = None
         if isinstance(self.routing, TreeRouting):
             # Actions change a tree; other strategies' overlays are changed otherwise.
             self._make_changeable(self.routing, epoch, now)
@@ -127,31 +132,13 @@ class Broker:
             self._flow.holds_links = False
             around = self.counters, self._sending, self._endings
             inside = TopicInside(config, self.sessions, self.routing, *around)
-            self.topics = TopicRepair(inside, epoch, now)
+            if isinstance(self.routing, RendezvousRouting):
+                self.topics = RendezvousUpkeep(inside, self.routing, now)
+            else:
+                self.topics = TopicRepair(inside, epoch, now)
 
     def _make_changeable(self, routing: TreeRouting, epoch: int, now: float) -> None:
-        inside = BrokerInside(
-            config=self.config,
-            sessions=self.sessions,
-            routing=routing,
-            flow=self._flow,
-            send=self._sending.send,
-            emit=lambda effect: self._sending.effects.append(effect),
-            flush=lambda session: session.flush(self._sending.effects),
-            end=self._endings.end,
-            refuse=self._refuse,
-            let_go=self._endings.expire,
-            link_changed=self._endings.link_changed,
-            relieve=lambda session: self._flow.relieve(session, self._sending.effects),
-            take_table=self._on_table_message,
-            forget_publishers=self._publishing.forget_unknown_publishers,
-            withdraw=partial(self._endings.expire, counted=False),
-            greet=self._on_late_hello,
-            last_sequence=self._publishing.last_sequence,
-            note_sequence=self._publishing.note_sequence,
-            in_action=lambda: self.actions is not None and self.actions.is_busy,
-            meter=self._meter,
-        )
+        inside = inside_of(self, routing)
         self.actions = actions = BrokerActions(inside)
         self._sending.find_stand_in = lambda: actions.stand_in
         self._sending.gather = actions.gather
@@ -159,6 +146,7 @@ class Broker:
         self.relocator = Relocator(inside, self.config.relocation, self.migrations.begin, now)
         self._publishing.relocator = self.relocator
         self.migrations.on_end.append(self.relocator.migration_ended)
+        self.migrations.on_arrival.append(self.relocator.client_arrived)
         if self.config.organize is not None:
             self.organizer = Organizer(inside, self.actions, self.config.organize, epoch, now)
             self._publishing.interest = self.organizer.cache
@@ -198,18 +186,20 @@ class Broker:
                 deadline = due
         return deadline
 
+    def last_sequence(self, publisher: ClientId) -> int:
+        """The last publication of a publisher that came by; 0 if none did."""
+        return self._publishing.last_sequence(publisher)
+
     def status(self, now: float) -> BrokerStatus:
         return broker_status(self, now, now - self._started_at)
 
     def _on_other(self, event: Event, now: float) -> None:
         match event:
-            case ConnectionOpened(connection, None):
-                self.sessions.accepted(connection, now, self._sending.effects)
-            case ConnectionOpened(connection, neighbor) if neighbor is not None:
-                self.sessions.dialed(connection, neighbor, self._sending.effects)
-                session = self.sessions.of(connection)
-                if session is not None:
-                    session.heard_at = now
+            case ConnectionOpened():
+                self.sessions.opened(event, now, self._sending.effects)
+            case LoginReceived(connection) | PasswordVerified(connection):
+                self.sessions.access.note(event, self._sending.effects)
+                self._on_messages(MessagesReceived(connection, (), now), now)
             case ConnectionClosed(connection):
                 self._endings.closed(connection, now)
             case LinkAdded(neighbor):
@@ -222,6 +212,8 @@ class Broker:
                 self.organizer.take_event(event, now)
             case MigrationRequested(client, destination) if self.migrations is not None:
                 self.migrations.begin(client, destination, now)
+            case RemapAnnounced() if isinstance(self.topics, RendezvousUpkeep):
+                self.topics.remapping.announced(event, now)
             case LeaveRequested() if self.topics is not None:
                 self.topics.leave(now)
             case DeadlineReached():
@@ -251,6 +243,7 @@ class Broker:
         messages = event.messages
         try:
             if origin is None or not origin.is_established:
+                messages = self.sessions.access.admit(event.connection, messages)
                 if not messages or not self.sessions.is_known(event.connection):
                     return  # a superseded connection: its messages come again on the newer one
                 if self.migrations is not None and self.migrations.greeted(
@@ -264,6 +257,7 @@ class Broker:
                 messages = [m for m in messages if isinstance(m, SessionMessage)]
             if origin.received_bytes_unacked > 4 * self.config.limits.window_bytes:
                 raise RemoteProtocolError("sends beyond its window")
+            self.sessions.access.check_batch(origin, messages)
             self._publishing.take_in(
                 origin, messages, self._on_other_message, event.received_at, now
             )
@@ -275,6 +269,11 @@ class Broker:
             self._flow.schedule_ack(origin, now, self._sending.effects)
 
     def _refuse(self, origin: Session, subject: str, reason: str) -> None:
+        """RemoteProtocolError if that has been often enough."""
+        self._tell_refusal(origin, subject, reason)
+        self.sessions.access.check_patience(origin)
+
+    def _tell_refusal(self, origin: Session, subject: str, reason: str) -> None:
         self.counters.refused += 1
         self._sending.refusals += 1
         self._sending.send(origin, Refused(subject, reason))
@@ -289,7 +288,7 @@ class Broker:
             origin.took_in(1, message.size_bytes)
             self.counters.messages_in += 1
             self.counters.bytes_in += message.size_bytes
-            if isinstance(message, ActionMessage | TopicMessage):
+            if isinstance(message, ActionMessage | TopicMessage | RendezvousMessage):
                 self._on_overlay_message(origin, message, now)
             elif isinstance(message, OrganizeMessage):
                 if self.organizer is not None and not origin.is_client:
@@ -311,11 +310,15 @@ class Broker:
         return self.actions is not None and self.actions.keeps(origin, message, now)
 
     def _on_overlay_message(
-        self, origin: Session, message: ActionMessage | TopicMessage, now: float
+        self,
+        origin: Session,
+        message: ActionMessage | TopicMessage | RendezvousMessage,
+        now: float,
     ) -> None:
         """What concerns the links of the overlay."""
-        part = self.topics if isinstance(message, TopicMessage) else self.actions
-        if origin.is_client or part is None:
+        part = self.actions if isinstance(message, ActionMessage) else self.topics
+        is_strange = isinstance(message, RendezvousMessage) and isinstance(part, TopicRepair)
+        if origin.is_client or part is None or is_strange:
             raise RemoteProtocolError(f"{type(message).__name__} is not for {self.config.id!r}")
         part.take(origin, message, now)  # type: ignore[arg-type]
         self._publishing.forget_routes(origin)
@@ -324,6 +327,7 @@ class Broker:
         self, origin: Session, message: TableMessage | Synced, now: float
     ) -> None:
         try:
+            self.sessions.access.check_entry(origin, message)
             self.routing.take(origin, message)
         except RefusedError as error:
             self._refuse(origin, getattr(message, "id", "synced"), str(error))
@@ -352,7 +356,7 @@ class Broker:
                 if self._meter is not None and not origin.is_client:
                     self._meter.rtt_sampled(origin.remote, origin.rtt_ms, now)
             case Query(number, subject):
-                reply = Answer(number, answer(self, subject, now))
+                reply = Answer(number, answer(self, origin, subject, now))
                 self._sending.effects.append(Transmit(origin.connection, (reply,)))  # type: ignore[arg-type]
             case RedirectReply() if self.migrations is not None:
                 self.migrations.replied(origin, message, now)

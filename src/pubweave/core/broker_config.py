@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pubweave.core.entry_limits import EntryLimits
 from pubweave.core.organize_config import OrganizeConfig
 from pubweave.core.relocation_config import RelocationConfig
+from pubweave.core.rendezvous_config import RendezvousConfig
 from pubweave.core.session import SessionLimits
 from pubweave.core.topic_config import TopicConfig
+from pubweave.model.access import AccessRules
 from pubweave.model.ids import BrokerId
 
 
@@ -50,9 +53,17 @@ class BrokerConfig:
     load_window_s: float = 5.0
     max_clients: int = 10_000
     max_unknown_connections: int = 1_000
+    entry: EntryLimits = field(default_factory=EntryLimits)
+    """How much strangers and clients may ask for."""
+    access: AccessRules | None = None
+    """What users may do; None: whoever is let in may do everything."""
+    certified: bool = False
+    """Connections run over TLS: brokers, and clients without a password, need certificates."""
     organize: OrganizeConfig | None = None
     """How the broker takes part in organizing the overlay; None: the overlay stays as it is."""
     relocation: RelocationConfig = field(default_factory=RelocationConfig)
     """How the broker relocates the publishers attached to it."""
     topics: TopicConfig = field(default_factory=TopicConfig)
     """How the broker keeps an overlay topic-connected, if it routes so."""
+    rendezvous: RendezvousConfig = field(default_factory=RendezvousConfig)
+    """Its place on the ring of a rendezvous overlay, if it routes so."""

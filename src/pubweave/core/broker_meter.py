@@ -12,7 +12,7 @@ from pubweave.core.routing import TableSizes
 from pubweave.core.session import Session
 from pubweave.core.session_table import SessionTable
 from pubweave.model.filters import Filter
-from pubweave.model.ids import ClientId
+from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.messages import (
     Advertise,
     Subscribe,
@@ -92,6 +92,17 @@ class BrokerMeter:
         self._subscriptions.pop(client, None)
         self._advertisements.pop(client, None)
         self._metering.client_changed(client, ClientChange.DETACHED, now)
+
+    def migration_ended(
+        self,
+        client: ClientId,
+        destination: BrokerId,
+        outcome: str,
+        hops: int,
+        paused_ms: float,
+        now: float,
+    ) -> None:
+        self._metering.migration_ended(client, destination, outcome, hops, paused_ms, now)
 
     def link_changed(self, neighbor: str, change: LinkChange, now: float) -> None:
         self._metering.link_changed(neighbor, change, now)

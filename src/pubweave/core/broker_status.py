@@ -48,4 +48,6 @@ def broker_status(broker: Broker, now: float, uptime_s: float) -> BrokerStatus:
         organizing=broker.organizer.status() if broker.organizer is not None else None,
         relocation=broker.relocator.status() if broker.relocator is not None else None,
         migrations=broker.migrations.status() if broker.migrations is not None else None,
+        access=broker.sessions.access.status(),
+        journal=broker.upkeep.journal_status(now),
     )

@@ -57,6 +57,7 @@ from pubweave.model.publications import (
     validate_publication_content,
 )
 from pubweave.model.relocation_messages import ProbeReply, ProbeRequest
+from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
 from pubweave.model.topic_messages import TOPIC_PROTOCOL
 
 MAX_PUBLISHERS_REMEMBERED = 100_000
@@ -330,7 +331,7 @@ class Client:
         session = self.session
         session.remote = hello.id
         self._sequence = max(self._sequence, hello.last_sequence)
-        if hello.routing == TOPIC_PROTOCOL and self._acknowledged is None:
+        if hello.routing in (TOPIC_PROTOCOL, RENDEZVOUS_PROTOCOL) and self._acknowledged is None:
             self._acknowledged = AcknowledgedPublications()
         if self._acknowledged is not None and session.continues(hello):
             self._acknowledged.acknowledging(session, hello.received, now)

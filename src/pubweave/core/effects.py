@@ -15,6 +15,7 @@ from pubweave.core.events import ConnectionId
 from pubweave.model.ids import ActionId, BrokerId, Link
 from pubweave.model.messages import Message
 from pubweave.model.publications import Publication
+from pubweave.model.remaps import RemapStep
 
 
 class Transmit(msgspec.Struct, frozen=True):
@@ -30,6 +31,14 @@ class CloseConnection(msgspec.Struct, frozen=True, gc=False):
 
     connection: ConnectionId
     reason: str
+
+
+class VerifyPassword(msgspec.Struct, frozen=True, gc=False):
+    """Compare the password that came on a connection with that of ``user``, out of everybody's
+    way: it takes long on purpose. `PasswordVerified` tells."""
+
+    connection: ConnectionId
+    user: str
 
 
 class EmitTelemetry(msgspec.Struct, frozen=True):
@@ -71,6 +80,13 @@ class ReportAction(msgspec.Struct, frozen=True, gc=False):
     reason: str = ""
     held_messages: int = 0
     held_s: float = 0.0
+
+
+class ReportRemap(msgspec.Struct, frozen=True, gc=False):
+    """This broker has done a step of a remapping."""
+
+    version: int
+    step: RemapStep
 
 
 class ProposeExchange(msgspec.Struct, frozen=True):
@@ -142,10 +158,11 @@ class ProbeBrokers(msgspec.Struct, frozen=True):
 
 MoveEffect = TryBroker | FollowRedirect | ReportMove | ProbeBrokers
 OrganizeEffect = ProposeExchange | ProbeBroker
-ActionEffect = OpenLink | CloseLink | DecideAction | ReportAction
+ActionEffect = OpenLink | CloseLink | DecideAction | ReportAction | ReportRemap
 Effect = (
     Transmit
     | CloseConnection
+    | VerifyPassword
     | EmitTelemetry
     | ActionEffect
     | OrganizeEffect

@@ -9,16 +9,22 @@ import msgspec
 from pubweave.model.ids import ActionId, BrokerId, ClientId
 from pubweave.model.messages import Message
 from pubweave.model.plans import Action
+from pubweave.model.remaps import RemapStep
+from pubweave.model.rendezvous_messages import Occupant
 
 ConnectionId = int
 """A driver's number for one connection; never used twice."""
 
 
 class ConnectionOpened(msgspec.Struct, frozen=True, gc=False):
-    """A connection stands. ``neighbor`` names the broker we dialed; None: somebody dialed us."""
+    """A connection stands. ``neighbor`` names the broker we dialed; None: somebody dialed us.
+
+    ``certified`` is what the far end's certificate says (`model.access.Certified`), if it showed
+    one."""
 
     connection: ConnectionId
     neighbor: BrokerId | None = None
+    certified: str = ""
 
 
 class ConnectionClosed(msgspec.Struct, frozen=True, gc=False):
@@ -36,6 +42,22 @@ class MessagesReceived(msgspec.Struct, frozen=True):
     connection: ConnectionId
     messages: Sequence[Message]
     received_at: float
+
+
+class LoginReceived(msgspec.Struct, frozen=True, gc=False):
+    """A client wants to be ``user`` and sent a password. That stays with the driver: events are
+    written down."""
+
+    connection: ConnectionId
+    user: str
+
+
+class PasswordVerified(msgspec.Struct, frozen=True, gc=False):
+    """The password that came on a connection (`VerifyPassword`) is that of ``user``; None: it is
+    not that of the user who was named."""
+
+    connection: ConnectionId
+    user: str | None
 
 
 class LinkAdded(msgspec.Struct, frozen=True, gc=False):
@@ -99,6 +121,15 @@ class LeaveRequested(msgspec.Struct, frozen=True, gc=False):
     """This broker of a topic-connected overlay is to go, once the others can do without it."""
 
 
+class RemapAnnounced(msgspec.Struct, frozen=True):
+    """The brokers of a rendezvous overlay are remapped, under this version, and this is how far
+    that is. May be heard again, and steps may be left out: whatever was before is to be done."""
+
+    version: int
+    step: RemapStep
+    mapping: tuple[Occupant, ...]
+
+
 class DeadlineReached(msgspec.Struct, frozen=True, gc=False):
     """The instant that ``next_deadline()`` named has come."""
 
@@ -107,6 +138,8 @@ Event = (
     ConnectionOpened
     | ConnectionClosed
     | MessagesReceived
+    | LoginReceived
+    | PasswordVerified
     | LinkAdded
     | LinkRemoved
     | LinkExpected
@@ -116,5 +149,6 @@ Event = (
     | BrokerProbed
     | MigrationRequested
     | LeaveRequested
+    | RemapAnnounced
     | DeadlineReached
 )

@@ -11,15 +11,16 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pubweave.core.effects import Effect, Transmit
+from pubweave.core.probing import Probing
 from pubweave.core.session import Session
 from pubweave.design.relocation_reports import select_from_reports
 from pubweave.design.relocation_rules import BrokerReport, Preference, Selection
 from pubweave.design.traffic import DesignError
 from pubweave.model.ids import BrokerId, ClientId
-from pubweave.model.relocation_messages import ProbeReply, ProbeRequest, TraceReport
+from pubweave.model.relocation_messages import TraceReport
 
 Reports = tuple[TraceReport, ...]
+ASKER = "publishers"
 
 
 @dataclass(frozen=True)
@@ -28,18 +29,17 @@ class Choice:
 
     selection: Selection
     path: tuple[BrokerId, ...]
+    reports: Reports
     has_pings: bool
     took_s: float
 
 
 @dataclass(frozen=True)
-class _Probing:
-    """A publisher that is asked for ping times."""
+class Rule:
+    """By what a publisher's broker is chosen, and what a move has to promise at least."""
 
-    number: int
-    reports: Reports
-    began_at: float
-    until: float
+    preference: Preference
+    least_gain: float
 
 
 class GrapeSelection:
@@ -49,46 +49,40 @@ class GrapeSelection:
         self,
         own_id: BrokerId,
         *,
-        preference_of: Callable[[ClientId], Preference],
-        answer_limit_s: float,
+        rule_of: Callable[[ClientId], Rule],
         client: Callable[[ClientId], Session | None],
-        emit: Callable[[Effect], None],
+        probing: Probing,
         on_chosen: Callable[[ClientId, Choice, float], None],
     ) -> None:
         self._own_id = own_id
-        self._preference_of = preference_of
-        self._answer_limit_s = answer_limit_s
+        self._rule_of = rule_of
         self._client = client
-        self._emit = emit
+        self._probing = probing
+        probing.listeners[ASKER] = self._on_pings
         self._on_chosen = on_chosen
-        self._probing: dict[ClientId, _Probing] = {}
-        self._numbers = 0
+        self._asked: dict[ClientId, tuple[Reports, float]] = {}
+        """Publishers whose ping times are awaited: reports, and since when it goes on."""
         self.without_pings = 0
 
     def is_busy(self, publisher: ClientId) -> bool:
-        return publisher in self._probing
+        return publisher in self._asked
 
     def gathered(self, publisher: ClientId, reports: Reports, began_at: float, now: float) -> None:
         """All reports are in: ask for pings where that makes a difference."""
         client = self._client(publisher)
         if client is None:
             return
-        if len(reports) == 1 or not client.can_move or client.connection is None:
+        brokers = [(report.broker, report.address) for report in reports]
+        if len(reports) > 1 and self._probing.ask(client, brokers, ASKER, now):
+            self._asked[publisher] = (reports, began_at)
+        else:
             self._choose(publisher, reports, {}, began_at, now)
-            return
-        self._numbers += 1
-        until = now + self._answer_limit_s
-        self._probing[publisher] = _Probing(self._numbers, reports, began_at, until)
-        brokers = tuple((report.broker, report.address) for report in reports)
-        self._emit(Transmit(client.connection, (ProbeRequest(self._numbers, brokers),)))
 
-    def take_reply(self, client: Session, reply: ProbeReply, now: float) -> None:
-        probing = self._probing.get(client.remote)
-        if probing is None or probing.number != reply.number:
-            return
-        del self._probing[client.remote]
-        ping_ms = {broker: rtt for broker, rtt in reply.rtt_ms if 0 <= rtt < float("inf")}
-        self._choose(client.remote, probing.reports, ping_ms, probing.began_at, now)
+    def _on_pings(self, publisher: ClientId, ping_ms: Mapping[BrokerId, float], now: float) -> None:
+        asked = self._asked.pop(publisher, None)
+        if asked is not None:
+            reports, began_at = asked
+            self._choose(publisher, reports, ping_ms, began_at, now)
 
     def _choose(
         self,
@@ -101,26 +95,22 @@ class GrapeSelection:
         if not ping_ms and len(reports) > 1:
             self.without_pings += 1
         by_broker = {report.broker: report for report in reports}
+        rule = self._rule_of(publisher)
         try:
             selection = select_from_reports(
                 {broker: as_broker_report(report) for broker, report in by_broker.items()},
                 self._own_id,
                 ping_ms or dict.fromkeys(by_broker, 0.0),
-                self._preference_of(publisher),
-            )
+                rule.preference,
+            ).unless_less_than(rule.least_gain)
         except DesignError:
             return  # the tree has changed while they reported; the next session will tell
         path = path_between(by_broker, self._own_id, selection.choice)
-        choice = Choice(selection, path, bool(ping_ms), now - began_at)
+        choice = Choice(selection, path, reports, bool(ping_ms), now - began_at)
         self._on_chosen(publisher, choice, now)
 
     def forget(self, publisher: ClientId) -> None:
-        self._probing.pop(publisher, None)
-
-    def give_up_late(self, now: float) -> None:
-        for publisher in [p for p, probing in self._probing.items() if probing.until <= now]:
-            probing = self._probing.pop(publisher)
-            self._choose(publisher, probing.reports, {}, probing.began_at, now)
+        self._asked.pop(publisher, None)
 
 
 def as_broker_report(report: TraceReport) -> BrokerReport:

@@ -11,6 +11,7 @@ session comes to nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -40,6 +41,7 @@ class TraceSession:
     bits: int = 0
     downstream: dict[Session, None] = field(default_factory=dict)
     is_whole: bool = True
+    with_subscribers: bool = False
 
 
 @dataclass(slots=True)
@@ -65,21 +67,30 @@ class GrapeTracing:
         self,
         *,
         answer_limit_s: float,
+        every_s: float,
         make_report: MakeReport,
         link_stands: Callable[[Session], bool],
+        with_subscribers: Callable[[ClientId], bool],
         send: Callable[[Session, TraceInformationRequest | TraceInformationAnswer], None],
         on_gathered: OnGathered,
-        on_failed: Callable[[ClientId], None],
+        on_noted: Callable[[ClientId], None],
     ) -> None:
+        """``on_noted`` hears of sessions for which no placement round will come."""
         self._answer_limit_s = answer_limit_s
+        self._every_s = every_s
         self._make_report = make_report
         self._link_stands = link_stands
+        self._with_subscribers = with_subscribers
         self._send = send
         self._on_gathered = on_gathered
-        self._on_failed = on_failed
+        self._on_noted = on_noted
         self.sessions: dict[ClientId, TraceSession] = {}
         self._gatherings: dict[ClientId, _Gathering] = {}
         self._open: dict[ClientId, int] = {}
+        self._began_at: dict[ClientId, float] = {}
+        """When the last session of each local publisher began."""
+        self._last: dict[ClientId, tuple[int, int, float]] = {}
+        """Of the last one that ended: its first sequence, how many it had, how long it took."""
         self._ended: dict[ClientId, None] = {}
         self.given_up = 0
 
@@ -94,17 +105,28 @@ class GrapeTracing:
         """Whether a session of a local publisher is open or being gathered."""
         return publisher in self._open or publisher in self._gatherings
 
-    def mark(self, publication: Publication, count: int) -> int:
-        """The session that a local publisher's publication belongs to; it may begin one, and
-        ends one of ``count`` publications."""
+    def mark(self, publication: Publication, count: int, now: float, *, at_once: bool) -> int:
+        """The session that a local publisher's publication belongs to; it may begin one, if the
+        last one is old enough or it has to be ``at_once``, and ends one of ``count``."""
         publisher, sequence = publication.publisher, publication.sequence
         if publisher in self._gatherings:
             return 0
+        if publisher not in self._open:
+            if not at_once and now - self._began_at.get(publisher, -math.inf) < self._every_s:
+                return 0
+            self._began_at[publisher] = now
         first = self._open.setdefault(publisher, sequence)
         if sequence - first >= count - 1:
             self._ended[publisher] = None
+            self._last[publisher] = (first, count, now - self._began_at[publisher])
         # Beyond the end: publications in between were refused.
         return first if sequence - first < count else 0
+
+    def idle_until(self, publisher: ClientId, now: float) -> float:
+        """Before this instant no session of a local publisher begins; ``now`` if one is open."""
+        if self.is_busy(publisher):
+            return now
+        return self._began_at.get(publisher, now) + self._every_s
 
     def end_sessions(self, now: float) -> None:
         """Ask for the sessions whose last publication has been passed on."""
@@ -114,6 +136,7 @@ class GrapeTracing:
             if session is None or session.first_sequence != first or session.upstream is not None:
                 self._fail(publisher)
             else:
+                session.with_subscribers = self._with_subscribers(publisher)
                 self._gather(publisher, session, now)
         self._ended.clear()
 
@@ -153,6 +176,7 @@ class GrapeTracing:
             or session.upstream is not origin
         ):
             session = TraceSession(message.first_sequence, origin, is_whole=False)
+        session.with_subscribers = message.with_subscribers
         self._gather(message.publisher, session, now)
 
     def _gather(self, publisher: ClientId, session: TraceSession, now: float) -> None:
@@ -160,8 +184,13 @@ class GrapeTracing:
         gathering = _Gathering(session, set(there), now + self._answer_limit_s)
         gathering.is_whole = session.is_whole and len(there) == len(session.downstream)
         self._gatherings[publisher] = gathering
+        request = TraceInformationRequest(
+            publisher, session.first_sequence, session.with_subscribers
+        )
         for link in there:
-            self._send(link, TraceInformationRequest(publisher, session.first_sequence))
+            self._send(link, request)
+        if not session.with_subscribers:
+            self._on_noted(publisher)
         self._finish_if_all(publisher, gathering, now)
 
     def take_answer(self, origin: Session, message: TraceInformationAnswer, now: float) -> None:
@@ -199,13 +228,19 @@ class GrapeTracing:
     def _fail(self, publisher: ClientId) -> None:
         self.given_up += 1
         self.sessions.pop(publisher, None)
-        self._on_failed(publisher)
 
     def forget(self, publisher: ClientId) -> None:
         self.sessions.pop(publisher, None)
         self._gatherings.pop(publisher, None)
         self._open.pop(publisher, None)
         self._ended.pop(publisher, None)
+        self._began_at.pop(publisher, None)
+        self._last.pop(publisher, None)
+
+    def last_session(self, publisher: ClientId) -> tuple[int, float]:
+        """Of a local publisher's last session: the first sequence, and publications per second."""
+        first, count, lasted_s = self._last.get(publisher, (0, 0, 0.0))
+        return first, count / lasted_s if lasted_s > 0 else 0.0
 
     def give_up_late(self, now: float) -> None:
         for publisher in [p for p, g in self._gatherings.items() if g.until <= now]:

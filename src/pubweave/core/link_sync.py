@@ -56,6 +56,10 @@ class LinkSync:
         self.unheard: dict[Session, int] = {}
         """Links that may want anything, and the number of the answer that will say what."""
         self._withdrawn: dict[Session, dict[AdvertisementId, None]] = {}
+        self._keepers: dict[Session, int] = {}
+        """Gates that stay shut for other reasons, and how many these are."""
+        self._is_answered: dict[Session, bool] = {}
+        """Whether there are no more reasons than those."""
 
     def began(self, link: Session) -> None:
         """A link's session began anew: whatever was asked or answered on it is void."""
@@ -63,6 +67,8 @@ class LinkSync:
         self._has_news.pop(link, None)
         self._waits.pop(link, None)
         self.shut_gate(link)
+        if link in self._keepers:
+            self._is_answered[link] = False
         for waits in self._waits.values():
             for wait in waits:
                 if link in wait:
@@ -75,6 +81,21 @@ class LinkSync:
         if link not in self.gates:
             limits = SessionLimits(congested_bytes=GATE_BYTES)
             self.gates[link] = Session(link.remote, own_epoch=0, is_client=False, limits=limits)
+
+    def keep_shut(self, link: Session) -> None:
+        """Whatever the far end says, a link's gate stays shut until it is released."""
+        if link not in self._keepers:
+            self._is_answered[link] = link not in self.gates
+        self._keepers[link] = self._keepers.get(link, 0) + 1
+        self.shut_gate(link)
+
+    def release(self, link: Session) -> bool:
+        """One reason less; whether nothing keeps the gate shut any more."""
+        self._keepers[link] = self._keepers.get(link, 0) - 1
+        if self._keepers[link] > 0:
+            return False
+        del self._keepers[link]
+        return self._is_answered.pop(link, False)
 
     def take_from_gate(self, link: Session) -> list[SequencedMessage]:
         """Whatever waits at a gate, in order; nothing does afterwards."""
@@ -93,6 +114,7 @@ class LinkSync:
         self.unheard.pop(link, None)
         for known in (self._asked, self._answers, self._has_news, self._waits, self._withdrawn):
             known.pop(link, None)
+        self._forget_keepers(link)
         for hop in list(self._waits):
             for wait in self._waits[hop]:
                 wait.pop(link, None)
@@ -126,6 +148,9 @@ class LinkSync:
             self._answer_what_is_ready(asker)
 
     def open_gate(self, link: Session) -> None:
+        if link in self._keepers:
+            self._is_answered[link] = True
+            return
         gate = self.gates.pop(link, None)
         self._withdrawn.pop(link, None)
         if gate is not None:
@@ -151,7 +176,12 @@ class LinkSync:
 
     def open_full_gates(self) -> None:
         for link in [link for link, gate in self.gates.items() if gate.is_congested]:
+            self._forget_keepers(link)
             self.open_gate(link)
+
+    def _forget_keepers(self, link: Session) -> None:
+        self._keepers.pop(link, None)
+        self._is_answered.pop(link, None)
 
     def stop_waiting(self, hop: Session) -> None:
         """A neighbor has waited long enough: answer it as we are."""

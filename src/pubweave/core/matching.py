@@ -158,6 +158,10 @@ class MatchIndex(Generic[D]):
         """Grows with each `add` and `remove`."""
         return self._version
 
+    def entries(self) -> Iterator[tuple[Hashable, Filter, D]]:
+        """Every key with its filter and destination, in the order of their `add`."""
+        return ((key, row.filter, row.destination.value) for key, row in self._rows.items())
+
     # ---- changes
 
     def add(self, key: Hashable, filter: Filter, destination: D) -> None:

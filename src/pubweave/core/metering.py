@@ -23,7 +23,7 @@ from pubweave.model.filters import Filter, Operator
 from pubweave.model.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication
 from pubweave.model.telemetry import (
-    TABLES,
+    RECORDED_TABLES,
     ClientChange,
     LinkChange,
     Record,
@@ -104,8 +104,10 @@ class Metering:
         self._max_pending_records = max_pending_records
         self._publisher_hashes: dict[ClientId, int] = {}
         self._pending = 0
-        self._rows: Records = {name: [] for name in TABLES}
-        self._number: dict[str, Callable[[], int]] = {name: count().__next__ for name in TABLES}
+        self._rows: Records = {name: [] for name in RECORDED_TABLES}
+        self._number: dict[str, Callable[[], int]] = {
+            name: count().__next__ for name in RECORDED_TABLES
+        }
         # Looked up once: these three are called for every sampled publication.
         self._publication_number = self._number["publications"]
         self._delivery_number = self._number["deliveries"]
@@ -233,6 +235,18 @@ class Metering:
     def client_changed(self, client_id: ClientId, change: ClientChange, now: float) -> None:
         """A client's session began anew, or ended and took its tables with it."""
         self._record("client_changes", now, client_id, change.value)
+
+    def migration_ended(
+        self,
+        client_id: ClientId,
+        destination: BrokerId,
+        outcome: str,
+        hops: int,
+        paused_ms: float,
+        now: float,
+    ) -> None:
+        """A client's move away from this broker ended, one way or another."""
+        self._record("migrations", now, client_id, destination, outcome, hops, paused_ms)
 
     def link_changed(self, neighbor: BrokerId, change: LinkChange, now: float) -> None:
         """A link of this broker came, went, or changed its connection."""

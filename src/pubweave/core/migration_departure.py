@@ -65,6 +65,7 @@ class Departure:
         destination: BrokerId,
         path: tuple[BrokerId, ...],
         now: float,
+        most_clients: int = 0,
     ) -> None:
         self.client = client
         self.destination = destination
@@ -80,6 +81,7 @@ class Departure:
         self._number = number
         self._attempt = 0
         self._path = path
+        self._most_clients = most_clients
         self._give_up_at = now + inside.config.migration_limit_s
         self._retry_at: float | None = None
         self._obstacle = ""
@@ -140,7 +142,7 @@ class Departure:
         if number != self.id or self.migration is not None:
             return
         inside = self._inside
-        self.migration = Migration(self.id, self.client, path)
+        self.migration = Migration(self.id, self.client, path, self._most_clients)
         obstacle = why_not_now(inside, path[1:2], self._attempt)
         if obstacle:
             self.migration = None

@@ -1,4 +1,5 @@
-"""One broker's part in the migration of a client; `migration_source` is that of the first one.
+"""One broker's part in the migration of a client; `migration_source` and `migration_destination`
+are those of the ends of its path.
 
 Every broker of the path goes through these stages, whatever crashes around it:
 
@@ -17,8 +18,8 @@ from __future__ import annotations
 import enum
 
 from pubweave.core.broker_inside import BrokerInside
-from pubweave.core.events import ConnectionId
 from pubweave.core.link_table import LinkTable
+from pubweave.core.migration_doubt import Doubt
 from pubweave.core.migration_tables import (
     ClientEntries,
     move_advertisements,
@@ -29,7 +30,6 @@ from pubweave.model.filters import Filter
 from pubweave.model.ids import BrokerId, SubscriptionId
 from pubweave.model.messages import (
     Advertise,
-    Hello,
     SequencedMessage,
     Subscribe,
     TableMessage,
@@ -39,6 +39,7 @@ from pubweave.model.messages import (
 from pubweave.model.migration_messages import (
     DECIDED,
     SWITCHED,
+    TURNED,
     Migration,
     MigrationComplete,
     MigrationEntries,
@@ -58,7 +59,7 @@ class Stage(enum.Enum):
 
 
 class MigrationPart:
-    """The part of a broker on the path; `DestinationPart` is that of its end."""
+    """The part of a broker on the path; its ends have `SourcePart` and `DestinationPart`."""
 
     def __init__(self, inside: BrokerInside, migration: Migration) -> None:
         place = migration.path.index(inside.id)
@@ -84,6 +85,8 @@ class MigrationPart:
         self.is_completed = False
         self._was_told = False
         """That it is decided, after a restart."""
+        self.doubt = Doubt(inside)
+        """After a restart: whether `moved` had passed here is not known yet."""
 
     # --- what comes ------------------------------------------------------------------------
 
@@ -104,6 +107,8 @@ class MigrationPart:
     def told(self, neighbor: BrokerId, how_far: str) -> None:
         """A neighbor says that the migration is decided. So does this one: a source that has the
         client back has to know."""
+        if neighbor == self.after and how_far != TURNED:
+            self.doubt.end()  # `moved` has not been said, so it had not passed here
         if not how_far:
             return
         if not self.is_decided:
@@ -115,11 +120,20 @@ class MigrationPart:
             # `moved` passed here before the crash. What the source's side sends here for the
             # client is behind it, and must not wait until `moved` is told again.
             self._move()
+            self._settle_doubt()
+
+    def _settle_doubt(self, moved: MigrationSignal | None = None) -> bool:
+        """`moved` has passed: what waits goes where it belongs. False if nothing waits."""
+        if not self.doubt.is_open:
+            return False
+        return self.doubt.settle(self._known().subscriptions, moved)
 
     def _hold(self, neighbor: BrokerId) -> None:
         how_far = DECIDED if self.is_decided else ""
         if neighbor == self.after and self.stage is Stage.MOVED:
             how_far = SWITCHED
+        elif neighbor == self.before and self.stage is Stage.MOVED:
+            how_far = TURNED
         self.send(neighbor, self.signal(MigrationStep.HOLD, how_far))
 
     def moved(self, address: str) -> None:
@@ -128,7 +142,8 @@ class MigrationPart:
         self.address = address
         if self.stage is not Stage.MOVED:
             self._move()
-            self._say_moved()
+            if not self._settle_doubt(self.signal(MigrationStep.MOVED, self.address)):
+                self._say_moved()
             if self._missing:
                 self._ask_again()
             return
@@ -218,10 +233,11 @@ class MigrationPart:
     @property
     def is_eager(self) -> bool:
         """Whether something waits for its moment."""
-        return self._owes_update
+        return self._owes_update or self.doubt.is_open
 
     def look(self, now: float) -> None:
         """Pass on what is owed, if the link it goes over is fit for it."""
+        self.doubt.look(now)
         if self._owes_update and self._is_fit(self.after):
             self._owes_update = False
             self._pass_update()
@@ -268,6 +284,7 @@ class MigrationPart:
         self.is_completed = True
         if self.stage is not Stage.MOVED and self._has_after:
             self._move()
+            self._settle_doubt()
             if self._missing:
                 self._ask_again()
 
@@ -320,53 +337,3 @@ class MigrationPart:
 
     def _known(self) -> ClientEntries:
         return ClientEntries.known(self.inside.routing, self.migration.client)
-
-
-class DestinationPart(MigrationPart):
-    """The part of the broker that gets the client."""
-
-    def __init__(self, inside: BrokerInside, migration: Migration) -> None:
-        super().__init__(inside, migration)
-        self.address = inside.sessions.address
-        self._early: tuple[ConnectionId, Hello] | None = None
-
-    def look(self, now: float) -> None:
-        if self._owes_update:
-            self._owes_update = False
-            self._adopt(now)
-            self._say_moved()
-
-    def _adopt(self, now: float) -> None:
-        """From here on the client is ours, though it is not here yet."""
-        inside, client = self.inside, self.migration.client
-        session = inside.sessions.adopt(client, now)
-        move_advertisements(inside.routing, self._entries.advertisements, session)
-        wanted = self._entries.subscriptions
-        self._move_subscriptions(wanted, wanted, session)
-        if inside.meter is not None:
-            inside.meter.client_attached(client, now)
-            for message in self._entries.messages():
-                inside.meter.table_changed(client, message, now)
-
-    def greeted(self, connection: ConnectionId, hello: Hello) -> bool:
-        """The client is here before the source's last word: it has to wait, if it was sent here;
-        False if it was not."""
-        if hello.token != self.migration.id:
-            return False
-        self._early = (connection, hello)
-        return True
-
-    def is_early(self, connection: ConnectionId) -> bool:
-        return self._early is not None and self._early[0] == connection
-
-    def completed(self, message: MigrationComplete, now: float) -> None:
-        super().completed(message, now)
-        inside = self.inside
-        session = inside.sessions.clients.get(self.migration.client)
-        if session is not None and message.is_gone:
-            inside.withdraw(session, "the client has left", now)
-        elif session is not None and message.session is not None:
-            session.go_on(message.session)
-        inside.note_sequence(self.migration.client, message.last_sequence)
-        if self._early is not None:
-            inside.greet(*self._early, now)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.events import ConnectionId
-from pubweave.core.migration_part import DestinationPart, MigrationPart
+from pubweave.core.migration_destination import DestinationPart
+from pubweave.core.migration_part import MigrationPart
 from pubweave.core.migration_source import SourcePart
 from pubweave.core.session import Session
 from pubweave.core.shift_roles import PATIENT_ATTEMPTS, why_not_now
@@ -33,17 +34,19 @@ class MigrationParts:
     """This broker's parts, by client: a client moves once at a time.
 
     ``is_open`` says whether a migration that began here is still to be decided, ``answered`` hears
-    what became of the question to its path."""
+    what became of the question to its path, ``arrived`` of clients that have come here."""
 
     def __init__(
         self,
         inside: BrokerInside,
         is_open: Callable[[Migration], bool],
         answered: Callable[[MigrationSignal, float], None],
+        arrived: Callable[[ClientId, float], None],
     ) -> None:
         self._inside = inside
         self._is_open = is_open
         self._answered = answered
+        self._arrived = arrived
         self._ended: dict[str, MigrationComplete | None] = {}
         """By id; None if it came to nothing."""
         self.by_client: dict[ClientId, MigrationPart] = {}
@@ -78,6 +81,7 @@ class MigrationParts:
         part = self.of(migration)
         if part is not None:
             part.unguard()
+            part.doubt.end()
             del self.by_client[migration.client]
             self.paused.pop(migration.client, None)
             self._inside.migrating.pop(migration.id, None)
@@ -97,7 +101,8 @@ class MigrationParts:
         if migration.id in self._ended:
             return self.of(migration)
         if migration.client not in self.by_client:
-            self.add(migration, now)
+            part = self.add(migration, now)
+            part.doubt.begin(part.before, part.after, now)
         return self.of(migration)
 
     # --- messages --------------------------------------------------------------------------
@@ -182,7 +187,19 @@ class MigrationParts:
             return MigrationStep.REFUSED, sessions.closed_reason
         if len(sessions.clients) >= inside.config.max_clients:
             return MigrationStep.REFUSED, f"{inside.id} is full"
+        if 0 < migration.most_clients <= self._clients_to_be():
+            return MigrationStep.REFUSED, f"{inside.id} has no room for {migration.client}"
         return None
+
+    def _clients_to_be(self) -> int:
+        """Those attached here, and those on their way. O(migrations under way)."""
+        clients = self._inside.sessions.clients
+        coming = [
+            client
+            for client, part in self.by_client.items()
+            if isinstance(part, DestinationPart) and client not in clients
+        ]
+        return len(clients) + len(coming)
 
     def _on_answer(self, message: MigrationSignal, now: float) -> None:
         migration = message.migration
@@ -249,6 +266,8 @@ class MigrationParts:
         if part is not None:
             part.completed(message, now)
             self._drop_if_over(part)
+            if isinstance(part, DestinationPart) and not message.is_gone:
+                self._arrived(migration.client, now)
         self._relay(message, forward=True)
 
     def _relay(self, message: MigrationSignal | MigrationComplete, *, forward: bool) -> bool:

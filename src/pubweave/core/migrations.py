@@ -11,12 +11,13 @@ delivery after a dropped connection are given:
   source > ... > destination   complete      the client's session goes on there
 
 `migration_departure` is all before the decision; `migration_parts` has the parts that follow from
-it, `migration_part` and `migration_source`; `migration_tables` is what they do to tables.
-Migrations of different clients may cross: each concerns the entries of its own client.
+it, `migration_part`, `migration_source` and `migration_destination`; `migration_tables` is what
+they do to tables. Migrations of different clients may cross: each concerns its own entries.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -24,7 +25,7 @@ from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.effects import CloseConnection, Transmit
 from pubweave.core.events import ConnectionId
 from pubweave.core.migration_departure import Departure, MigrationEnd, MigrationOutcome
-from pubweave.core.migration_part import DestinationPart
+from pubweave.core.migration_destination import DestinationPart
 from pubweave.core.migration_parts import MigrationParts
 from pubweave.core.migration_source import SourcePart
 from pubweave.core.session import Session
@@ -38,9 +39,12 @@ from pubweave.model.migration_messages import (
     Redirect,
     RedirectReply,
 )
-from pubweave.model.status import MigrationStatus
+from pubweave.model.status import MigrationStatus, MoveStatus
 
 __all__ = ["MigrationEnd", "MigrationOutcome", "Migrations"]
+
+MOVES_KEPT = 100
+"""How many ended migrations are kept for those who ask."""
 
 
 class Migrations:
@@ -55,8 +59,12 @@ class Migrations:
         """Clients that have moved on: where to, and until when that is remembered."""
         self._begun = self._messages_out = self._seeks_out = 0
         self._ends = dict.fromkeys(MigrationOutcome, 0)
-        self._last: MigrationEnd | None = None
-        self.parts = MigrationParts(self._inside, self._is_open, self._answered)
+        self.last_moves: deque[MoveStatus] = deque(maxlen=MOVES_KEPT)
+        self._hops = 0
+        self._paused_ms = self._longest_paused_ms = 0.0
+        self.parts = MigrationParts(self._inside, self._is_open, self._answered, self._arrived)
+        self.on_arrival: list[Callable[[ClientId, float], None]] = []
+        """Called with every client that has come here from another broker, and the instant."""
         self.on_end: list[Callable[[MigrationEnd, float], None]] = []
         """Called with every end of a migration that began here, and the instant of it."""
 
@@ -68,14 +76,16 @@ class Migrations:
         destination: BrokerId,
         now: float,
         path: tuple[BrokerId, ...] = (),
+        most_clients: int = 0,
     ) -> None:
         """Move a local client to another broker. ``path`` from here to there, if it is known: else
-        it is sought. Nothing happens while a migration of the client is under way."""
+        it is sought. A destination with ``most_clients`` already, if not 0, refuses. Nothing
+        happens while a migration of the client is under way."""
         if self.is_under_way(client):
             return
         self._begun += 1
         number = f"{self._number}.{self._begun}"
-        departure = Departure(self._inside, number, client, destination, path, now)
+        departure = Departure(self._inside, number, client, destination, path, now, most_clients)
         self._departures[client] = departure
         departure.begin(now)
         self._see_to(departure, now)
@@ -88,7 +98,7 @@ class Migrations:
         return not self._departures and not self.parts.by_client
 
     def status(self) -> MigrationStatus:
-        last = self._last
+        last = self.last_moves[-1] if self.last_moves else None
         return MigrationStatus(
             begun=self._begun,
             done=self._ends[MigrationOutcome.DONE],
@@ -100,9 +110,12 @@ class Migrations:
             seeks_out=self._seeks_out,
             last=""
             if last is None
-            else f"{last.client} to {last.destination}: {last.outcome.value} {last.reason}".strip(),
+            else f"{last.client} to {last.destination}: {last.outcome} {last.reason}".strip(),
             last_hops=0 if last is None else last.hops,
-            last_paused_ms=0.0 if last is None else 1000.0 * last.paused_s,
+            last_paused_ms=0.0 if last is None else last.paused_ms,
+            hops=self._hops,
+            paused_ms=self._paused_ms,
+            longest_paused_ms=self._longest_paused_ms,
         )
 
     # --- time ------------------------------------------------------------------------------
@@ -130,7 +143,8 @@ class Migrations:
     @property
     def is_eager(self) -> bool:
         """Whether something waits for its moment: then `look` has to follow each event."""
-        return any(part.is_eager for part in self.parts.by_client.values())
+        parts = self.parts.by_client
+        return bool(parts) and any(part.is_eager for part in parts.values())
 
     def look(self, now: float) -> None:
         for part in list(self.parts.by_client.values()):
@@ -148,8 +162,17 @@ class Migrations:
         """A message about a migration came over a link."""
         if isinstance(message, MigrationSeek):
             self._on_seek(origin, message, now)
-        elif self._inside.id in message.migration.path:
+        elif self._is_on_our_way(message.migration.path, origin.remote):
             self.parts.take(origin, message, now)
+
+    def _is_on_our_way(self, path: tuple[BrokerId, ...], neighbor: BrokerId) -> bool:
+        """Whether a way leads through this broker and its links, past the neighbor who says so;
+        whatever else a neighbor makes up is none of our concern."""
+        if self._inside.id not in path or len(set(path)) != len(path):
+            return False
+        own = path.index(self._inside.id)
+        beside = (*path[max(0, own - 1) : own], *path[own + 1 : own + 2])
+        return neighbor in beside and all(self._inside.link(b) is not None for b in beside)
 
     def replied(self, origin: Session, reply: RedirectReply, now: float) -> None:
         """A client says whether it can reach the broker that it is to move to."""
@@ -252,6 +275,10 @@ class Migrations:
             departure.held = departure.migration.id
             migrating[departure.held] = None
 
+    def _arrived(self, client: ClientId, now: float) -> None:
+        for listener in self.on_arrival:
+            listener(client, now)
+
     def _let_go(self, part: SourcePart, now: float) -> None:
         """All that came for the client is with it: it goes on at its new broker."""
         inside, migration = self._inside, part.migration
@@ -293,6 +320,16 @@ class Migrations:
 
     def _end(self, end: MigrationEnd, now: float) -> None:
         self._ends[end.outcome] += 1
-        self._last = end
+        outcome, paused_ms = end.outcome.value, 1000.0 * end.paused_s
+        self.last_moves.append(
+            MoveStatus(end.client, end.destination, outcome, end.reason, end.hops, paused_ms)
+        )
+        if end.outcome is MigrationOutcome.DONE:
+            self._hops += end.hops
+            self._paused_ms += paused_ms
+            self._longest_paused_ms = max(self._longest_paused_ms, paused_ms)
+        meter = self._inside.meter
+        if meter is not None:
+            meter.migration_ended(end.client, end.destination, outcome, end.hops, paused_ms, now)
         for listener in self.on_end:
             listener(end, now)

@@ -32,6 +32,7 @@ class PopSelection:
         tracing: PopTracing,
         *,
         threshold: int,
+        least_gain: float,
         answer_limit_s: float,
         link: Callable[[BrokerId], Session | None],
         send: Callable[[Session, RelocationRequest | RelocationAnswer], None],
@@ -40,6 +41,7 @@ class PopSelection:
         self._own_id = own_id
         self._tracing = tracing
         self._threshold = threshold
+        self._least_gain = least_gain
         self._answer_limit_s = answer_limit_s
         self._link = link
         self._send = send
@@ -72,7 +74,9 @@ class PopSelection:
         brokers = (self._own_id, *message.brokers)
         if table is not None and table.upstream == upstream:
             elsewhere = message.subscribers + (table.own or 0.0)
-            closest = closest_neighbor(table.averages, elsewhere)
+            # Only the first hop has to be worth a move; the others come for little more.
+            least_gain = self._least_gain if origin is None else 0.0
+            closest = closest_neighbor(table.averages, elsewhere, least_gain)
             link = None if closest is None else self._link(closest)
             if closest is not None and link is not None:
                 others = sum(c for n, c in table.averages.items() if n != closest)

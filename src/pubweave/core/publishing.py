@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from pubweave.core.access import Access
 from pubweave.core.broker_meter import BrokerMeter
 from pubweave.core.counters import Counters
 from pubweave.core.interest_cache import InterestCache
@@ -51,6 +52,8 @@ class Publishing:
         """Takes note of what is routed, if anybody wants to know."""
         self.relocator: Relocator | None = None
         """Traces what it wants to know the receivers of."""
+        self.access: Access | None = None
+        """The rights of users."""
 
     def take_in(
         self,
@@ -142,7 +145,7 @@ class Publishing:
         route = routing.route(publication, origin)
         topic = publication.topic
         if routing.is_topic_only(topic) and (
-            not origin.is_client or routing.may_publish_topic(topic, origin)
+            not origin.is_client or self._may_publish_topic(topic, origin)
         ):
             if len(origin.routes) >= MAX_CACHED_ROUTES:
                 origin.routes.clear()
@@ -160,9 +163,21 @@ class Publishing:
             return False
         if not self._routing.may_publish(publication, origin):
             reason = "it matches no advertisement of this client: advertise first"
-            self._refuse(origin, f"publication {publication.sequence}", reason)
+        elif (
+            (access := self.access) is None
+            or access.config.access is None  # asked for every publication: without a call
+            or access.may_publish(publication, origin)
+        ):
+            return True
+        else:
+            reason = access.why_not_publish(publication, origin)
+        self._refuse(origin, f"publication {publication.sequence}", reason)
+        return False
+
+    def _may_publish_topic(self, topic: str, origin: Session) -> bool:
+        if self.access is not None and not self.access.may_publish_topic(topic, origin):
             return False
-        return True
+        return self._routing.may_publish_topic(topic, origin)
 
     def _is_sound(self, origin: Session, publication: Publication) -> bool:
         """Whether a client's publication is its own and can be matched; if not, it is told."""

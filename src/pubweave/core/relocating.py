@@ -1,4 +1,4 @@
-"""A broker's part in relocating publishers: POP and GRAPE, from the tag to the migration.
+"""A broker's part in relocating clients: POP and GRAPE, from the tag to the migration.
 
 Every broker of a tree has one, because every broker may be asked by others what it delivered; it
 begins traces of its own only for publishers that are to be relocated. `Publishing` shows it the
@@ -6,27 +6,30 @@ publications: local publishers' before they are passed on (`tag`), traced ones a
 
   tag > routed ... > TraceResult > pop_selection ─────────────────┐
   tag > routed ... > TraceInformation... > grape_selection ───────┴─> migrate(publisher, broker)
+                                           └ stays > subscriber_rounds > migrate(subscriber, ...)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from pubweave.core.broker_inside import BrokerInside
-from pubweave.core.grape_selection import Choice, GrapeSelection
+from pubweave.core.grape_selection import Choice, GrapeSelection, Rule
 from pubweave.core.grape_tracing import GrapeTracing, TraceSession
 from pubweave.core.migrations import MigrationEnd, MigrationOutcome
 from pubweave.core.pop_selection import PopSelection
 from pubweave.core.pop_tracing import PopTracing
-from pubweave.core.relocation_config import MOST_TRACED, RelocationConfig, RelocationMode
+from pubweave.core.probing import Probing
+from pubweave.core.relocation_config import RelocationConfig, RelocationMode
+from pubweave.core.relocation_decisions import Asked, Decisions
 from pubweave.core.session import Session
+from pubweave.core.subscriber_rounds import Migrate, SubscriberRounds
 from pubweave.design.relocation_rules import Preference
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.publications import Publication
 from pubweave.model.relocation_messages import (
     POP_TRACE,
+    PlacementRound,
     ProbeReply,
     RelocationAnswer,
     RelocationMessage,
@@ -36,18 +39,16 @@ from pubweave.model.relocation_messages import (
     TraceReport,
     TraceResult,
 )
-from pubweave.model.status import CandidateStatus, RelocationStatus, SelectionStatus
+from pubweave.model.status import RelocationStatus, TraceRequest
 
 INPUT_SMOOTHING = 0.05
 """The weight of one more batch in the mean time that batches wait to be taken in."""
 SWEEP_S = 60.0
 """How often publishers are forgotten that are here no more."""
 
-Migrate = Callable[[ClientId, BrokerId, float, tuple[BrokerId, ...]], None]
-
 
 class Relocator:
-    """Traces publications, and has local publishers migrate where that is worth it."""
+    """Traces publications, and has local clients migrate where that is worth it."""
 
     def __init__(
         self, inside: BrokerInside, config: RelocationConfig, migrate: Migrate, now: float
@@ -59,13 +60,17 @@ class Relocator:
         """What a batch waits to be taken in."""
         self._inside = inside
         self._migrate = migrate
-        self._asked_for: dict[ClientId, tuple[Preference, int]] = {}
+        self._asked_for: dict[ClientId, Asked] = {}
         """Publishers whose candidates somebody wants to see; they stay where they are."""
-        self.selections: dict[ClientId, SelectionStatus] = {}
-        self._messages_out = self._bytes_out = 0
-        self._decided = self._moves = 0
-        self._deciding_s = 0.0
+        self._rule = Rule(config.preference, config.least_gain)
+        self._rests: dict[ClientId, float] = {}
+        """Clients that have come from elsewhere, and until when they are left alone."""
+        self._idle_until: dict[ClientId, float] = {}
+        """Publishers whose next session is some time away: most of what they publish passes."""
+        self.decisions = Decisions()
+        self._messages_out = self._bytes_out = self._moves = 0
         self._sweep_at = now + SWEEP_S
+        self._probing = Probing(inside.emit, config.answer_limit_s)
         self.pop = PopTracing(
             window_s=config.pop_window_s,
             most_traced=config.pop_most_traced,
@@ -77,6 +82,7 @@ class Relocator:
             inside.id,
             self.pop,
             threshold=config.pop_threshold,
+            least_gain=config.least_gain,
             answer_limit_s=config.answer_limit_s,
             link=inside.link,
             send=self._send,
@@ -84,19 +90,29 @@ class Relocator:
         )
         self.grape = GrapeTracing(
             answer_limit_s=config.answer_limit_s,
+            every_s=config.grape_every_s,
             make_report=self._report,
             link_stands=lambda link: inside.link(link.remote) is link,
+            with_subscribers=self._places_subscribers,
             send=self._send,
             on_gathered=lambda *told: self._grape_selection.gathered(*told),
-            on_failed=lambda publisher: None,
+            on_noted=lambda publisher: self.rounds.drop(publisher),
         )
         self._grape_selection = GrapeSelection(
             inside.id,
-            preference_of=lambda p: self._asked_for.get(p, (config.preference, 0))[0],
-            answer_limit_s=config.answer_limit_s,
+            rule_of=self._rule_of,
             client=inside.sessions.clients.get,
-            emit=inside.emit,
+            probing=self._probing,
             on_chosen=self._on_chosen,
+        )
+        self.rounds = SubscriberRounds(
+            inside,
+            config,
+            self._probing,
+            send=self._send,
+            migrate=migrate,
+            may_move=self._may_move_subscriber,
+            on_placed=self.decisions.placed,
         )
 
     # --- publications ----------------------------------------------------------------------
@@ -104,11 +120,13 @@ class Relocator:
     def tag(self, publication: Publication, now: float) -> Publication:
         """A local publisher's publication, marked if it is to be traced."""
         publisher = publication.publisher
+        if now < self._idle_until.get(publisher, now):
+            return publication
         trace = 0
         asked_for = self._asked_for.get(publisher)
         if asked_for is not None:
-            trace = self._mark(publication, asked_for[1], now)
-        else:
+            trace = self._mark(publication, asked_for.publications, now, at_once=True)
+        elif not self._is_resting(publisher, now):
             match self.config.mode_of(publisher):
                 case RelocationMode.GRAPE:
                     trace = self._mark(publication, self.config.grape_threshold, now)
@@ -119,11 +137,15 @@ class Relocator:
         # Its frame is another one now; and no client traces by itself.
         return msgspec.structs.replace(publication, trace=trace, encoded=b"")
 
-    def _mark(self, publication: Publication, count: int, now: float) -> int:
-        if self._grape_selection.is_busy(publication.publisher):
+    def _mark(
+        self, publication: Publication, count: int, now: float, *, at_once: bool = False
+    ) -> int:
+        publisher = publication.publisher
+        if self._grape_selection.is_busy(publisher) or self.rounds.is_busy(publisher, now):
             return 0
-        trace = self.grape.mark(publication, count)
+        trace = self.grape.mark(publication, count, now, at_once=at_once)
         if not trace:
+            self._idle_until[publisher] = self.grape.idle_until(publisher, now)
             self.grape.end_sessions(now)  # the last one that belonged to it was refused
         return trace
 
@@ -131,10 +153,10 @@ class Relocator:
         self, publication: Publication, origin: Session, route: tuple[Session, ...], now: float
     ) -> None:
         """A traced publication was queued for every session of ``route``. O(route)."""
-        own, downstream, is_whole = 0, list[Session](), True
+        own, downstream, is_whole = list[ClientId](), list[Session](), True
         for session in route:
             if session.is_client:
-                own += 1
+                own.append(session.remote)
             elif self._inside.link(session.remote) is session:
                 downstream.append(session)
             else:
@@ -142,9 +164,11 @@ class Relocator:
         upstream = None if origin.is_client else origin
         if publication.trace == POP_TRACE:
             if is_whole:
-                self.pop.routed(publication, upstream, own, downstream, now)
+                self.pop.routed(publication, upstream, len(own), downstream, now)
         else:
-            self.grape.routed(publication, upstream, own, downstream, is_whole=is_whole)
+            self.grape.routed(publication, upstream, len(own), downstream, is_whole=is_whole)
+            if own:
+                self.rounds.note(publication, own)
             if upstream is None:
                 self.grape.end_sessions(now)
 
@@ -167,9 +191,11 @@ class Relocator:
                 self.grape.take_request(origin, message, now)
             case TraceInformationAnswer():
                 self.grape.take_answer(origin, message, now)
+            case PlacementRound():
+                self.rounds.take(origin, message, now)
 
     def take_reply(self, client: Session, reply: ProbeReply, now: float) -> None:
-        self._grape_selection.take_reply(client, reply, now)
+        self._probing.take_reply(client, reply, now)
 
     def _send(self, link: Session, message: RelocationMessage) -> None:
         self._messages_out += 1
@@ -190,6 +216,7 @@ class Relocator:
             matching_ms=self.handling_ms,
             client_ms=0.0,
             address=inside.sessions.address,
+            clients=len(inside.sessions.clients),
         )
 
     # --- decisions -------------------------------------------------------------------------
@@ -201,47 +228,40 @@ class Relocator:
     def _on_closest(
         self, publisher: ClientId, path: tuple[BrokerId, ...], took_s: float, now: float
     ) -> None:
-        moves = len(path) > 1
-        reason = "most subscribers are there" if moves else "no neighbor has more than all others"
-        self._remember(
-            publisher,
-            SelectionStatus(publisher, "pop", self._inside.id, path[-1], reason, now),
-            took_s,
-        )
-        if moves:
+        self.decisions.by_pop(publisher, path, took_s, now)
+        if len(path) > 1:
             self._move(publisher, path, now)
 
-    def _on_chosen(self, publisher: ClientId, choice: Choice, now: float) -> None:
-        selection = choice.selection
-        self._remember(
-            publisher,
-            SelectionStatus(
-                publisher=publisher,
-                rule=str(selection.preference),
-                publisher_at=selection.publisher_at,
-                choice=selection.choice,
-                reason=selection.reason,
-                at=now,
-                has_pings=choice.has_pings,
-                candidates=tuple(
-                    CandidateStatus(c.broker, c.delay_ms, c.message_rate, c.normalized, c.is_kept)
-                    for c in selection.candidates
-                ),
-            ),
-            choice.took_s,
-        )
-        is_shown_only = self._asked_for.pop(publisher, None) is not None
-        if selection.moves and not is_shown_only:
-            self._move(publisher, choice.path, now)
+    def _rule_of(self, publisher: ClientId) -> Rule:
+        asked = self._asked_for.get(publisher)
+        return self._rule if asked is None else asked.rule
 
-    def _remember(self, publisher: ClientId, selection: SelectionStatus, took_s: float) -> None:
-        self._decided += 1
-        self._deciding_s += took_s
-        self.selections[publisher] = selection
+    def _places_subscribers(self, publisher: ClientId) -> bool:
+        asked = self._asked_for.get(publisher)
+        return self.config.subscribers if asked is None else asked.subscribers
+
+    def _on_chosen(self, publisher: ClientId, choice: Choice, now: float) -> None:
+        rule, places_subscribers = self._rule_of(publisher), self._places_subscribers(publisher)
+        self.decisions.by_grape(publisher, choice, now)
+        asked = self._asked_for.pop(publisher, None)
+        if asked is None and choice.selection.moves:
+            self._move(publisher, choice.path, now)
+        elif places_subscribers:
+            session = self.grape.last_session(publisher)
+            self.rounds.begin(
+                publisher, session, choice.reports, rule, is_shown_only=asked is not None, now=now
+            )
+
+    def _may_move_subscriber(self, client: ClientId, now: float) -> bool:
+        """Publishers are placed by their own traces; and who has just come stays a while."""
+        session = self._inside.sessions.clients.get(client)
+        if session is None or not session.can_move or self._is_resting(client, now):
+            return False
+        return not self._inside.routing.from_hop(session)[0]
 
     def _move(self, publisher: ClientId, path: tuple[BrokerId, ...], now: float) -> None:
         self._moves += 1
-        self._migrate(publisher, path[-1], now, path)
+        self._migrate(publisher, path[-1], now, path, 0)
 
     def migration_ended(self, end: MigrationEnd, now: float) -> None:
         """A publisher has left for another broker, which traces it from there; or it stays, and
@@ -249,11 +269,22 @@ class Relocator:
         if end.outcome is MigrationOutcome.DONE:
             self._forget_local(end.client)
 
-    def _forget_local(self, publisher: ClientId) -> None:
+    def client_arrived(self, client: ClientId, now: float) -> None:
+        """It has just been moved here: it is left alone for a while, and so is not traced."""
+        self._rests[client] = now + self.config.rest_s
+
+    def _is_resting(self, client: ClientId, now: float) -> bool:
+        return bool(self._rests) and self._rests.get(client, now) > now
+
+    def _forget_local(self, client: ClientId) -> None:
         for part in (self.pop, self._pop_selection, self.grape, self._grape_selection):
-            part.forget(publisher)
-        self.selections.pop(publisher, None)
-        self._asked_for.pop(publisher, None)
+            part.forget(client)
+        self._probing.forget(client)
+        self.rounds.forget(client)
+        self.decisions.forget(client)
+        self._asked_for.pop(client, None)
+        self._rests.pop(client, None)
+        self._idle_until.pop(client, None)
 
     # --- what others want to know -----------------------------------------------------------
 
@@ -262,39 +293,44 @@ class Relocator:
         entries = self._inside.routing.advertisements.values()
         return sorted({entry.hop.remote for entry in entries if entry.hop.is_client})
 
-    def show(self, publishers: list[ClientId], preference: Preference, publications: int) -> None:
-        """Trace these publishers once by GRAPE, over so many publications, so that `selections`
-        has their candidates."""
-        count = max(1, min(publications, MOST_TRACED))
+    def show(
+        self, publishers: list[ClientId], preference: Preference, request: TraceRequest
+    ) -> None:
+        """Trace these publishers once by GRAPE, so that `decisions` have their candidates, and
+        those of their subscribers, if these are asked for, too."""
+        asked = Asked.by(request, preference)
+        self.decisions.placements.clear()
         for publisher in publishers:
-            self.selections.pop(publisher, None)
-            self._asked_for[publisher] = (preference, count)
+            self.decisions.forget(publisher)
+            self._asked_for[publisher] = asked
+            self._idle_until.pop(publisher, None)
 
     @property
     def is_tagging(self) -> bool:
         """Whether publications of local publishers have to pass `tag`."""
         config = self.config
-        return (
-            config.mode is not RelocationMode.OFF
-            or bool(config.publishers)
-            or bool(self._asked_for)
-        )
+        is_off = config.mode is RelocationMode.OFF
+        return not is_off or bool(config.publishers or self._asked_for)
 
     def on_tick(self, now: float) -> None:
-        for part in (self.pop, self._pop_selection, self.grape, self._grape_selection):
+        for part in (self.pop, self._pop_selection, self.grape, self._probing):
             part.give_up_late(now)
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_S
-            self._sweep()
+            self._sweep(now)
 
-    def _sweep(self) -> None:
-        """Forget what is left of publishers that are gone, from here or altogether."""
+    def _sweep(self, now: float) -> None:
+        """Forget what is left of clients that are gone, from here or altogether."""
         knows = self._inside.routing.knows_publisher
-        for publisher in [p for p in {*self.pop.tables, *self.grape.sessions} if not knows(p)]:
+        known = {*self.pop.tables, *self.grape.sessions, *self.rounds.publishers}
+        for publisher in [p for p in known if not knows(p)]:
             self.pop.forget(publisher)
             self.grape.forget(publisher)
+            self.rounds.forget(publisher)
+        self._rests = {client: until for client, until in self._rests.items() if until > now}
         attached = self._inside.sessions.clients
-        local = {*self.selections, *self._asked_for, *self.pop.local, *self.grape.local}
+        local = {*self.decisions.selections, *self._asked_for, *self.pop.local, *self.grape.local}
+        local |= self.decisions.placements.keys() | self.rounds.subscribers
         for publisher in [p for p in local if p not in attached]:
             self._forget_local(publisher)
 
@@ -302,12 +338,14 @@ class Relocator:
         return RelocationStatus(
             mode=self.config.mode.value,
             preference=str(self.config.preference),
-            decided=self._decided,
-            deciding_s=self._deciding_s,
+            decided=self.decisions.decided,
+            deciding_s=self.decisions.deciding_s,
             moves=self._moves,
             given_up=self.pop.given_up + self.grape.given_up,
             without_pings=self._grape_selection.without_pings,
             messages_out=self._messages_out,
             bytes_out=self._bytes_out,
-            memory_bytes=self.pop.memory_bytes + self.grape.memory_bytes,
+            memory_bytes=self.pop.memory_bytes + self.grape.memory_bytes + self.rounds.memory_bytes,
+            rounds=self.rounds.begun,
+            subscriber_moves=self.rounds.moves,
         )

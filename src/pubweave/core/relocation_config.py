@@ -35,6 +35,18 @@ class RelocationConfig:
     """So many results before POP looks for the closest broker."""
     grape_threshold: int = 100
     """The publications of one trace session."""
+    grape_every_s: float = 10.0
+    """Sessions of a publisher begin at least so far apart: else a fast one would be traced, and
+    asked for pings, all the time."""
+    least_gain: float = 0.05
+    """A move has to lower what decides it by this share at least."""
+    rest_s: float = 60.0
+    """So long a client that has moved is not moved again, and not traced."""
+    subscribers: bool = False
+    """Whether subscribers of traced publishers move, too."""
+    most_clients: int = 200
+    """Subscribers move to no broker that has so many clients already. Without a limit all of them
+    would end where their publishers are."""
     answer_limit_s: float = 10.0
     """Answers that have not come after this time are given up, and so is what waits for them."""
 
@@ -46,6 +58,14 @@ class RelocationConfig:
         for name in ("pop_window_s", "answer_limit_s"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"relocation.{name} must be more than 0")
+
+        if not 0 <= self.least_gain < 1:
+            raise ValueError("relocation.least_gain must be a share from 0 to below 1")
+        for name in ("rest_s", "grape_every_s"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"relocation.{name} must be 0 or more")
+        if self.most_clients < 1:
+            raise ValueError("relocation.most_clients must be at least 1")
 
     def mode_of(self, publisher: ClientId) -> RelocationMode:
         return self.publishers.get(publisher, self.mode)

@@ -74,6 +74,7 @@ class Session:
         "congested_since",
         "connection",
         "down_since",
+        "entries",
         "heard_at",
         "is_client",
         "limits",
@@ -137,6 +138,8 @@ class Session:
         self.blocked_by: dict[Session, None] = {}
         self.blocking: dict[Session, None] = {}
         self.congested_since: float | None = None
+        self.entries: set[str] = set()
+        """The advertisements and subscriptions that a client was granted, by their ids."""
         # cached answers of the routing strategy for publications that come from here
         self.routes: dict[str, tuple[Session, ...]] = {}
         self.routes_version = -1
@@ -222,6 +225,7 @@ class Session:
         self.unacked.clear()
         self.waiting.clear()
         self.pending.clear()
+        self.entries.clear()
         self.unacked_bytes = self.waiting_bytes = 0
         self.acked = self.received = self.told = 0
         self.received_bytes_unacked = 0

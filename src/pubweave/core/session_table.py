@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pubweave.core.access import Access
+from pubweave.core.admission import Refusal
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import CloseConnection, Effect, Transmit
-from pubweave.core.events import ConnectionId
+from pubweave.core.events import ConnectionId, ConnectionOpened
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.messages import PROTOCOL_VERSION, Goodbye, Hello, Ping, Role
@@ -35,6 +37,7 @@ class SessionTable:
         """Why no further clients are taken; empty: they are."""
         self._by_connection: dict[ConnectionId, Session] = {}
         self._unknown: dict[ConnectionId, float] = {}
+        self.access = Access(config)
 
     def __iter__(self) -> Iterator[Session]:
         yield from self.links.values()
@@ -47,7 +50,26 @@ class SessionTable:
         """Whether a connection is still ours: attached, or about to say Hello."""
         return connection in self._by_connection or connection in self._unknown
 
+    def connections(self) -> list[ConnectionId]:
+        """All that stand, whether they have said Hello or not."""
+        return [*self._by_connection, *self._unknown]
+
+    def begin_epochs(self, epoch: int) -> None:
+        """Sessions that begin from here on are told from all that this broker ever had."""
+        self._next_epoch = max(epoch, self._next_epoch)
+
     # --- connections -----------------------------------------------------------------------
+
+    def opened(self, event: ConnectionOpened, now: float, effects: list[Effect]) -> None:
+        """A connection stands, dialed by us or by somebody."""
+        self.access.opened(event.connection, event.certified)
+        if event.neighbor is None:
+            self.accepted(event.connection, now, effects)
+            return
+        self.dialed(event.connection, event.neighbor, effects)
+        session = self.of(event.connection)
+        if session is not None:
+            session.heard_at = now
 
     def dialed(self, connection: ConnectionId, neighbor: BrokerId, effects: list[Effect]) -> None:
         """We reached a neighbor: say Hello and wait for its answer."""
@@ -63,13 +85,16 @@ class SessionTable:
     def accepted(self, connection: ConnectionId, now: float, effects: list[Effect]) -> None:
         """Somebody reached us; Hello will tell who."""
         if len(self._unknown) >= self._config.max_unknown_connections:
-            effects.append(CloseConnection(connection, "too many connections without Hello"))
+            most = self._config.max_unknown_connections
+            reason = f"{most} connections have not said Hello, the limit"
+            effects.append(CloseConnection(connection, reason))
             return
         self._unknown[connection] = now
 
     def closed(self, connection: ConnectionId, now: float) -> Session | None:
         """A connection is gone; the session it carried, if any."""
         self._unknown.pop(connection, None)
+        self.access.closed(connection)
         session = self._by_connection.pop(connection, None)
         if session is not None:
             session.closed(now)
@@ -87,6 +112,7 @@ class SessionTable:
         """The newest connection carries the session; an older one is let go unread."""
         if session.connection is not None:
             self._by_connection.pop(session.connection, None)
+            self.access.closed(session.connection)
             effects.append(CloseConnection(session.connection, "superseded by a newer connection"))
         self._by_connection[connection] = session
         session.opened(connection)
@@ -108,6 +134,7 @@ class SessionTable:
                 f"broker {hello.id!r} routes by {hello.routing!r}, this one by {self._routing!r}: "
                 f"start all brokers with the same strategy"
             )
+        self.access.check_hello(connection, hello)
         session = self._by_connection.get(connection)
         if session is None:
             session = self._session_for(hello)
@@ -205,4 +232,8 @@ class SessionTable:
                 found.append((session, "away with a full queue"))
             elif held_s > config.slow_client_s:
                 found.append((session, "too slow: it held up the overlay"))
+            elif session.queue_bytes > config.entry.queue_bytes_per_client:
+                self.access.count(Refusal.QUEUE)
+                most = config.entry.queue_bytes_per_client
+                found.append((session, f"more than {most} bytes queued, the limit for a client"))
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pubweave.core.rendezvous_routing import RendezvousRouting
 from pubweave.core.routing import RoutingStrategy, Send
 from pubweave.core.topic_routing import TopicRouting
 from pubweave.core.tree_routing import TreeRouting
@@ -12,10 +13,11 @@ STRATEGIES: dict[str, Callable[[Send], RoutingStrategy]] = {
     "tree": lambda send: TreeRouting(send),
     "tree_covering": lambda send: TreeRouting(send, covering=True),
     "topic_connected": TopicRouting,
+    "rendezvous": RendezvousRouting,
 }
 
 
-GRAPHS = frozenset({"topic_connected"})
+GRAPHS = frozenset({"topic_connected", "rendezvous"})
 """Strategies that route on any graph; the others need a tree."""
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class TopicConfig:
     """Durations in seconds on the clock the driver passes in."""
 
-    lost_after_s: float = 0.5
+    lost_after_s: float = 0.4
     """A link that stood and has no connection for so long is lost."""
     open_limit_s: float = 0.8
     """A link that is new and does not stand after so long is lost."""
@@ -24,6 +24,8 @@ class TopicConfig:
     """After news of others so long is waited for more of it before links are chosen."""
     look_every_s: float = 0.1
     """How often the links are looked at when nothing happens."""
+    subscribe_limit_s: float = 2.0
+    """So long at most a subscription waits for its acknowledgement until its topic is connected."""
     linger_s: float = 2.0
     """A broker takes part in a topic for so long after its last client wanted it."""
     hand_over_s: float = 3.0

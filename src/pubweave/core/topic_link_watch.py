@@ -26,6 +26,8 @@ class WatchedLink:
     limit_s: float
     """How long it may be down."""
     has_stood: bool = False
+    is_probe: bool = False
+    """It is to find out whether the far end is there: nobody counts on it before it stands."""
     lost_at: float | None = None
     lost_incarnation: int = 0
     knocked_at: float = 0.0
@@ -58,7 +60,13 @@ class LinkWatch:
 
     def standing(self) -> tuple[BrokerId, ...]:
         """Links that stand, or are about to."""
-        return tuple(sorted(n for n, link in self.links.items() if not link.is_lost))
+        return tuple(
+            sorted(
+                neighbor
+                for neighbor, link in self.links.items()
+                if not link.is_lost and (link.has_stood or not link.is_probe)
+            )
+        )
 
     def lost(self) -> tuple[tuple[BrokerId, int], ...]:
         """Links that are lost, each with what was lost of its far end."""
@@ -78,10 +86,11 @@ class LinkWatch:
         self._make_session(neighbor, now)
         self.links[neighbor] = WatchedLink(now, self._config.open_limit_s, knocked_at=now)
 
-    def open(self, neighbor: BrokerId, now: float) -> None:
-        """Make a link that repair has chosen."""
+    def open(self, neighbor: BrokerId, now: float, *, is_probe: bool = False) -> None:
+        """Make a link that repair has chosen, or that may not come to stand."""
         self._make_session(neighbor, now)
-        self.links[neighbor] = link = WatchedLink(now, self._config.open_limit_s)
+        link = WatchedLink(now, self._config.open_limit_s, is_probe=is_probe)
+        self.links[neighbor] = link
         self._dial(neighbor, link, now)
 
     def _make_session(self, neighbor: BrokerId, now: float) -> None:

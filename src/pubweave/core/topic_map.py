@@ -7,6 +7,9 @@ so the overlay stays in one piece as a whole, too. Two brokers are linked if one
 and none has lost the other. A broker is gone if somebody whom we reach has lost it, and nobody
 whom we reach is linked with it. Whoever is out of reach otherwise counts as alive: behind a
 crash there may be half of the overlay, and it is the task of repair to find it again.
+
+Witnesses die, too. Who was gone stays gone when those who lost it are, but is doubtful then: it
+may be behind one of them. Nobody waits for it, and one broker probes whether it is there.
 """
 
 from __future__ import annotations
@@ -35,6 +38,10 @@ class TopicView:
     """By topic: who takes part and stays."""
     pieces: Mapping[str, Mapping[BrokerId, int]] = field(default_factory=dict)
     """Of each topic in several pieces: who is in which."""
+    doubtful: frozenset[BrokerId] = frozenset()
+    """Those gone of whom nobody in reach knows it at first hand any more."""
+    prober: BrokerId = ""
+    """Who is to find out."""
 
     @property
     def is_connected(self) -> bool:
@@ -54,6 +61,8 @@ class TopicMap:
         self._heard_at: dict[BrokerId, float] = {}
         self._buried: dict[BrokerId, tuple[int, int]] = {}
         """How old the records were that have been forgotten: no copy brings them back."""
+        self._gone: dict[BrokerId, tuple[int, int]] = {}
+        """Who has been gone, by its last record."""
 
     def take(self, record: BrokerRecord, now: float) -> bool:
         """Enter a record; False if it is no news."""
@@ -72,6 +81,7 @@ class TopicMap:
         silent = [b for b, at in self._heard_at.items() if now - at > after_s and b != self.own]
         for broker in silent:
             self._buried[broker] = self.records.pop(broker).age
+            self._gone.pop(broker, None)
             del self._heard_at[broker]
         return bool(silent)
 
@@ -90,9 +100,18 @@ class TopicMap:
         lost = self._lost()
         neighbors = self._neighbors(lost)
         reached = reach([self.own], neighbors.__getitem__)
-        gone = frozenset(
-            name for broker, name in lost if broker in reached and name not in reached
-        ) & frozenset(self.records)
+        witnessed = {
+            name: self.records[name].age
+            for broker, name in lost
+            if broker in reached and name not in reached and name in self.records
+        }
+        doubtful = frozenset(
+            name
+            for name, age in self._gone.items()
+            if name not in reached and name not in witnessed and self.records[name].age == age
+        )
+        self._gone = witnessed | {name: self._gone[name] for name in doubtful}
+        gone = frozenset(self._gone)
         present = {b: record for b, record in sorted(self.records.items()) if b not in gone}
         here = {b: frozenset(n - gone) for b, n in neighbors.items() if b not in gone}
         members = _members(present)
@@ -101,7 +120,7 @@ class TopicMap:
             labels = pieces_of(brokers, here)
             if any(labels.values()):
                 pieces[topic] = labels
-        return TopicView(present, gone, lost, here, members, pieces)
+        return TopicView(present, gone, lost, here, members, pieces, doubtful, min(reached))
 
     def _neighbors(
         self, lost: Collection[tuple[BrokerId, BrokerId]]

@@ -13,7 +13,6 @@ from pubweave.core.counters import Counters
 from pubweave.core.publishing import OtherMessage, Publishing, Refuse
 from pubweave.core.routing import RoutingStrategy
 from pubweave.core.session import Session
-from pubweave.core.topic_log import TopicLog
 from pubweave.core.topic_routing import TopicRouting
 from pubweave.model.messages import Message
 from pubweave.model.publications import Publication
@@ -32,7 +31,7 @@ class TopicPublishing(Publishing):
     ) -> None:
         super().__init__(routing, counters, meter, touched, refuse)
         self._logs = routing.logs
-        self._opened = routing.opened
+        self._is_opened = routing.is_opened
 
     def take_in(
         self,
@@ -62,7 +61,7 @@ class TopicPublishing(Publishing):
     ) -> bool:
         """Whether a publication was news, and allowed."""
         log = self._logs.get(message.topic)
-        if not origin.is_client and not self._is_open(origin, message.topic, log):
+        if not origin.is_client and not self._is_opened(origin, message.topic):
             return False  # it was sent for an earlier part of ours in the topic, or comes again
         if log is not None and not log.is_new(message):
             self._counters.duplicates_dropped += 1
@@ -87,10 +86,6 @@ class TopicPublishing(Publishing):
         if self._meter is not None:
             self._note(message, origin, route, received_at, now)
         return True
-
-    def _is_open(self, link: Session, topic: str, log: TopicLog | None) -> bool:
-        """Whether a neighbor knows that we take part, and since when."""
-        return log is not None and self._opened.get(link, {}).get(topic) == log.number
 
 
 def make_publishing(

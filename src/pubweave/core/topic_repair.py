@@ -28,6 +28,7 @@ from pubweave.core.topic_links import (
     shadow_set,
 )
 from pubweave.core.topic_map import TopicMap, TopicView
+from pubweave.core.topic_waiting import SubscriptionWaits
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import Hello, Message, Role
 from pubweave.model.status import TopicsStatus
@@ -36,6 +37,8 @@ from pubweave.model.topic_messages import BrokerRecord, TopicMessage
 WIDEN_AFTER_S = 0.3
 """A break that the shadow set has not mended after so long is mended among all concerned."""
 TIDY_EVERY_S = 1.0
+RETURNING_S = 10.0
+"""A client that came from another broker has told its subscriptions again after so long."""
 
 
 class TopicRepair:
@@ -63,7 +66,9 @@ class TopicRepair:
         self.deadline = now
         self.repairs = 0
         self.widened = 0
+        self.waits = SubscriptionWaits(inside, self.links, self.map, lambda: self.view)
         inside.routing.on_change = self._on_topics
+        inside.routing.on_subscribed = self.waits.subscribed
 
     # --- what the map says -----------------------------------------------------------------
 
@@ -104,24 +109,36 @@ class TopicRepair:
             self._hurry(now)
 
     def greeted(self, hello: Message, now: float) -> None:
-        """A broker that is no neighbor yet, and speaks as we do, may become one by saying so."""
-        if (
-            isinstance(hello, Hello)
-            and hello.role is Role.BROKER
+        """A broker that is no neighbor yet, and speaks as we do, may become one by saying so;
+        a client that was elsewhere may have missed something."""
+        if not isinstance(hello, Hello):
+            return
+        if hello.role is Role.CLIENT:
+            self._note_client(hello, now)
+        elif (
+            hello.role is Role.BROKER
             and hello.routing == self._inside.routing.protocol
             and hello.id not in (self._id, *self._inside.sessions.links)
         ):
             self.links.accept(hello.id, now)
 
+    def _note_client(self, hello: Hello, now: float) -> None:
+        session = self._inside.sessions.clients.get(hello.id)
+        if hello.remote_epoch and (session is None or not session.continues(hello)):
+            self._inside.routing.returning[hello.id] = now
+
     def link_began(self, link: Session, now: float) -> None:
         """A neighbor knows nothing, or another one did: tell the whole map."""
+        gone = self.view.gone
         for record in self.map.records.values():
-            self._inside.send(link, record)
+            if record.broker not in gone:
+                self._inside.send(link, record)
         self._hurry(now)
 
     def take(self, link: Session, message: TopicMessage, now: float) -> None:
         if not isinstance(message, BrokerRecord):
             self._inside.routing.take_wanted(link, message)
+            self.waits.look(now)
         elif message.broker == self._id:
             self._outlive(message, now)
         elif self.map.take(message, now):
@@ -174,6 +191,8 @@ class TopicRepair:
         topics = self._staying_topics(now)
         self._refresh(topics, now)
         self._mend(now)
+        self._probe(now)
+        self.waits.look(now)
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY_S
             self._tidy(now)
@@ -254,6 +273,9 @@ class TopicRepair:
             since = self._broken_at.get(topic, now) - self._inside.config.silence_limit_s
             if topic in self.view.pieces:
                 self._inside.counters.publications_lost += sum(at >= since for at in times)
+        returning = self._inside.routing.returning
+        for name in [name for name, at in returning.items() if now - at > RETURNING_S]:
+            del returning[name]
         for client in list(self._inside.sessions.clients.values()):
             if client.queue_bytes > self._config.queue_limit_bytes:
                 self._inside.endings.expire(client, "too slow: its queue is full", now)
@@ -277,6 +299,12 @@ class TopicRepair:
                 self.repairs += 1
                 self.links.open(neighbor, now)
         self._refresh(self.own.topics, now)
+
+    def _probe(self, now: float) -> None:
+        """Find out about brokers that are gone by hearsay only."""
+        if self.view.prober == self._id and self._leaving_at is None:
+            for broker in sorted(self.view.doubtful - self.links.links.keys()):
+                self.links.open(broker, now, is_probe=True)
 
     def _choice(self, view: TopicView, is_old: bool) -> list[BrokerId]:
         """To whom this broker should have links; the same as long as the map is."""

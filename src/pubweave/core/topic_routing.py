@@ -70,11 +70,18 @@ class TopicRouting:
         self.advertisements: dict[AdvertisementId, Claim] = {}
         self.claimed: dict[str, int] = {}
         """How many subscriptions and advertisements of clients name each topic."""
+        self.subscribed: dict[str, int] = {}
+        self.advertised: dict[str, int] = {}
+        """The same for each kind."""
         self.own = ClientAdvertisements()
         self._index: MatchIndex[Session] = MatchIndex()
         self._changes = 0
         self.on_change: Callable[[], None] = lambda: None
         """Hears of every topic that begins to be claimed, or ends."""
+        self.on_subscribed: Callable[[Session, str], None] = lambda client, topic: None
+        """Hears of every subscription of a client."""
+        self.returning: dict[ClientId, float] = {}
+        """Clients that came from another broker, which may be gone, and when."""
 
     # --- links -----------------------------------------------------------------------------
 
@@ -124,6 +131,11 @@ class TopicRouting:
             for publication in self.logs[message.topic].beyond(marks):
                 self._send(link, publication)
 
+    def is_opened(self, link: Session, topic: str) -> bool:
+        """Whether a neighbor knows that we take part in a topic, and since when."""
+        log = self.logs.get(topic)
+        return log is not None and self.opened.get(link, {}).get(topic) == log.number
+
     def tell_all(self, message: TopicMessage, but: Session | None = None) -> None:
         """Send to every neighbor; one whose session has yet to begin hears everything then."""
         for link in self.wanted:
@@ -148,13 +160,17 @@ class TopicRouting:
         self._changes += 1
         self.tell_all(TopicUnwanted(topic))
 
-    def _claim(self, topic: str) -> None:
+    def _claim(self, topic: str, among: dict[str, int]) -> None:
+        among[topic] = among.get(topic, 0) + 1
         self.claimed[topic] = self.claimed.get(topic, 0) + 1
         if self.claimed[topic] == 1:
             self.begin(topic)
             self.on_change()
 
-    def _release(self, topic: str) -> None:
+    def _release(self, topic: str, among: dict[str, int]) -> None:
+        among[topic] -= 1
+        if not among[topic]:
+            del among[topic]
         self.claimed[topic] -= 1
         if not self.claimed[topic]:
             del self.claimed[topic]
@@ -191,14 +207,23 @@ class TopicRouting:
         self._unsubscribe(client, id_)
         self.subscriptions[id_] = claim
         self._index.add(id_, filter_, client)
-        self._claim(claim.topic)
+        self._claim(claim.topic, self.subscribed)
+        if client.remote in self.returning:
+            self._send_kept(client, claim)
+        self.on_subscribed(client, claim.topic)
+
+    def _send_kept(self, client: Session, claim: Claim) -> None:
+        """What came while a client had no broker; it drops what it has got before. O(kept)."""
+        for publication in self.logs[claim.topic].beyond({}):
+            if claim.filter.matches(publication):
+                self._send(client, publication)
 
     def _unsubscribe(self, client: Session, id_: SubscriptionId) -> None:
         claim = self.subscriptions.get(id_)
         if claim is not None and claim.client is client:
             del self.subscriptions[id_]
             self._index.remove(id_)
-            self._release(claim.topic)
+            self._release(claim.topic, self.subscribed)
 
     def _advertise(self, client: Session, id_: AdvertisementId, filter_: Filter) -> None:
         claim = _checked(client, id_, filter_, self.advertisements)
@@ -207,14 +232,14 @@ class TopicRouting:
         self._unadvertise(client, id_)
         self.advertisements[id_] = claim
         self.own.add(client, id_, filter_)
-        self._claim(claim.topic)
+        self._claim(claim.topic, self.advertised)
 
     def _unadvertise(self, client: Session, id_: AdvertisementId) -> None:
         claim = self.advertisements.get(id_)
         if claim is not None and claim.client is client:
             del self.advertisements[id_]
             self.own.remove(client, id_)
-            self._release(claim.topic)
+            self._release(claim.topic, self.advertised)
 
     # --- publications ----------------------------------------------------------------------
 

@@ -12,9 +12,15 @@ from pubweave.core.publishing import Publishing
 from pubweave.core.routing import RoutingStrategy
 from pubweave.core.session import Session
 from pubweave.core.session_table import SessionTable
+from pubweave.model.status import JournalStatus
 
 PUBLISHERS_SWEEP_S = 60.0
 """How often publishers that no advertisement names any more are forgotten."""
+
+
+def no_journal(now: float) -> None:
+    """What a driver without a journal says of it."""
+    return None
 
 
 class Upkeep:
@@ -48,6 +54,7 @@ class Upkeep:
         self.load = LoadWindow(now)
         self.records_dropped = 0
         """What the driver's writer had to drop."""
+        self.journal_status: Callable[[float], JournalStatus | None] = no_journal
 
     def synced(self, link: Session, now: float) -> None:
         """A neighbor has told its tables; what it leaves out is stale for a while, then gone."""

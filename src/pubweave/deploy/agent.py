@@ -6,7 +6,8 @@ both forget everything in a crash. Its duties, all of them decided afresh from t
 
 - **Join.** Before the core gets its links, every action of this broker that is RUNNING is aborted:
   whatever an earlier incarnation knew of it is lost. So nothing is undecided, and the links are
-  the store's topology with what was committed since. Then the broker is registered.
+  the store's topology with what was committed since. Then the broker is registered. A core that
+  came back from its journal has forgotten nothing of note: what runs goes on, and is told again.
 - **Expect.** While a shift waits for others of its step, both ends of the link that it will bring
   connect already, so that it does not take that time when its turn comes.
 - **Start.** An action that this broker leads (or joins the overlay by) starts when it is RUNNING
@@ -65,6 +66,12 @@ class AgentConfig:
     epoch: int
     retry_s: float = 0.5
     """After an answer that leaves things open, the store is asked again after this time."""
+    remembers: bool = False
+    """The core came back from its journal, with its part in what runs."""
+    expecting: tuple[ActionId, ...] = ()
+    """Actions for which such a core has a link open already."""
+    ended: tuple[ReportAction, ...] = ()
+    """How the last actions of such a core ended: its last words may not have been heard."""
 
 
 class StatusTaken(msgspec.Struct, frozen=True):
@@ -92,7 +99,7 @@ class Agent:
         self._own: dict[ActionId, OwnAction] = {}
         self._own_of = ""
         self._expected: set[ActionId] = set()
-        self._expecting: dict[ActionId, None] = {}
+        self._expecting: dict[ActionId, None] = dict.fromkeys(config.expecting)
         """Whose link the core was told to expect, and not what became of it."""
         self._requested: set[ActionId] = set()
         self._told_aborted: set[ActionId] = set()
@@ -217,18 +224,33 @@ class Agent:
         before = frozenset(links.neighbors.get(broker, ()))
         after = neighbors_after(before, broker, [self._own[id_].action for id_ in committed])
         self._effects += [LinkAdded(neighbor) for neighbor in sorted(after)]
-        self._told_aborted = {id_ for id_ in self._own if self._state(id_) is ActionState.ABORTED}
+        if not self.config.remembers:
+            aborted = {id_ for id_ in self._own if self._state(id_) is ActionState.ABORTED}
+            self._told_aborted = aborted
         for id_ in committed:
-            if self._state(id_) is ActionState.COMMITTED:
+            if self._state(id_) is ActionState.COMMITTED and not self.config.remembers:
                 self._reports.note_restarted(id_)
+        self._say_again()
         self.has_joined = True
+
+    def _say_again(self) -> None:
+        """What a core said right before it died, as far as it is still of interest."""
+        for report in self.config.ended:
+            if report.action_id not in self._own:
+                continue
+            state = self._state(report.action_id)
+            if state is ActionState.COMMITTED:
+                self._reports.note_part(report)
+            elif state is ActionState.RUNNING and not report.done:
+                wish = DecideAction(report.action_id, False, report.reason)
+                self._decisions[report.action_id] = wish
 
     def _committed(
         self, topology: TopologyDocument, deployment: DeploymentDocument
     ) -> list[ActionId] | None:
         """This broker's actions that the topology does not have yet; None: not known yet.
 
-        Aborts what still runs: this broker has forgotten its part of it."""
+        Aborts what still runs, if this broker has forgotten its part of it."""
         mirror, layout = self._mirror, self._layout
         if not mirror.is_settled(layout.steps(deployment.deployment)):
             return None
@@ -236,6 +258,8 @@ class Agent:
         if not all(mirror.is_settled(layout.action(id_)) for id_ in self._own):
             return None
         running = [id_ for id_ in self._own if self._state(id_) is ActionState.RUNNING]
+        if self.config.remembers:
+            running = []
         for id_ in running:
             self._move(id_, ActionState.ABORTED, f"{self.config.broker} was restarted")
         if running:

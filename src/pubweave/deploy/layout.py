@@ -10,6 +10,9 @@
     /pubweave/<overlay>/plans/<deployment>     its steps, never changed      PlanDocument
     .../<deployment>/<step>/<place>            one action and its state      ActionDocument
     .../<deployment>/<step>/<place>/brokers/<id>   that broker's part of it  PartDocument
+    /pubweave/<overlay>/remap                  brokers of a ring are moved   RemapDocument
+    /pubweave/<overlay>/remapper               ephemeral: who sees to that   ExecutorDocument
+    /pubweave/<overlay>/remaps/<version>/<step>/<id>   a broker has done so  PartDocument
     /pubweave/<overlay>/autopilot              ephemeral: a control loop     AutopilotStatus
     /pubweave/<overlay>/decisions/<id>         what it decided, and why      DecisionRecord
 
@@ -101,6 +104,20 @@ class Layout:
 
     def part(self, action_id: ActionId, broker: BrokerId) -> Path:
         return f"{self.plans}/{action_id}/brokers/{broker}"
+
+    @property
+    def remap(self) -> Path:
+        return f"{self.top}/remap"
+
+    @property
+    def remapper(self) -> Path:
+        return f"{self.top}/remapper"
+
+    def remap_parts(self, version: int, step: str) -> Path:
+        return f"{self.top}/remaps/{version}/{step}"
+
+    def remap_part(self, version: int, step: str, broker: BrokerId) -> Path:
+        return f"{self.remap_parts(version, step)}/{broker}"
 
     @property
     def autopilot(self) -> Path:

@@ -74,3 +74,13 @@ def _delays(
         for broker, neighbors in topology.neighbors.items()
     }
     return hop_ms, own_ms
+
+
+def hop_delays(profile: Tables, topology: Topology) -> dict[tuple[BrokerId, BrokerId], float]:
+    """What a publication takes from a broker to a neighbor: handling, queue and link."""
+    hop_ms, _ = _delays(profile, topology)
+    return {
+        (broker, neighbor): delay_ms
+        for broker, delays in hop_ms.items()
+        for neighbor, delay_ms in delays.items()
+    }

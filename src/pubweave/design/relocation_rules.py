@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pubweave.design.traffic import DesignError
 from pubweave.model.ids import BrokerId
@@ -83,15 +83,46 @@ class Selection:
     def moves(self) -> bool:
         return self.choice != self.publisher_at
 
+    @property
+    def gain(self) -> float:
+        """The share by which the choice lowers the metric that decides it: the prior one, or the
+        second where the current broker is within the weight, too. O(candidates)."""
+        now, then = self.of(self.publisher_at), self.of(self.choice)
+        load = _lowered(now.message_rate, then.message_rate)
+        delay = _lowered(now.delay_ms, then.delay_ms)
+        is_load_first = self.preference.priority is Priority.LOAD
+        prior, second = (load, delay) if is_load_first else (delay, load)
+        return second if now.is_kept and second > 0 else prior
 
-def closest_neighbor(subscribers: Mapping[BrokerId, float], elsewhere: float) -> BrokerId | None:
+    def unless_less_than(self, least_gain: float) -> Selection:
+        """The same, but staying where the choice promises less: estimates differ from one trace
+        to the next, and a move has its price."""
+        if not self.moves or self.gain >= least_gain:
+            return self
+        reason = (
+            f"stays at {self.publisher_at}: {self.choice} promises {self.gain:.1%} less "
+            f"by {self.preference}, and at least {least_gain:.1%} is asked for"
+        )
+        return replace(self, choice=self.publisher_at, reason=reason)
+
+
+def _lowered(now: float, then: float) -> float:
+    return (now - then) / now if now > 0 else 0.0
+
+
+def closest_neighbor(
+    subscribers: Mapping[BrokerId, float], elsewhere: float, least_gain: float = 0.0
+) -> BrokerId | None:
     """POP's next hop (section 3.2): the neighbor with more subscribers behind it than there are
     everywhere else; None: nowhere is closer than here. O(neighbors).
 
-    ``subscribers`` by downstream neighbor, ``elsewhere`` the broker's own and those upstream.
+    ``subscribers`` by downstream neighbor, ``elsewhere`` the broker's own and those upstream. A
+    hop there shortens the way of those behind the neighbor and lengthens that of all others: what
+    is left must exceed ``least_gain`` of the deliveries.
 
     >>> closest_neighbor({"b2": 6, "b4": 3, "b5": 15}, elsewhere=1)
     'b5'
     """
     total = elsewhere + sum(subscribers.values())
-    return next((n for n, count in subscribers.items() if count > total - count), None)
+    least = least_gain * total
+    return next((n for n, count in subscribers.items() if 2 * count - total > least), None)

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pubweave.design.relocation_rules import Preference
-from pubweave.design.selection import rank
-from pubweave.design.traffic import DesignError, Floats
+from pubweave.design.relocation_rules import Preference, Selection
+from pubweave.design.selection import choose
+from pubweave.design.traffic import DesignError
+from pubweave.design.wanted_tree import WantedTree
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.topology import Topology, validate_tree
 
@@ -51,6 +52,14 @@ class SubscriberProblem:
     subscribers: tuple[PlacedSubscriber, ...]
     most_clients: int
     preference: Preference
+    others: Mapping[ClientId, Mapping[BrokerId, int]] = field(default_factory=dict)
+    """By publisher and broker: what clients want that stay where they are."""
+    clients_at: Mapping[BrokerId, int] | None = None
+    """All clients of each broker; None: only those named here."""
+    weights: Mapping[ClientId, float] = field(default_factory=dict)
+    """What a publication of a publisher's trace counts, if not 1: their rates may differ."""
+    least_gain: float = 0.0
+    """A move has to lower what decides it by this share at least."""
 
     def __post_init__(self) -> None:
         validate_tree(self.topology)
@@ -58,126 +67,81 @@ class SubscriberProblem:
             raise DesignError("most_clients must be at least 1")
 
 
+class SubscriberPlacement:
+    """The placement of a problem's subscribers, changed by one move after the other.
+
+    >>> tree = Topology.from_links([("b1", "b2")])
+    >>> far = PlacedSubscriber("s", "b2", {"p": 0b11}, {"b1": 0.0, "b2": 0.0})
+    >>> problem = SubscriberProblem(tree, {}, {"p": "b1"}, (far,), 9, Preference())
+    >>> SubscriberPlacement(problem).choose("s").choice
+    'b1'
+    """
+
+    def __init__(self, problem: SubscriberProblem) -> None:
+        self._problem = problem
+        self.subscribers = {each.client: each for each in problem.subscribers}
+        self._trees = {
+            publisher: WantedTree(problem.topology, problem.hop_ms, broker)
+            for publisher, broker in problem.publisher_at.items()
+        }
+        for publisher, wanted in problem.others.items():
+            for broker, bits in wanted.items():
+                self._trees[publisher].add(broker, bits)
+        for subscriber in self.subscribers.values():
+            for publisher, bits in subscriber.wanted.items():
+                self._trees[publisher].add(subscriber.broker, bits)
+        if problem.clients_at is not None:
+            self.clients = Counter(problem.clients_at)
+        else:
+            self.clients = Counter(each.broker for each in self.subscribers.values())
+            self.clients.update(problem.publisher_at.values())
+
+    def choose(self, client: ClientId) -> Selection:
+        """The broker by the rule, among those with room; only a strict improvement leaves the own.
+
+        O(brokers x words of a bit vector) for each publisher of the subscriber."""
+        problem, subscriber = self._problem, self.subscribers[client]
+        own = subscriber.broker
+        with_room = {b for b in subscriber.ping_ms if self.clients[b] < problem.most_clients}
+        names = sorted(with_room & problem.topology.brokers | {own})
+        load, delay = np.zeros(len(names)), np.zeros(len(names))
+        deliveries = 0.0
+        for publisher, bits in subscriber.wanted.items():
+            tree, weight = self._trees[publisher], problem.weights.get(publisher, 1.0)
+            added = tree.added_without(own, bits)
+            load += weight * np.array([added[broker] for broker in names], dtype=np.float64)
+            share = weight * bits.bit_count()
+            delay += share * np.array([tree.way_ms[broker] for broker in names])
+            deliveries += share
+        preference, ping_ms = problem.preference, subscriber.ping_ms
+        selection = choose(names, load, delay, deliveries, own, ping_ms, preference)
+        return selection.unless_less_than(problem.least_gain)
+
+    def move(self, client: ClientId, destination: BrokerId) -> None:
+        """The subscriber is there from here on."""
+        subscriber = self.subscribers[client]
+        self.clients[subscriber.broker] -= 1
+        self.clients[destination] += 1
+        for publisher, bits in subscriber.wanted.items():
+            self._trees[publisher].remove(subscriber.broker, bits)
+            self._trees[publisher].add(destination, bits)
+        self.subscribers[client] = replace(subscriber, broker=destination)
+
+
 def place_subscribers(problem: SubscriberProblem) -> dict[ClientId, BrokerId]:
     """Who should move, and where to; those who should stay are not in it."""
-    subscribers = {subscriber.client: subscriber for subscriber in problem.subscribers}
-    trees = {
-        publisher: _WantedTree(problem, broker)
-        for publisher, broker in problem.publisher_at.items()
-    }
-    for subscriber in subscribers.values():
-        for publisher, bits in subscriber.wanted.items():
-            trees[publisher].add(subscriber.broker, bits)
-    clients = Counter(subscriber.broker for subscriber in subscribers.values())
-    clients.update(problem.publisher_at.values())
+    placement = SubscriberPlacement(problem)
     for _ in range(MOST_ROUNDS):
         moves = 0
-        for client, subscriber in subscribers.items():
-            best = _best_broker(subscriber, trees, clients, problem)
-            if best != subscriber.broker:
-                _move(subscriber, best, trees, clients)
-                subscribers[client] = replace(subscriber, broker=best)
+        for client in placement.subscribers:
+            selection = placement.choose(client)
+            if selection.moves:
+                placement.move(client, selection.choice)
                 moves += 1
         if not moves:
             break
     return {
-        before.client: subscribers[before.client].broker
+        before.client: placement.subscribers[before.client].broker
         for before in problem.subscribers
-        if subscribers[before.client].broker != before.broker
+        if placement.subscribers[before.client].broker != before.broker
     }
-
-
-def _best_broker(
-    subscriber: PlacedSubscriber,
-    trees: Mapping[ClientId, _WantedTree],
-    clients: Counter[BrokerId],
-    problem: SubscriberProblem,
-) -> BrokerId:
-    """The broker by the rule, among those with room; only a strict improvement leaves the own."""
-    own = subscriber.broker
-    with_room = {b for b in subscriber.ping_ms if clients[b] < problem.most_clients}
-    names = sorted(with_room & problem.topology.brokers | {own})
-    load, delay = np.zeros(len(names)), np.zeros(len(names))
-    deliveries = sum(bits.bit_count() for bits in subscriber.wanted.values())
-    if not deliveries:
-        return own
-    for publisher, bits in subscriber.wanted.items():
-        tree = trees[publisher]
-        added, way_ms = tree.added_without(own, bits)
-        load += np.array([added[broker] for broker in names], dtype=np.float64)
-        share = bits.bit_count() / deliveries
-        delay += share * np.array([way_ms[broker] for broker in names])
-    pings: Floats = np.array([subscriber.ping_ms.get(broker, 0.0) / 2 for broker in names])
-    best = rank(load, delay + pings, problem.preference)[2]
-    chosen = [names[place] for place in np.flatnonzero(best)]
-    return own if own in chosen else min(chosen)
-
-
-def _move(
-    subscriber: PlacedSubscriber,
-    destination: BrokerId,
-    trees: Mapping[ClientId, _WantedTree],
-    clients: Counter[BrokerId],
-) -> None:
-    clients[subscriber.broker] -= 1
-    clients[destination] += 1
-    for publisher, bits in subscriber.wanted.items():
-        trees[publisher].remove(subscriber.broker, bits)
-        trees[publisher].add(destination, bits)
-
-
-class _WantedTree:
-    """The tree of one publisher: what is wanted at and behind each broker."""
-
-    def __init__(self, problem: SubscriberProblem, root: BrokerId) -> None:
-        self._above: dict[BrokerId, BrokerId | None] = {root: None}
-        self.way_ms: dict[BrokerId, float] = {root: 0.0}
-        order = [root]
-        for broker in order:
-            for neighbor in problem.topology.neighbors[broker]:
-                if neighbor not in self._above:
-                    self._above[neighbor] = broker
-                    hop_ms = problem.hop_ms.get((broker, neighbor), 0.0)
-                    self.way_ms[neighbor] = self.way_ms[broker] + hop_ms
-                    order.append(neighbor)
-        self._order = order
-        self._below: dict[BrokerId, list[BrokerId]] = {broker: [] for broker in order}
-        for broker, above in self._above.items():
-            if above is not None:
-                self._below[above].append(broker)
-        self._own: dict[BrokerId, Counter[int]] = {broker: Counter() for broker in order}
-        self._behind: dict[BrokerId, int] = dict.fromkeys(order, 0)
-
-    def add(self, broker: BrokerId, bits: int) -> None:
-        self._own[broker][bits] += 1
-        self._renew(broker)
-
-    def remove(self, broker: BrokerId, bits: int) -> None:
-        self._own[broker][bits] -= 1
-        if not self._own[broker][bits]:
-            del self._own[broker][bits]
-        self._renew(broker)
-
-    def _renew(self, broker: BrokerId | None) -> None:
-        """Put together anew what is wanted behind the brokers from here to the publisher."""
-        while broker is not None:
-            behind = 0
-            for bits in self._own[broker]:
-                behind |= bits
-            for below in self._below[broker]:
-                behind |= self._behind[below]
-            self._behind[broker] = behind
-            broker = self._above[broker]
-
-    def added_without(
-        self, own: BrokerId, bits: int
-    ) -> tuple[dict[BrokerId, int], dict[BrokerId, float]]:
-        """Messages that a subscriber would add at each broker, were it not where it is."""
-        self.remove(own, bits)
-        added: dict[BrokerId, int] = {}
-        for broker in self._order:
-            above = self._above[broker]
-            so_far = 0 if above is None else added[above]
-            added[broker] = so_far + (bits & ~self._behind[broker]).bit_count()
-        self.add(own, bits)
-        return added, self.way_ms

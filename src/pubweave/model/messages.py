@@ -3,8 +3,8 @@
 Two kinds. *Sequenced* messages are the traffic, and among it what brokers say to each other about
 an action they carry out or about the overlay they organize: a session numbers them by counting,
 acknowledges them and sends them again after a dropped connection. *Session* messages (`Hello`,
-`Ack`, `Ping`, `Pong`, `Goodbye`, `Query`, `Answer`) keep that going, are not counted and may get
-lost with a connection.
+`Login`, `Ack`, `Ping`, `Pong`, `Goodbye`, `Query`, `Answer`) keep that going, are not counted and
+may get lost with a connection.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pubweave.model.ids import ActionId, AdvertisementId, BrokerId, Subscription
 from pubweave.model.migration_messages import MigrationMessage, Redirect, RedirectReply
 from pubweave.model.publications import Publication
 from pubweave.model.relocation_messages import ProbeReply, ProbeRequest, RelocationMessage
+from pubweave.model.rendezvous_messages import RendezvousMessage
 from pubweave.model.topic_messages import TopicMessage
 
 PROTOCOL_VERSION = 1
@@ -251,6 +252,17 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     token: str = ""
 
 
+class Login(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Said by a client before Hello, where a password proves who it is. Only ever over TLS, or
+    within one machine."""
+
+    user: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Login({self.user!r}, ...)"
+
+
 class Ack(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The first ``received`` sequenced messages of this session were taken in.
 
@@ -304,10 +316,12 @@ SequencedMessage = (
     | MigrationMessage
     | RelocationMessage
     | TopicMessage
+    | RendezvousMessage
     | Publication
 )
 SessionMessage = (
     Hello
+    | Login
     | Ack
     | Ping
     | Pong

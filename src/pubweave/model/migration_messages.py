@@ -28,6 +28,8 @@ class Migration(msgspec.Struct, frozen=True, array_like=True, gc=False):
     id: str
     client: ClientId
     path: tuple[BrokerId, ...]
+    most_clients: int = 0
+    """If not 0: the destination refuses it when it has so many already."""
 
     @property
     def source(self) -> BrokerId:
@@ -45,6 +47,8 @@ class Migration(msgspec.Struct, frozen=True, array_like=True, gc=False):
 DECIDED = "decided"
 SWITCHED = "switched"
 """Decided, and `moved` has passed the sender: so it had passed its neighbor before."""
+TURNED = "turned"
+"""Decided, and the sender has said `moved` to its neighbor; it says it again."""
 
 
 class MigrationStep(enum.Enum):
@@ -63,8 +67,8 @@ class MigrationStep(enum.Enum):
     ASK = "ask"
     """< The sender's neighbor has forgotten everything: does the source still know of this?"""
     HOLD = "hold"
-    """To a neighbor that has forgotten everything: you take part in this; DECIDED or SWITCHED if
-    it has come so far."""
+    """To a neighbor that has forgotten everything: you take part in this; DECIDED, SWITCHED or
+    TURNED if it has come so far."""
     MOVED = "moved"
     """< From here on whatever is for the client goes to the destination."""
     AGAIN = "again"

@@ -55,10 +55,12 @@ class RelocationAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class TraceInformationRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """TIR (GRAPE 4.1): tell what you know of the session that began with this publication."""
+    """TIR (GRAPE 4.1): tell what you know of the session that began with this publication.
+    ``with_subscribers``: a `PlacementRound` may follow, keep what it needs."""
 
     publisher: ClientId
     first_sequence: int
+    with_subscribers: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -78,6 +80,8 @@ class TraceReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
     matching_ms: float
     client_ms: float
     address: str = ""
+    clients: int = 0
+    """How many it has; for subscribers, who need room where they go."""
 
     @property
     def size_bytes(self) -> int:
@@ -92,6 +96,28 @@ class TraceInformationAnswer(msgspec.Struct, frozen=True, array_like=True, gc=Fa
     first_sequence: int
     reports: tuple[TraceReport, ...]
     is_whole: bool = True
+
+    @property
+    def size_bytes(self) -> int:
+        return TRACE_BYTES + sum(report.size_bytes for report in self.reports)
+
+
+class PlacementRound(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Goes round the brokers of a publisher's tree after a trace session whose publisher stays,
+    depth first. Each broker places the publisher's subscribers attached to it and writes into the
+    ``reports``, the first of which is that of the publisher's broker, what the next ones find.
+
+    The rule is the publisher's: ``priority``, ``weight``, ``least_gain``. With ``is_shown_only``
+    nobody moves; brokers keep what they would do for those who ask."""
+
+    publisher: ClientId
+    first_sequence: int
+    rate_per_s: float
+    priority: str
+    weight: float
+    least_gain: float
+    is_shown_only: bool
+    reports: tuple[TraceReport, ...]
 
     @property
     def size_bytes(self) -> int:
@@ -118,4 +144,5 @@ RelocationMessage = (
     | RelocationAnswer
     | TraceInformationRequest
     | TraceInformationAnswer
+    | PlacementRound
 )

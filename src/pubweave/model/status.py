@@ -28,6 +28,10 @@ class TraceRequest(msgspec.Struct, frozen=True):
     priority: str
     weight: float
     publications: int = 100
+    least_gain: float = 0.0
+    """What a move has to promise, as a share."""
+    subscribers: bool = False
+    """Whether their subscribers are to be placed, too."""
 
 
 class SessionStatus(msgspec.Struct, frozen=True):
@@ -106,6 +110,18 @@ class OrganizeStatus(msgspec.Struct, frozen=True):
     were not priced by them."""
 
 
+class MoveStatus(msgspec.Struct, frozen=True):
+    """A client's move away from a broker that ended."""
+
+    client: str
+    destination: str
+    outcome: str
+    reason: str
+    hops: int
+    paused_ms: float
+    """How long nothing of the client was taken in."""
+
+
 class MigrationStatus(msgspec.Struct, frozen=True):
     """The migrations of clients: those that began at a broker, and its part in them and others."""
 
@@ -123,6 +139,10 @@ class MigrationStatus(msgspec.Struct, frozen=True):
     last_hops: int = 0
     last_paused_ms: float = 0.0
     """How long its client was paused here."""
+    hops: int = 0
+    """Of all that were done, added up; likewise the pauses of their clients."""
+    paused_ms: float = 0.0
+    longest_paused_ms: float = 0.0
 
 
 class CandidateStatus(msgspec.Struct, frozen=True):
@@ -165,6 +185,9 @@ class RelocationStatus(msgspec.Struct, frozen=True):
     messages_out: int
     bytes_out: int
     memory_bytes: int
+    rounds: int = 0
+    """Placement rounds of subscribers that began here."""
+    subscriber_moves: int = 0
 
 
 class PublishersStatus(msgspec.Struct, frozen=True):
@@ -173,6 +196,10 @@ class PublishersStatus(msgspec.Struct, frozen=True):
     relocation: RelocationStatus
     publishers: tuple[str, ...]
     selections: tuple[SelectionStatus, ...]
+    subscribers: tuple[SelectionStatus, ...] = ()
+    """The same for attached subscribers; each stands where a publisher does."""
+    moves: tuple[MoveStatus, ...] = ()
+    """The last that ended of those that began here."""
 
 
 TOPICS_SUBJECT = "topics"
@@ -195,6 +222,32 @@ class TopicsStatus(msgspec.Struct, frozen=True):
     """How often it had to look beyond a shadow set."""
 
 
+class JournalStatus(msgspec.Struct, frozen=True):
+    """The journal of a broker: what waits for the disk, and why it does."""
+
+    problem: str
+    """Why the disk takes nothing: nobody gets an acknowledgement so long. Empty: it does."""
+    problem_s: float
+    waiting_bytes: int
+    journal_bytes: int
+    """Since the last snapshot; what a restart would have to go through."""
+    snapshots: int
+    recovered_events: int
+    recovery_s: float
+
+
+class AccessStatus(msgspec.Struct, frozen=True):
+    """How a broker is secured, its limits, and whom it turned away since it started."""
+
+    tls: bool
+    rules: bool
+    anonymous: bool
+    """Whether clients need not prove who they are."""
+    limits: dict[str, int | float]
+    refused: dict[str, int]
+    """By limit or right (`core.admission.Refusal`)."""
+
+
 class BrokerStatus(msgspec.Struct, frozen=True):
     """A broker at one instant."""
 
@@ -215,3 +268,6 @@ class BrokerStatus(msgspec.Struct, frozen=True):
     organizing: OrganizeStatus | None = None
     relocation: RelocationStatus | None = None
     migrations: MigrationStatus | None = None
+    journal: JournalStatus | None = None
+    """None: all that the broker has is in memory, and a crash takes it along."""
+    access: AccessStatus | None = None

@@ -334,6 +334,22 @@ BROKER_LOADS = Table(
     ),
 )
 
+MIGRATIONS = Table(
+    "migrations",
+    "A client's move to another broker that ended, recorded by the broker it was to leave.",
+    (
+        _instant("ended_at", "when the broker let the client go, or gave the move up"),
+        BROKER,
+        EPOCH,
+        RECORD_NUMBER,
+        CLIENT,
+        _text("destination", "the broker it was to move to"),
+        _text("outcome", "done, refused, busy or failed"),
+        _count("hops", "links", "between the two brokers; 0 if the way was not known"),
+        _duration_ms("paused_ms", "how long nothing of the client was taken in; 0 if it stayed"),
+    ),
+)
+
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
@@ -349,6 +365,9 @@ TABLES: dict[str, Table] = {
         BROKER_LOADS,
     )
 }
+"""What the pipeline reads."""
+RECORDED_TABLES: dict[str, Table] = {**TABLES, MIGRATIONS.name: MIGRATIONS}
+"""What brokers record: those, and what is for people alone."""
 
 _CPU_S = BROKER_LOADS.index("cpu_s")
 _DROPPED = BROKER_LOADS.index("dropped_records")

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Generator
 from typing import TypeVar
 
-from pubweave.core.effects import DecideAction, ReportAction
+from pubweave.core.effects import DecideAction, ReportAction, ReportRemap
 from pubweave.deploy.agent import Agent, AgentConfig, AgentEvent, CoreEvent, StatusTaken
 from pubweave.deploy.documents import BrokerDocument, BrokerReport, DocumentError, decode
 from pubweave.deploy.layout import Layout
@@ -53,7 +53,7 @@ class AgentHost:
         self._timer = DeadlineTimer(self._clock, self._on_timer)
         self._store = ZooKeeperStore(target, self._take)
         self._addresses: dict[BrokerId, Address] = {}
-        self._events: deque[AgentEvent] = deque()
+        self._events: deque[AgentEvent | ReportRemap] = deque()
         self._is_draining = False
         self._problem = ""
         self._reports: asyncio.Task[None] | None = None
@@ -62,12 +62,16 @@ class AgentHost:
     async def start(self) -> None:
         """Begin to connect; the broker gets its links as soon as the store tells them."""
         host = self._host
+        actions = host.broker.actions
         self.agent = Agent(
             AgentConfig(
                 broker=host.config.broker.id,
                 overlay=self._overlay,
                 address=str(host.config.advertised or host.address),
                 epoch=self._clock.epoch(),
+                remembers=host.is_back,
+                expecting=() if actions is None else actions.expecting(),
+                ended=() if actions is None else actions.reports(),
             )
         )
         host.resolve = self._resolve
@@ -91,14 +95,14 @@ class AgentHost:
     def _take(self, event: StoreAnswer | StoreNotice) -> None:
         self._hand_in(event)
 
-    def _on_action(self, effect: DecideAction | ReportAction) -> None:
+    def _on_action(self, effect: DecideAction | ReportAction | ReportRemap) -> None:
         # Later: the broker's other effects come first, and the agent may answer at once.
         asyncio.get_running_loop().call_soon(self._hand_in, effect)
 
     def _on_timer(self) -> None:
         self._hand_in(TimerFired())
 
-    def _hand_in(self, event: AgentEvent) -> None:
+    def _hand_in(self, event: AgentEvent | ReportRemap) -> None:
         self._events.append(event)
         if self._is_draining:
             return
@@ -110,8 +114,9 @@ class AgentHost:
             self._is_draining = False
         self._arm()
 
-    def _handle(self, event: AgentEvent) -> None:
+    def _handle(self, event: AgentEvent | ReportRemap) -> None:
         assert self.agent is not None, "start() first"
+        assert not isinstance(event, ReportRemap), "only in rendezvous overlays"
         try:
             effects = self.agent.handle(event, self._clock.now())
         except DocumentError as error:

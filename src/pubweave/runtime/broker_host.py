@@ -25,7 +25,9 @@ from pubweave.core.effects import (
     OpenLink,
     OrganizeEffect,
     ReportAction,
+    ReportRemap,
     Transmit,
+    VerifyPassword,
 )
 from pubweave.core.events import (
     ConnectionClosed,
@@ -38,14 +40,18 @@ from pubweave.core.events import (
     LinkRemoved,
     MessagesReceived,
 )
+from pubweave.core.journal_events import ORGANIZING_PAUSED
 from pubweave.core.metering import Metering
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import Hello, Message, Role
 from pubweave.runtime.addresses import Address
+from pubweave.runtime.broker_security import BrokerSecurity
 from pubweave.runtime.clock import UnixClock
 from pubweave.runtime.connection import Connection
 from pubweave.runtime.delay_line import DelayLine
 from pubweave.runtime.dialer import Dialer
+from pubweave.runtime.doorway import Doorway
+from pubweave.runtime.journal_host import BrokerJournal
 from pubweave.runtime.telemetry_feed import TelemetryFeed
 from pubweave.runtime.telemetry_files import TelemetryWriter
 from pubweave.runtime.timer import DeadlineTimer
@@ -78,8 +84,12 @@ class HostConfig:
     sample_ratio: float = 1.0
     distances_ms: Mapping[BrokerId, float] = field(default_factory=dict)
     """How long what other brokers send is under way besides; for brokers that play being apart."""
+    security: BrokerSecurity | None = None
+    """Certificates and passwords; None: connections are plain. The rules are in ``broker``."""
     owns_process: bool = True
     """Whether this broker is alone in its process."""
+    journal_directory: Path | None = None
+    """Where the broker writes down what it must not forget; None: in memory only."""
 
 
 class BrokerHost:
@@ -89,7 +99,9 @@ class BrokerHost:
         self.config = config
         self.resolve: Callable[[BrokerId], Awaitable[Address | None]] = self.configured_address
         """Where a broker listens, as far as it is known at the moment."""
-        self.on_action: Callable[[DecideAction | ReportAction], None] = _nobody_listens
+        self.on_action: Callable[[DecideAction | ReportAction | ReportRemap], None] = (
+            _nobody_listens
+        )
         self.on_organize: Callable[[OrganizeEffect], None] = _nobody_listens
         self._clock = UnixClock()
         self._timer = DeadlineTimer(self._clock, self._on_deadline)
@@ -99,20 +111,28 @@ class BrokerHost:
         """Dialers that dial once, at brokers whose part it is to dial us."""
         self._told: dict[BrokerId, Address] = {}
         self._delay_lines: dict[ConnectionId, DelayLine] = {}
-        self._server: asyncio.Server | None = None
         self._handling_s = 0.0
         self._all_closed = asyncio.Event()
-        epoch = self._clock.epoch()
-        metered = config.telemetry_directory is not None
-        self.broker = Broker(
-            config.broker,
-            epoch=epoch,
-            now=self._clock.now(),
-            metering=Metering(config.broker.id, config.sample_ratio, epoch=epoch)
-            if metered
-            else None,
-        )
+        self._journal: BrokerJournal | None = None
+        if config.journal_directory is not None:
+            self._journal = BrokerJournal(config.journal_directory, config.broker, self._clock)
+            self._journal.carry_out = self._carry_out
+        self.is_back = False
+        """The broker came back from its journal."""
+        self.broker = self._make_broker(self._clock.epoch())
         self._feed = self._make_feed()
+        self._doorway = Doorway(
+            self.broker, config.security, config.max_frame_bytes, self.handle, self._clock.now
+        )
+
+    def _make_broker(self, epoch: int) -> Broker:
+        config = self.config
+        metering = None
+        if config.telemetry_directory is not None:
+            metering = Metering(config.broker.id, config.sample_ratio, epoch=epoch)
+        back = None if self._journal is None else self._journal.recover(metering)
+        self.is_back = back is not None
+        return back or Broker(config.broker, epoch=epoch, now=self._clock.now(), metering=metering)
 
     def _make_feed(self) -> TelemetryFeed | None:
         config = self.config
@@ -124,9 +144,7 @@ class BrokerHost:
     @property
     def address(self) -> Address:
         """Where the broker listens, with the port it really got."""
-        assert self._server is not None, "start() first"
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return Address(host, port)
+        return self._doorway.address
 
     async def configured_address(self, broker: BrokerId) -> Address | None:
         """Where a neighbor listens as we were told at the start, or by the core since."""
@@ -134,23 +152,28 @@ class BrokerHost:
 
     async def start(self) -> None:
         """Listen and dial. OSError if the address cannot be had."""
-        loop = asyncio.get_running_loop()
-        listen = self.config.listen
-        self._server = await loop.create_server(
-            Connection.factory(self, max_frame_bytes=self.config.max_frame_bytes),
-            listen.host,
-            listen.port,
-            backlog=1024,
-        )
+        if self._journal is not None:
+            # Before anybody can come in: what is told from here on is in the journal.
+            first = self._journal.begin(self.broker, self._clock.epoch(), is_back=self.is_back)
+            # After this, for the agent begins behind the broker.
+            asyncio.get_running_loop().call_soon(self._carry_out, first)
+        await self._doorway.start(self.config.listen, self, self._connections.values)
         reachable = self.config.advertised or self.address
-        if reachable.host not in WILDCARDS:
+        if reachable.host not in WILDCARDS and self.broker.sessions.address != str(reachable):
             self.broker.sessions.address = str(reachable)
+            if self._journal is not None:
+                self._journal.renew()
+        for neighbor in sorted(self.broker.sessions.links):
+            self._dial(neighbor)
         if self.config.links_at_start:
             for neighbor in sorted(self.config.neighbors):
                 self.handle(LinkAdded(neighbor))
         self._arm()
 
-    def _open_link(self, effect: OpenLink) -> None:
+    def _change_link(self, effect: OpenLink | CloseLink) -> None:
+        if isinstance(effect, CloseLink):
+            self._dial_no_more(effect.neighbor)
+            return
         if effect.address:
             self._told[effect.neighbor] = Address.parse(effect.address)
         if effect.knocks:
@@ -176,9 +199,13 @@ class BrokerHost:
             address = await self.resolve(neighbor)
             return () if address is None else (address,)
 
-        max_frame_bytes = self.config.max_frame_bytes
         return Dialer(
-            neighbor, addresses, self, max_frame_bytes=max_frame_bytes, is_single=is_single
+            neighbor,
+            addresses,
+            self,
+            max_frame_bytes=self.config.max_frame_bytes,
+            is_single=is_single,
+            context=self._doorway.dial_context,
         )
 
     def _dial_no_more(self, neighbor: BrokerId) -> None:
@@ -192,8 +219,7 @@ class BrokerHost:
         self._timer.cancel()
         for dialer in (*self._dialers.values(), *self._knocks.values()):
             await dialer.stop()
-        if self._server is not None:
-            self._server.close()
+        self._doorway.close()
         for connection in list(self._connections.values()):
             connection.close("the broker stops")
         if self._connections:
@@ -205,6 +231,8 @@ class BrokerHost:
                 await self._all_closed.wait()
         if self._feed is not None:
             await asyncio.to_thread(self._feed.close)
+        if self._journal is not None:
+            await asyncio.to_thread(self._journal.close)
 
     async def leave(self, limit_s: float) -> None:
         """In a topic-connected overlay: stay until the others are connected without us."""
@@ -223,9 +251,13 @@ class BrokerHost:
         self._connections[connection.number] = connection
         dialers = (*self._dialers.values(), *self._knocks.values())
         neighbor = next((d.remote for d in dialers if d.connection is connection), None)
-        self.handle(ConnectionOpened(connection.number, neighbor))
+        self.handle(ConnectionOpened(connection.number, neighbor, connection.certified))
 
     def messages_received(self, connection: Connection, messages: list[Message]) -> None:
+        if connection.is_stranger:
+            messages = self._doorway.greet(connection, messages)
+            if not messages:
+                return
         if self.config.distances_ms:
             line = self._delay_line(connection, messages[0])
             if line is not None:
@@ -243,21 +275,38 @@ class BrokerHost:
 
     def _take(self, connection: Connection, messages: list[Message]) -> None:
         now = self._clock.now()
+        event = MessagesReceived(connection.number, messages, now)
         try:
-            effects = self.broker.handle(MessagesReceived(connection.number, messages, now), now)
+            effects = self.broker.handle(event, now)
         except Exception:
             # A bug of ours: whoever triggered it is cut off, everybody else is served on.
             log.exception("handling messages failed; closing the connection they came from")
             self.broker.counters.protocol_errors += 1
-            self._carry_out(self.broker.salvage())
+            self._carry_out(self._noted(event, now, self.broker.salvage()))
             connection.abort()
             return
-        self._note_handling((self._clock.now() - now) / len(messages))
-        self._carry_out(effects)
+        handled_s = self._clock.now() - now
+        leaving = self._noted(event, now, effects)
+        self._note_handling(handled_s, len(messages))
+        self._carry_out(leaving)
         self._arm()
 
-    def _note_handling(self, per_message_s: float) -> None:
-        self._handling_s = per_message_s
+    def _noted(self, event: Event, now: float, effects: list[Effect]) -> list[Effect]:
+        """Those effects that need not wait for the journal."""
+        return effects if self._journal is None else self._journal.noted(event, now, effects)
+
+    def pause_organizing(self, is_paused: bool) -> None:
+        """Whether an operator wants the broker to leave the links alone."""
+        if self._journal is not None:
+            self._journal.hint(ORGANIZING_PAUSED, is_paused, self._clock.now())
+        elif self.broker.organizer is not None:
+            self.broker.organizer.pause(is_paused)
+
+    def _note_handling(self, seconds: float, messages: int) -> None:
+        self._handling_s = per_message_s = seconds / messages
+        if self._journal is not None:
+            self._journal.measured(seconds, messages, self._clock.now())
+            return
         for wanting in (self.broker.organizer, self.broker.relocator):
             if wanting is not None:
                 wanting.handling_ms += SMOOTHING * (1000.0 * per_message_s - wanting.handling_ms)
@@ -276,13 +325,15 @@ class BrokerHost:
         if connection.frame_error is not None:
             log.warning("closed a connection: %s", connection.frame_error)
             self.broker.counters.protocol_errors += 1
+        self._doorway.forget(connection)
         self.handle(ConnectionClosed(connection.number))
 
     # --- to and from the core --------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
         """Give the core an event and carry out what it wants."""
-        self._carry_out(self.broker.handle(event, self._clock.now()))
+        now = self._clock.now()
+        self._carry_out(self._noted(event, now, self.broker.handle(event, now)))
         if isinstance(event, LinkAdded):
             self._dial(event.neighbor)
         elif isinstance(event, LinkRemoved):
@@ -306,18 +357,20 @@ class BrokerHost:
                 if connection is not None:
                     log.info("closing a connection: %s", effect.reason)
                     connection.close(effect.reason)
+            elif isinstance(effect, VerifyPassword):
+                self._doorway.verify(effect)
             elif isinstance(effect, EmitTelemetry):
                 if self._feed is not None:
                     self._feed.submit(effect.records, self._handling_s)
-            elif isinstance(effect, OpenLink):
-                self._open_link(effect)
-            elif isinstance(effect, CloseLink):
-                self._dial_no_more(effect.neighbor)
-            elif isinstance(effect, DecideAction | ReportAction):
+            elif isinstance(effect, OpenLink | CloseLink):
+                self._change_link(effect)
+            elif isinstance(effect, DecideAction | ReportAction | ReportRemap):
                 self.on_action(effect)
             elif isinstance(effect, OrganizeEffect):
                 self.on_organize(effect)
 
 
-def _nobody_listens(effect: DecideAction | ReportAction | OrganizeEffect) -> None:
+def _nobody_listens(
+    effect: DecideAction | ReportAction | ReportRemap | OrganizeEffect,
+) -> None:
     log.error("%s, and there is no agent to take it", effect)

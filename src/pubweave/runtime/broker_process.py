@@ -22,9 +22,13 @@ import uvloop
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.organize_config import OrganizeConfig
 from pubweave.core.relocation_config import RelocationConfig
+from pubweave.core.rendezvous_config import RendezvousConfig
+from pubweave.core.strategies import GRAPHS
 from pubweave.model.ids import BrokerId
+from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_host import BrokerHost, HostConfig
+from pubweave.runtime.broker_security import BrokerSecurity, secured
 from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.runtime.zookeeper_target import Coordination
 
@@ -56,23 +60,32 @@ class BrokerOrder(msgspec.Struct, frozen=True):
     organize: OrganizeConfig | None = None
     relocation: RelocationConfig = RelocationConfig()
     distances_ms: dict[BrokerId, float] = {}
+    security: BrokerSecurity | None = None
+    journal_directory: str | None = None
+    position: int | None = None
 
     def host_config(self) -> HostConfig:
         directory = self.telemetry_directory
+        config = BrokerConfig(
+            id=self.broker,
+            strategy=self.strategy,
+            organize=self.organize,
+            relocation=self.relocation,
+            rendezvous=RendezvousConfig(position=self.position),
+        )
         return HostConfig(
-            broker=BrokerConfig(
-                id=self.broker,
-                strategy=self.strategy,
-                organize=self.organize,
-                relocation=self.relocation,
-            ),
+            broker=secured(config, self.security),
+            security=self.security,
             listen=self.listen,
             neighbors=self.neighbors,
-            links_at_start=self.coordination is None,
+            links_at_start=self.coordination is None or self.strategy in GRAPHS,
             advertised=self.advertised,
             telemetry_directory=None if directory is None else Path(directory),
             sample_ratio=self.sample_ratio,
             distances_ms=self.distances_ms,
+            journal_directory=None
+            if self.journal_directory is None
+            else Path(self.journal_directory),
         )
 
 
@@ -139,6 +152,10 @@ def _make_agent(host: BrokerHost, coordination: Coordination) -> AgentHost:
     # Imported late: brokers without a store do without kazoo.
     from pubweave.runtime.agent_host import AgentHost
 
+    if host.config.broker.strategy == RENDEZVOUS_PROTOCOL:
+        from pubweave.runtime.rendezvous_agent import RemapAgentHost
+
+        return RemapAgentHost(host, coordination.target, coordination.overlay)
     return AgentHost(host, coordination.target, coordination.overlay)
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import secrets
 from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -51,6 +50,7 @@ from pubweave.model.publications import Publication, Value
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.clock import UnixClock
 from pubweave.runtime.connection import Connection
+from pubweave.runtime.credentials import Credentials
 from pubweave.runtime.dialer import Dialer, reach
 from pubweave.runtime.probing import round_trips_ms
 from pubweave.runtime.subscription import Subscription
@@ -75,8 +75,10 @@ class Client:
         limits: SessionLimits,
         max_frame_bytes: int,
         max_queued: int,
+        credentials: Credentials,
     ) -> None:
         self.id = client_id
+        self._credentials = credentials
         self._clock = UnixClock()
         self._max_frame_bytes = max_frame_bytes
         self._max_queued = max_queued
@@ -88,7 +90,11 @@ class Client:
         self._addresses = tuple(addresses)
         self.moves: list[ReportMove] = []
         """The latest moves to other brokers, with the pause that each took."""
-        self._dialer = Dialer("broker", addresses, self, max_frame_bytes=max_frame_bytes)
+        context = credentials.context(addresses)
+        self._dialer = Dialer(
+            "broker", addresses, self, max_frame_bytes=max_frame_bytes, context=context
+        )
+        self._dialer.on_distrust = self._on_distrust
         self._connection: Connection | None = None
         self._index: MatchIndex[Subscription] = MatchIndex()
         self._subscriptions: dict[str, Subscription] = {}
@@ -215,7 +221,7 @@ class Client:
                 while not self._sessions and self.last_refusal is None:
                     await self._wait_for_change()
         except TimeoutError:
-            reason = self._dialer.last_error or "no answer"
+            reason = self._credentials.fault() or self._dialer.last_error or "no answer"
             await self.close()
             raise ClientError(f"cannot connect: {reason}") from None
         if not self._sessions:
@@ -240,6 +246,10 @@ class Client:
 
     def connection_opened(self, connection: Connection) -> None:
         self._connection = connection
+        if problem := self._credentials.introduce(connection):
+            self._on_distrust(problem)
+            connection.abort()
+            return
         self._handle(ConnectionOpened(connection.number))
 
     def messages_received(self, connection: Connection, messages: list[Message]) -> None:
@@ -249,6 +259,11 @@ class Client:
         if self._connection is connection:
             self._connection = None
         self._handle(ConnectionClosed(connection.number))
+
+    def _on_distrust(self, reason: str) -> None:
+        """One side does not trust the other: whoever waits for a connection is told."""
+        self.last_refusal = f"connection: {reason}"
+        self._wake()
 
     # --- inside ----------------------------------------------------------------------------
 
@@ -382,7 +397,8 @@ class Client:
 class connect:
     """Connect a client: ``async with connect("127.0.0.1:7001") as client``.
 
-    ``address`` may name several brokers, tried in turn: ``"10.0.0.1:7001,10.0.0.2:7001"``.
+    ``address`` may name several brokers, tried in turn: ``"10.0.0.1:7001,10.0.0.2:7001"``. To a
+    secured overlay come with ``credentials``; OverlayError if their files cannot be used.
     """
 
     def __init__(
@@ -394,7 +410,9 @@ class connect:
         limits: SessionLimits | None = None,
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         max_queued: int = 65_536,
+        credentials: Credentials | None = None,
     ) -> None:
+        known = credentials or Credentials()
         addresses = (
             [address]
             if isinstance(address, Address)
@@ -403,10 +421,11 @@ class connect:
         self._timeout_s = timeout_s
         self._client = Client(
             addresses,
-            client_id or f"client-{secrets.token_hex(6)}",
+            client_id or known.client_id(),
             limits=limits or SessionLimits(),
             max_frame_bytes=max_frame_bytes,
             max_queued=max_queued,
+            credentials=known,
         )
 
     async def __aenter__(self) -> Client:

@@ -38,6 +38,7 @@ from pubweave.runtime.overlay_run_directory import (
     read_state,
 )
 from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.security_directory import operator_credentials, read_store_login
 from pubweave.runtime.store_session import StoreUnreachable
 from pubweave.runtime.store_view import StoreReader, StoreView
 from pubweave.runtime.telemetry_tail import RecentTelemetry, TelemetryTail
@@ -58,6 +59,8 @@ class Found:
     telemetry: Path | None
     addresses: Mapping[BrokerId, Address] | None = None
     links: tuple[Link, ...] | None = None
+    security: str | None = None
+    """The directory that secures it; None: it is open."""
 
 
 class Finder(Protocol):
@@ -79,7 +82,8 @@ class InRunDirectory:
             raise OverlayError(
                 f"the overlay {state.overlay} was stopped; shown is what was last seen of it"
             )
-        target = None if state.zookeeper is None else parse_target(state.zookeeper, self.auth)
+        login = self.auth or read_store_login(self.run_dir, state)
+        target = None if state.zookeeper is None else parse_target(state.zookeeper, login)
         return Found(
             state.overlay,
             state.strategy,
@@ -87,6 +91,7 @@ class InRunDirectory:
             self.run_dir / TELEMETRY_DIRECTORY,
             {broker: Address.parse(known.address) for broker, known in state.brokers.items()},
             tuple(Link.between(a, b) for a, b in state.links),
+            state.security,
         )
 
 
@@ -98,7 +103,8 @@ class InStore:
     telemetry: Path | None = None
 
     def find(self) -> Found:
-        return Found(self.where.overlay, "", self.where, self.telemetry)
+        where = self.where
+        return Found(where.overlay, "", where, self.telemetry, security=where.security)
 
 
 class TroubleBook:
@@ -143,6 +149,7 @@ class OverlaySource:
         now = time.time()
         try:
             found = self._finder.find()
+            self._observer.credentials = operator_credentials(found.security)
         except OverlayError as error:
             self._troubles.tell("no_overlay", Severity.ERROR, str(error), now)
             await self._let_go()

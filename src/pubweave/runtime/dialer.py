@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import logging
 import random
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 
 from pubweave.model.messages import Message
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.connection import Connection, ConnectionOwner
+from pubweave.runtime.tls import HANDSHAKE_LIMIT_S, in_words
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +47,9 @@ class Dialer:
         *,
         max_frame_bytes: int,
         is_single: bool = False,
+        context: ssl.SSLContext | None = None,
     ) -> None:
-        """``is_single``: dial once, and not again when that is lost."""
+        """``is_single``: dial once, and not again when that is lost. ``context``: over TLS."""
         self.remote = remote
         self._is_single = is_single
         self.connection: Connection | None = None
@@ -54,6 +57,9 @@ class Dialer:
         self._addresses = addresses if callable(addresses) else tuple(addresses)
         self._owner = owner
         self._max_frame_bytes = max_frame_bytes
+        self._context = context
+        self.on_distrust: Callable[[str], None] = lambda reason: None
+        """Hears that one side does not trust the other's certificate: no use in trying again."""
         self._task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
         self._is_redirected = False
@@ -93,6 +99,12 @@ class Dialer:
 
     def connection_closed(self, connection: Connection) -> None:
         self._owner.connection_closed(connection)
+        if isinstance(connection.lost_error, ssl.SSLError):
+            self._distrusted(connection.lost_error)
+        elif not connection.was_heard:
+            # So looks a handshake that only the far end takes for failed (TLS 1.3).
+            why = "it may want TLS" if self._context is None else "it may not trust the certificate"
+            self.last_error = f"{self.remote} hung up: {why}"
         if self.connection is connection:
             self.connection = None
         self._lost.set()
@@ -121,7 +133,9 @@ class Dialer:
                 return
             # Spread out, so that the clients of a broker that restarts do not all come at once.
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            # One that is gone says nothing of the next: pauses grow once all have been tried.
+            if turn % max(1, len(addresses)) == 0:
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     async def _connect(self, address: Address) -> bool:
         try:
@@ -129,9 +143,17 @@ class Dialer:
                 Connection.factory(self, max_frame_bytes=self._max_frame_bytes),
                 address.host,
                 address.port,
+                ssl=self._context,
+                ssl_handshake_timeout=None if self._context is None else HANDSHAKE_LIMIT_S,
             )
         except OSError as error:
-            self.last_error = f"{address}: {error.strerror or error}"
+            self.last_error = f"{address}: {in_words(error)}"
             log.debug("cannot reach %s at %s", self.remote, self.last_error)
+            if isinstance(error, ssl.SSLError):
+                self._distrusted(error)
             return False
         return True
+
+    def _distrusted(self, error: ssl.SSLError) -> None:
+        log.warning("TLS with %s failed: %s", self.remote, in_words(error))
+        self.on_distrust(in_words(error))

@@ -154,9 +154,7 @@ class OrganizerHost:
                 self._is_executing = False
 
     async def _look(self) -> None:
-        organizer = self._host.broker.organizer
-        if organizer is not None:
-            organizer.pause(await self._agent.run(is_operated(self._layout)))
+        self._host.pause_organizing(await self._agent.run(is_operated(self._layout)))
         found = await self._agent.run(find_abandoned(self._layout))
         if not found:
             return

@@ -49,6 +49,7 @@ from pubweave.runtime.overlay_run_directory import (
     RunDirectory,
 )
 from pubweave.runtime.overlay_spec import OverlayError, OverlaySpec
+from pubweave.runtime.security_directory import SecurityDirectory
 from pubweave.runtime.zookeeper_target import Coordination, ZooKeeperTarget
 from pubweave.telemetry.run_description import RunClock, RunDescription, write_run_description
 
@@ -104,7 +105,12 @@ class Overlay:
         self.spec = spec.at(self._ports.addresses)
         self.topology = spec.topology
         """As it is now."""
-        self.observer = OverlayObserver(self.spec.addresses, spec.topology.links)
+        self._security = None if spec.security is None else SecurityDirectory(spec.security)
+        self.observer = OverlayObserver(
+            self.spec.addresses,
+            spec.topology.links,
+            None if self._security is None else self._security.credentials(),
+        )
         self.failure: str | None = None
         self._restart = restart
         self.on_progress: Callable[[StartProgress], None] = lambda progress: None
@@ -245,6 +251,11 @@ class Overlay:
             organize=spec.organize_of(broker),
             relocation=spec.relocation,
             distances_ms=spec.distances_of(broker),
+            security=None if self._security is None else self._security.broker_security(broker),
+            position=spec.position_of(broker),
+            journal_directory=None
+            if spec.journal_directory is None
+            else str((spec.journal_directory / broker).absolute()),
         )
 
     def _describe_telemetry(self) -> None:
@@ -365,6 +376,7 @@ class Overlay:
                 },
                 links=[(link.a, link.b) for link in sorted(self.topology.links)],
                 zookeeper=None if self._coordination is None else self._coordination.name,
+                security=None if self._security is None else str(self._security.path.absolute()),
                 stopped_at=time.time() if is_stopped else None,
             )
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 from collections.abc import Callable
 
 from pubweave.deploy.commands import create_topology
@@ -36,6 +37,7 @@ from pubweave.runtime.addresses import Address
 from pubweave.runtime.embedded_zookeeper import EmbeddedZooKeeper
 from pubweave.runtime.overlay_run_directory import RunDirectory
 from pubweave.runtime.overlay_spec import OverlayError, OverlaySpec
+from pubweave.runtime.security_directory import write_private
 from pubweave.runtime.store_session import delete_tree, opened_store, run_command
 from pubweave.runtime.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.zookeeper_target import ZooKeeperTarget, parse_target
@@ -44,6 +46,8 @@ log = logging.getLogger(__name__)
 
 EARLIER_SESSIONS_LIMIT_S = 15.0
 """How long to wait for the sessions of brokers that were killed to run out."""
+
+LOGIN_BYTES = 24
 
 OnTopology = Callable[[Topology, dict[BrokerId, Address]], None]
 
@@ -89,7 +93,10 @@ class OverlayCoordination:
                 on_trouble=self._on_trouble,
             )
             await self._stack.enter_async_context(server)
-            self._target = parse_target(str(server.address))
+            # On loopback, but this machine may have other users: only we change our plans.
+            login = f"pubweave:{secrets.token_urlsafe(LOGIN_BYTES)}"
+            write_private(self._directory.zookeeper_auth, f"{login}\n")
+            self._target = parse_target(str(server.address), login)
         store = await self._stack.enter_async_context(opened_store(self._target, self._take))
         self._store = store
         await self._wait_for_earlier_brokers(store)

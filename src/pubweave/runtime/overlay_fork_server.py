@@ -23,6 +23,7 @@ import msgspec
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_process import BrokerOrder, run_forked
+from pubweave.runtime.journal_host import code_version
 
 STOP_LIMIT_S = 10.0
 """Brokers that have not stopped after this time are killed."""
@@ -143,6 +144,7 @@ def main() -> None:
         importlib.import_module("pubweave.telemetry.parquet").preload()
     if "--agents" in sys.argv[1:]:
         importlib.import_module("pubweave.runtime.agent_host")
+    code_version()  # of the code that the brokers will be forked with, whatever is on disk later
     gc.collect()
     gc.freeze()  # or the collector would touch, and so copy, every shared page
     ForkServer(0, 1).run()

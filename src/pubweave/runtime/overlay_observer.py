@@ -20,6 +20,7 @@ from pubweave.model.status import STATUS_SUBJECT, BrokerStatus, CounterStatus, S
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.client import Client, ClientError, connect
 from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.credentials import Credentials
 
 OBSERVER_PREFIX = "$observer-"
 """Client ids that begin so are observers. Statuses list few clients: it sorts before most names."""
@@ -74,7 +75,14 @@ def client_count(status: BrokerStatus) -> int:
 class OverlayObserver:
     """Asks all brokers of an overlay for their status, over connections that it keeps."""
 
-    def __init__(self, addresses: Mapping[BrokerId, Address], links: Iterable[Link]) -> None:
+    def __init__(
+        self,
+        addresses: Mapping[BrokerId, Address],
+        links: Iterable[Link],
+        credentials: Credentials | None = None,
+    ) -> None:
+        """``credentials``: of an operator, for a secured overlay."""
+        self.credentials = credentials
         self.addresses: Mapping[BrokerId, Address] = dict(addresses)
         self._links = tuple(sorted(links))
         self._clients: dict[BrokerId, Client] = {}
@@ -109,7 +117,12 @@ class OverlayObserver:
 
     async def _connect(self, broker: BrokerId, limit_s: float) -> Client:
         client_id = OBSERVER_PREFIX + secrets.token_hex(6)
-        opening = connect(self.addresses[broker], client_id=client_id, timeout_s=limit_s)
+        opening = connect(
+            self.addresses[broker],
+            client_id=client_id,
+            timeout_s=limit_s,
+            credentials=self.credentials,
+        )
         client = await opening.__aenter__()
         self._clients[broker] = client
         return client

@@ -31,7 +31,17 @@ LOCK_FILE = "overlay.lock"
 TELEMETRY_DIRECTORY = "telemetry"
 LOG_DIRECTORY = "logs"
 ZOOKEEPER_DIRECTORY = "zookeeper"
+ZOOKEEPER_AUTH_FILE = "zookeeper-auth"
+JOURNAL_DIRECTORY = "journal"
 EARLIER_DIRECTORY = "earlier"
+_LEFT_BEHIND = (
+    STATE_FILE,
+    LOG_DIRECTORY,
+    TELEMETRY_DIRECTORY,
+    ZOOKEEPER_DIRECTORY,
+    ZOOKEEPER_AUTH_FILE,
+    JOURNAL_DIRECTORY,
+)
 FORMAT_VERSION = 1
 
 
@@ -63,6 +73,8 @@ class OverlayState(msgspec.Struct, frozen=True):
     stopped_at: float | None = None
     zookeeper: str | None = None
     """Where plans for it are kept, as ``--zookeeper`` takes it; never with a login."""
+    security: str | None = None
+    """The directory that secures it; None: it is open."""
     format_version: int = FORMAT_VERSION
 
 
@@ -93,6 +105,11 @@ class RunDirectory:
     def zookeeper(self) -> Path:
         """The data of an embedded ZooKeeper."""
         return self.path / ZOOKEEPER_DIRECTORY
+
+    @property
+    def zookeeper_auth(self) -> Path:
+        """The login at an embedded ZooKeeper."""
+        return self.path / ZOOKEEPER_AUTH_FILE
 
     @property
     def zookeeper_log(self) -> Path:
@@ -141,11 +158,7 @@ class RunDirectory:
         )
 
     def _set_earlier_aside(self) -> None:
-        left = [
-            entry
-            for name in (STATE_FILE, LOG_DIRECTORY, TELEMETRY_DIRECTORY, ZOOKEEPER_DIRECTORY)
-            if (entry := self.path / name).exists()
-        ]
+        left = [entry for name in _LEFT_BEHIND if (entry := self.path / name).exists()]
         if not left:
             return
         when = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(left[0].stat().st_mtime))

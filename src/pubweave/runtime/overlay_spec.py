@@ -13,13 +13,19 @@ from pathlib import Path
 from pubweave.core.organize_config import OrganizeConfig
 from pubweave.core.relocation_config import RelocationConfig
 from pubweave.core.strategies import GRAPHS
+from pubweave.design.dynatops.ring import RING_SIZE
 from pubweave.model.ids import BrokerId, Link, natural_order
+from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
 from pubweave.model.topology import Topology, validate_tree
 from pubweave.runtime.addresses import DEFAULT_HOST, PORT_MAX, Address
 
 DEFAULT_BASE_PORT = 7000
 ADDRESS_ATTRIBUTE = "address"
 """What a topology file calls the place where a broker listens."""
+
+
+RING_ATTRIBUTE = "ring_id"
+"""What it calls the place of a broker on the ring of a rendezvous overlay."""
 
 
 class OverlayError(ValueError):
@@ -46,6 +52,11 @@ class OverlaySpec:
     """How brokers relocate the publishers attached to them."""
     distances_ms: Mapping[Link, float] = field(default_factory=dict)
     """How long brokers on this machine pretend that links take, one way, if they pretend."""
+    journal_directory: Path | None = None
+    """Where each broker has a directory for its journal; None: they keep all in memory."""
+
+    security: Path | None = None
+    """The directory that secures the overlay (`security_directory`); None: it is open."""
 
     @property
     def brokers(self) -> tuple[BrokerId, ...]:
@@ -66,6 +77,16 @@ class OverlaySpec:
     def distances_of(self, broker: BrokerId) -> dict[BrokerId, float]:
         """How far away the others pretend to be from a broker."""
         return _row(self.distances_ms, broker)
+
+    def position_of(self, broker: BrokerId) -> int | None:
+        """Where on the ring of a rendezvous overlay a broker begins: at its attribute ``ring_id``,
+        or as many equal steps from 0 as it has brokers before it."""
+        if self.strategy != RENDEZVOUS_PROTOCOL:
+            return None
+        written = self.topology.broker_attributes.get(broker, {}).get(RING_ATTRIBUTE)
+        if written is not None:
+            return int(written)
+        return RING_SIZE * self.brokers.index(broker) // len(self.brokers)
 
     def at(self, addresses: Mapping[BrokerId, Address]) -> OverlaySpec:
         """The same overlay at other addresses."""
@@ -105,7 +126,27 @@ def make_spec(
         default = Address(host, base_port + index if base_port else 0)
         addresses[broker] = default if written is None else _written_address(broker, written)
     _validate_distinct(addresses)
+    _validate_ring(topology)
     return OverlaySpec(name, topology, addresses, strategy, telemetry_directory, sample_ratio)
+
+
+def _validate_ring(topology: Topology) -> None:
+    """Places on the ring, where the file has any, are whole numbers, each taken once."""
+    taken: dict[int, BrokerId] = {}
+    for broker in sorted(topology.brokers, key=natural_order):
+        written = topology.broker_attributes.get(broker, {}).get(RING_ATTRIBUTE)
+        if written is None:
+            continue
+        if not isinstance(written, int) or not 0 <= written < RING_SIZE:
+            raise OverlayError(
+                f"broker {broker!r}: {RING_ATTRIBUTE} must be a whole number below {RING_SIZE}"
+            )
+        if written in taken:
+            raise OverlayError(
+                f"brokers {taken[written]!r} and {broker!r} have the same {RING_ATTRIBUTE}: "
+                "give each its own"
+            )
+        taken[written] = broker
 
 
 def is_loopback(host: str) -> bool:

@@ -54,7 +54,7 @@ async def run_command(store: ZooKeeperStore, command: Generator[StoreRequest, St
             if answer.outcome is Outcome.DENIED:
                 raise StoreUnreachable(
                     f"ZooKeeper at {store.target} denies access to {request.path}: "
-                    "give the right --zookeeper-auth user:password"
+                    "give the right login with --zookeeper-auth-file"
                 )
             request = command.send(answer)
     except StopIteration as finished:

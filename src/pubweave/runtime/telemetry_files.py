@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pubweave.model.telemetry import TABLES, Record
+from pubweave.model.telemetry import RECORDED_TABLES, Record
 
 CHUNK_RECORDS = 256
 """Rows converted at a time. Conversion holds the interpreter's lock, and a thread that does not let
@@ -76,7 +76,7 @@ class RotatingFiles:
 
     def add(self, table: str, rows: list[Record], now: float) -> None:
         """Convert rows and keep them; writes whatever file they fill."""
-        if table not in TABLES:
+        if table not in RECORDED_TABLES:
             self._drop(len(rows), f"no telemetry table is called {table!r}")
             return
         start = 0

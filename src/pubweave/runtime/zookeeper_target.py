@@ -37,6 +37,8 @@ class Coordination(msgspec.Struct, frozen=True):
 
     overlay: str
     target: ZooKeeperTarget
+    security: str | None = None
+    """The directory that secures the overlay, for whoever wants to ask its brokers."""
 
 
 def parse_target(text: str, auth: str | None = None) -> ZooKeeperTarget:

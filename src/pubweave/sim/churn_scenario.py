@@ -6,8 +6,8 @@ everything due delivered. While it lasts a watch looks whether the overlay is co
 within a bound after the last thing that happened to it.
 
 A delivery is due to every client whose broker has taken in its subscription, however broken the
-overlay is when the publication is made. Excused are only clients whose own broker is gone, and
-what a broker had alone when it crashed while its publisher had gone, too.
+overlay is when the publication is made, and also while the client has no broker because its own
+has crashed. Excused is only what a broker had alone when it crashed while its publisher had gone.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pubweave.generate.latencies import Matrix
 from pubweave.model.filters import Filter, Operator, Predicate
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.publications import TOPIC_ATTRIBUTE
+from pubweave.sim.churn_overlay import ChurnOverlay
 from pubweave.sim.churn_setting import ChurnSetting
 from pubweave.sim.faults import Faults
 from pubweave.sim.nodes import SimBroker, SimClient
@@ -45,7 +46,7 @@ class ChurnScenario(RoutingScenario):
     """One run."""
 
     name = "churn"
-    overlay_type = TopicOverlay
+    overlay_type: type[TopicOverlay] = ChurnOverlay
     overlay: TopicOverlay
     setting: ChurnSetting  # type: ignore[assignment]
 
@@ -213,7 +214,8 @@ class ChurnScenario(RoutingScenario):
         node = self.overlay.brokers.get(name)
         if node is None:
             return
-        if self._clients_of(name) or not repair_of(node.broker).may_go(self.world.now):
+        topics = node.broker.topics
+        if self._clients_of(name) or topics is None or not topics.may_go(self.world.now):
             self.world.after(WATCH_EVERY_S, self._see_off, name)
             return
         is_alone = not any(s.is_established for s in node.broker.sessions.links.values())
@@ -228,9 +230,10 @@ class ChurnScenario(RoutingScenario):
         name = self.world.choice(names)
         self._count("broker_crash", name)
         clients = self._clients_of(name)
+        for client in clients:
+            self.overlay.bereave(client)
         self._remove(name)
         for client in clients:
-            self.overlay.checker.excuse(client.name)
             self.world.after(self.world.uniform(0.1, 1.0), self._go_elsewhere, client)
         self._excuse_orphans()
 
@@ -261,6 +264,7 @@ class ChurnScenario(RoutingScenario):
         is_here = client.name in self.overlay.clients
         if is_here and client.home.name not in self.homes():
             home = self.world.choice(self.homes())
+            self.overlay.bereave(client)
             self.overlay.homes[client.name] = home
             client.attach_to(self.overlay.brokers[home])
 
@@ -274,6 +278,7 @@ class ChurnScenario(RoutingScenario):
             *checker.violations,
             *self.watch.violations,
             *self.overlay.relays,
+            *self.overlay.early,
             *(f"refused: {text}" for text in self.overlay.refusals),
         ]
         counts = {
@@ -283,6 +288,8 @@ class ChurnScenario(RoutingScenario):
             "links_opened": sum(repair_of(b).repairs for b in brokers),
             "searches_widened": sum(repair_of(b).widened for b in brokers),
             "repairs_watched": len(self.watch.repair_s),
+            "acknowledgements_checked": self.overlay.acknowledgements_checked,
+            "acknowledged_by_limit": sum(repair_of(b).waits.given_up for b in brokers),
             **self.counts,
         }
         degrees = self.overlay.degrees()

@@ -42,8 +42,10 @@ class Holdings:
         """By sender and receiver: publications and their numbers in the session."""
         self._held: dict[tuple[BrokerId, BrokerId], set[Key]] = {}
         """By holder and each other broker of its action: what it holds back."""
+        self._living: list[BrokerId] = []
         for node in overlay.brokers.values():
             if node is not crashed and node.core is not None:
+                self._living.append(node.name)
                 self._take_stock(node.name, node.core)
         for client in overlay.clients.values():
             self._queued[client.name, client.home.name] = _queued(client.core.session)
@@ -60,8 +62,10 @@ class Holdings:
             self._held.update({(name, partner): held for partner in core.actions.partners()})
 
     def is_safe(self, publication: Publication, client: str) -> bool:
-        """Whether a living broker on its way to a client still has a publication, whichever of
-        the possible ways that is."""
+        """Whether a living broker has a publication in its queue for the client, or one on its way
+        there still has it, whichever of the possible ways that is."""
+        if any(publication.key in self._queued.get((b, client), ()) for b in self._living):
+            return True
         ends = self._ends(publication, client)
         return all(self._is_safe_between(publication.key, client, homes) for homes in ends)
 
@@ -91,7 +95,7 @@ class Holdings:
         another one crashed on its way there, it is dropped."""
         publisher, sequence = key
         cores = [self._overlay.brokers[name].core for name in brokers]
-        return any(core is not None and _last(core, publisher) >= sequence for core in cores)
+        return any(core is not None and core.last_sequence(publisher) >= sequence for core in cores)
 
     def _is_to_come(self, key: Key, sender: str, receiver: BrokerId) -> bool:
         """Whether a sender before the crashed broker has what the receiver has not taken in. The
@@ -109,10 +113,6 @@ class Holdings:
         if session is None:
             return True
         return number > (session.told if receiver == self._crashed else session.received)
-
-
-def _last(core: Broker, publisher: str) -> int:
-    return core._publishing.last_sequence(publisher)
 
 
 def _queued(session: Session) -> dict[Key, float]:

@@ -73,7 +73,17 @@ class SimAgent:
     def _begin(self, incarnation: int) -> None:
         if incarnation != self.broker.incarnation or not self.broker.is_up():
             return
-        config = AgentConfig(self.broker.name, self._overlay, "simulated", incarnation, 0.2)
+        actions = self.broker.broker.actions
+        config = AgentConfig(
+            self.broker.name,
+            self._overlay,
+            "simulated",
+            incarnation,
+            0.2,
+            remembers=self.broker.is_back,
+            expecting=() if actions is None else actions.expecting(),
+            ended=() if actions is None else actions.reports(),
+        )
         self._agent = agent = Agent(config)
         self._line = self._store.connect(self.broker.name, lambda event: self._give(agent, event))
 

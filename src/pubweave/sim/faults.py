@@ -23,6 +23,12 @@ class FaultRates:
     broker_pause_s: tuple[float, float] = (0.1, 2.0)
     broker_crash_per_s: float = 0.0
     broker_down_s: tuple[float, float] = (0.1, 4.0)
+    boundary_crash_per_s: float = 0.0
+    """Crashes between two effects of a broker."""
+    disk_full_per_s: float = 0.0
+    disk_full_s: tuple[float, float] = (0.2, 3.0)
+    disk_slow_per_s: float = 0.0
+    disk_slow_s: tuple[float, float] = (0.05, 1.0)
 
 
 class Faults:
@@ -55,6 +61,9 @@ class Faults:
             (rates.partition_per_s, self._partition),
             (rates.broker_pause_per_s, self._pause_broker),
             (rates.broker_crash_per_s, self._crash_broker),
+            (rates.boundary_crash_per_s, self._crash_at_boundary),
+            (rates.disk_full_per_s, self._fill_disk),
+            (rates.disk_slow_per_s, self._slow_disk),
         ):
             expected = rate * (instant - self._world.now)
             for _ in range(int(self._world.rng.poisson(expected))):
@@ -66,6 +75,9 @@ class Faults:
             link.extra_s = 0.0
             link.cut_until = min(link.cut_until, self._world.now)
         for broker in self._brokers:
+            broker.crash_in = None
+            if broker.journal is not None:
+                broker.journal.disk.full_until = broker.journal.disk.slow_until = 0.0
             if not broker.is_up():
                 broker.start()
 
@@ -108,7 +120,29 @@ class Faults:
         self._count("broker_pause", f"{broker.name} {lasts_s:.3f} s")
 
     def _crash_broker(self) -> None:
+        self._crash(self._world.choice(self._brokers))
+
+    def _crash_at_boundary(self) -> None:
+        """Between two effects of whatever the broker does next."""
         broker = self._world.choice(self._brokers)
+        broker.on_boundary = self._crash
+        broker.crash_in = self._world.integer(1, 12)
+
+    def _fill_disk(self) -> None:
+        journal = self._world.choice(self._brokers).journal
+        if journal is not None:
+            lasts_s = self._world.uniform(*self._rates.disk_full_s)
+            journal.disk.full_until = self._world.now + lasts_s
+            self._count("disk_full", f"{lasts_s:.3f} s")
+
+    def _slow_disk(self) -> None:
+        journal = self._world.choice(self._brokers).journal
+        if journal is not None:
+            journal.disk.slow_until = self._world.now + self._world.uniform(0.2, 2.0)
+            journal.disk.slow_s = self._world.uniform(*self._rates.disk_slow_s)
+            self._count("disk_slow", f"{journal.disk.slow_s:.3f} s")
+
+    def _crash(self, broker: SimBroker) -> None:
         if not broker.is_up():
             return
         down_s = self._world.uniform(*self._rates.broker_down_s)

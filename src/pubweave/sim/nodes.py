@@ -1,14 +1,8 @@
-"""Brokers and clients of the simulation: the real cores, driven by virtual time.
-
-A broker takes one batch at a time: a batch waits until the broker is free, and its effects leave
-when its handling time is over. So queueing and matching delays exist as they do on a machine.
-"""
+"""Brokers and clients of the simulation: the real cores, driven by virtual time."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pubweave.core.broker import Broker
@@ -16,7 +10,6 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.client import Client
 from pubweave.core.effects import (
     ActionEffect,
-    CloseConnection,
     CloseLink,
     Effect,
     EmitTelemetry,
@@ -28,160 +21,27 @@ from pubweave.core.effects import (
     ReportMove,
     ReportRefusal,
     ReportSession,
-    Transmit,
     TryBroker,
 )
 from pubweave.core.events import (
-    ConnectionClosed,
-    ConnectionOpened,
-    DeadlineReached,
     Event,
     LinkAdded,
-    MessagesReceived,
 )
+from pubweave.core.journal_events import ORGANIZING_PAUSED
 from pubweave.core.metering import Metering
 from pubweave.core.session import SessionLimits
 from pubweave.model.messages import Message
 from pubweave.model.publications import Publication
+from pubweave.sim.journal_node import SimJournal
 from pubweave.sim.network import Network, SimConnection, SimLink
-from pubweave.sim.trace import show_effect, show_messages
+from pubweave.sim.node import HandlingTime, Node
+
+__all__ = ["HandlingTime", "SimBroker", "SimClient"]
 
 REDIAL_S = (0.05, 0.3)
 
 
-@dataclass(frozen=True)
-class HandlingTime:
-    """How long a broker is busy with a batch, in seconds."""
-
-    per_message_s: float = 0.0001
-    per_match_s: float = 0.0002
-
-    def of(self, event: Event) -> float:
-        if not isinstance(event, MessagesReceived):
-            return 0.0
-        matches = sum(type(message) is Publication for message in event.messages)
-        return self.per_message_s * len(event.messages) + self.per_match_s * matches
-
-
-class _Node:
-    """What brokers and clients share: connections, a core, a timer, one thing at a time."""
-
-    def __init__(self, name: str, network: Network) -> None:
-        self.name = name
-        self.network = network
-        self.world = network.world
-        self.incarnation = 0
-        self.busy_until = 0.0
-        self.connections: dict[int, SimConnection] = {}
-        self._inbox: deque[Event] = deque()
-        self._timer_at: float | None = None
-
-    # --- to be provided --------------------------------------------------------------------
-
-    def is_up(self) -> bool:
-        raise AssertionError("provided by subclasses")
-
-    def core_handle(self, event: Event, now: float) -> list[Effect]:
-        raise AssertionError("provided by subclasses")
-
-    def core_deadline(self) -> float:
-        raise AssertionError("provided by subclasses")
-
-    def handling_s(self, event: Event) -> float:
-        return 0.0
-
-    def carry_out_other(self, effect: Effect) -> None:
-        """Effects that are not about connections."""
-
-    def connection_ended(self, connection: SimConnection) -> None:
-        """After the core was told."""
-
-    # --- from the network ------------------------------------------------------------------
-
-    def opened(self, connection: SimConnection) -> None:
-        self.connections[connection.number] = connection
-        self.take(ConnectionOpened(connection.number, self.dialed_neighbor(connection)))
-
-    def dialed_neighbor(self, connection: SimConnection) -> str | None:
-        return connection.ends[1].name if connection.ends[0] is self else None
-
-    def received(self, connection: SimConnection, messages: Sequence[Message]) -> None:
-        self.take(MessagesReceived(connection.number, messages, self.world.now))
-
-    def closed(self, connection: SimConnection) -> None:
-        if not self.is_up():
-            return
-        if self.connections.pop(connection.number, None) is not None:
-            self.take(ConnectionClosed(connection.number))
-        self.connection_ended(connection)
-
-    # --- one thing at a time ---------------------------------------------------------------
-
-    def take(self, event: Event) -> None:
-        """Handle an event when this node is free, after those that came before it."""
-        if not self.is_up():
-            return
-        self._inbox.append(event)
-        if len(self._inbox) == 1:
-            self._work(self.incarnation)
-
-    def _work(self, incarnation: int) -> None:
-        """Handle what waits, one event after the other; come back when busy."""
-        if incarnation != self.incarnation:
-            return
-        while self._inbox:
-            if self.busy_until > self.world.now:
-                self.world.at(self.busy_until, self._work, incarnation)
-                return
-            self._handle(self._inbox[0])
-            if incarnation != self.incarnation:
-                return
-            self._inbox.popleft()
-
-    def _handle(self, event: Event) -> None:
-        world = self.world
-        if world.trace is not None:
-            world.note(self.name, _show_event(event))
-        effects = self.core_handle(event, world.now)
-        handling_s = self.handling_s(event)
-        if handling_s:
-            self.busy_until = world.now + handling_s
-            world.at(self.busy_until, self.carry_out, effects, self.incarnation)
-        else:
-            self.carry_out(effects, self.incarnation)
-        self.arm()
-
-    def carry_out(self, effects: list[Effect], incarnation: int) -> None:
-        if incarnation != self.incarnation:
-            return
-        for effect in effects:
-            if self.world.trace is not None:
-                self.world.note(self.name, "  " + show_effect(effect))
-            if isinstance(effect, Transmit):
-                connection = self.connections.get(effect.connection)
-                if connection is not None:
-                    self.network.send(connection, self, effect.messages)
-            elif isinstance(effect, CloseConnection):
-                connection = self.connections.get(effect.connection)
-                if connection is not None:
-                    self.network.close(connection, self)
-            else:
-                self.carry_out_other(effect)
-
-    def arm(self) -> None:
-        deadline = self.core_deadline()
-        if self._timer_at is None or deadline < self._timer_at:
-            self._timer_at = deadline
-            self.world.at(deadline, self._on_timer, deadline, self.incarnation)
-
-    def _on_timer(self, armed_for: float, incarnation: int) -> None:
-        if incarnation != self.incarnation or armed_for != self._timer_at:
-            return
-        self._timer_at = None
-        self.take(DeadlineReached())
-
-
-class SimBroker(_Node):
+class SimBroker(Node):
     """A broker core with neighbors to dial, that can crash and come back."""
 
     def __init__(
@@ -205,6 +65,16 @@ class SimBroker(_Node):
         self.before_start: Callable[[SimBroker], None] = lambda broker: None
         """May set `links`, which a crash can leave behind the topology."""
         self.core: Broker | None = None
+        self.journal: SimJournal | None = None
+        self.asleep: Broker | None = None
+        """What a crashed broker will be when it comes back, if it has a journal."""
+        self.on_asleep: Callable[[Broker, Broker, float], None] = lambda was, is_, since: None
+        """Hears what a crashed broker was, what it will be, and since when they may differ."""
+        self.is_back = False
+        """The core remembers what it was before a crash."""
+        self.crash_in: int | None = None
+        """After so many effects more `on_boundary` is called, which may crash this broker."""
+        self.on_boundary: Callable[[SimBroker], None] = lambda broker: None
         self.epoch_base = 0
         """Keeps sessions of different brokers apart, where clients go from one to another."""
         self._handling = handling
@@ -223,25 +93,48 @@ class SimBroker(_Node):
         self.incarnation += 1
         self.busy_until = self.world.now
         self._timer_at = None
-        metering = None
-        if self._on_telemetry is not None:
-            metering = Metering(self.name, 1.0, epoch=self.incarnation)
-        self.core = Broker(
-            self.config,
-            epoch=(self.epoch_base + self.incarnation) << 20,
-            now=self.world.now,
-            metering=metering,
+        epoch = (self.epoch_base + self.incarnation) << 20
+        back, self.asleep = self.asleep, None
+        self.is_back = back is not None
+        self.core = back or Broker(
+            self.config, epoch=epoch, now=self.world.now, metering=self._metering()
         )
         if self.core.relocator is not None:
             handling_s = self._handling.per_message_s + self._handling.per_match_s
             self.core.relocator.handling_ms = 1000.0 * handling_s
         if self.core.topics is not None:
             self.core.sessions.address = self.name
+        if self.journal is not None:
+            self._begin_journal(self.journal, self.core, epoch, is_back=back is not None)
         for neighbor in sorted(self.links):
             self.take(LinkAdded(neighbor))
             if self.name < neighbor:
                 self._redial(neighbor, self.incarnation)
         self.arm()
+
+    def _begin_journal(
+        self, journal: SimJournal, core: Broker, epoch: int, *, is_back: bool
+    ) -> None:
+        incarnation = self.incarnation
+        journal.carry_out = lambda effects: self.carry_out(effects, incarnation)
+        effects = journal.begin(core, epoch, is_back=is_back)
+        if is_back:
+            assert self.find_path is not None
+            self.links |= {name: self.find_path(self.name, name) for name in core.sessions.links}
+            # Behind whoever begins with the core: an agent hears what it may have missed.
+            self.world.after(0.0, self.carry_out, effects, incarnation)
+
+    def _metering(self) -> Metering | None:
+        if self._on_telemetry is None:
+            return None
+        return Metering(self.name, 1.0, epoch=self.incarnation)
+
+    def pause_organizing(self, is_paused: bool) -> None:
+        """Whether an operator wants this broker to leave the links alone."""
+        if self.journal is not None:
+            self.journal.hint(ORGANIZING_PAUSED, is_paused)
+        elif self.core is not None and self.core.organizer is not None:
+            self.core.organizer.pause(is_paused)
 
     def link(self, neighbor: str, *, knocks: bool = False) -> None:
         """Keep a connection with a neighbor from now on; the smaller name dials, or who knocks."""
@@ -258,9 +151,16 @@ class SimBroker(_Node):
         self.links.pop(neighbor, None)
 
     def crash(self) -> None:
-        """Everything this broker held is gone."""
-        self.core = None
+        """Everything this broker held is gone, except what its journal has."""
+        core, self.core = self.core, None
+        self.crash_in = None
         self.incarnation += 1
+        if self.journal is not None:
+            since = self.journal.unsynced_since
+            self.journal.crashed()
+            self.asleep = self.journal.recover(self.config, self._metering())
+            if core is not None and self.asleep is not None:
+                self.on_asleep(core, self.asleep, since)
         self._inbox.clear()
         for connection in list(self.connections.values()):
             connection.left.add(self.name)
@@ -268,10 +168,23 @@ class SimBroker(_Node):
         self.connections.clear()
 
     def core_handle(self, event: Event, now: float) -> list[Effect]:
-        return self.broker.handle(event, now)
+        effects = self.broker.handle(event, now)
+        return effects if self.journal is None else self.journal.noted(event, now, effects)
 
     def core_deadline(self) -> float:
         return self.broker.next_deadline()
+
+    def received(self, connection: SimConnection, messages: Sequence[Message]) -> None:
+        if self.journal is not None:
+            messages = self.journal.as_received(messages)
+        super().received(connection, messages)
+
+    def carried_out(self) -> None:
+        if self.crash_in is not None:
+            self.crash_in -= 1
+            if self.crash_in <= 0:
+                self.crash_in = None
+                self.on_boundary(self)
 
     def handling_s(self, event: Event) -> float:
         return self._handling.of(event)
@@ -305,7 +218,7 @@ class SimBroker(_Node):
             self.world.after(delay_s, self._redial, neighbor, incarnation)
 
 
-class SimClient(_Node):
+class SimClient(Node):
     """A client core attached to one broker, with an application that is told everything."""
 
     def __init__(
@@ -421,10 +334,3 @@ class SimClient(_Node):
             return
         if not self.network.dial(self.link, self, self.home):
             self.world.after(self.world.uniform(*REDIAL_S), self._redial)
-
-
-def _show_event(event: Event) -> str:
-    if isinstance(event, MessagesReceived):
-        return f"received c{event.connection} {show_messages(event.messages)}"
-    fields = ", ".join(str(getattr(event, name)) for name in event.__struct_fields__)
-    return f"{type(event).__name__}({fields})"

@@ -8,19 +8,33 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import FollowRedirect, ReportMove
 from pubweave.core.session import SessionLimits
+from pubweave.core.tree_routing import TreeRouting
+from pubweave.model.filters import Filter
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.messages import LEAVING_SUBJECT
 from pubweave.model.publications import Publication
 from pubweave.model.topology import Topology
 from pubweave.sim.checkers import DeliveryChecker, Truth
+from pubweave.sim.disk import DiskSetting
+from pubweave.sim.journal_node import SimJournal
 from pubweave.sim.network import Network, SimLink
 from pubweave.sim.nodes import HandlingTime, SimBroker, SimClient
 from pubweave.sim.world import World
 
 DEFAULT_LATENCY_MS = 20.0
+
+
+def tables_of(broker: Broker) -> dict[str, tuple[Filter, str]]:
+    """What a tree broker's tables say: filters, and where they came from."""
+    routing = broker.routing
+    if not isinstance(routing, TreeRouting):
+        return {}
+    entries = [*routing.subscriptions.items(), *routing.advertisements.items()]
+    return {id_: (entry.filter, entry.hop.remote) for id_, entry in entries}
 
 
 class SimOverlay:
@@ -36,9 +50,11 @@ class SimOverlay:
         on_telemetry: Callable[[str, Any, float], None] | None = None,
         latency_s: Callable[[Link], float] | None = None,
         spare: Collection[BrokerId] = (),
+        disk: DiskSetting | None = None,
     ) -> None:
         """``latency_s``: of links that actions make; those of the topology have their own.
-        ``spare``: brokers that run without a link until an action appends them."""
+        ``spare``: brokers that run without a link until an action appends them.
+        ``disk``: brokers have a journal."""
         self.world = world
         self.topology = topology
         self._latency_s = latency_s or (lambda link: DEFAULT_LATENCY_MS / 1000.0)
@@ -57,6 +73,7 @@ class SimOverlay:
         self._make_config = make_config
         self._handling = handling
         self._on_telemetry = on_telemetry
+        self.disk = disk
         self.brokers = {name: self.make_broker(name) for name in [*topology.neighbors, *spare]}
         self.links: dict[Link, SimLink] = {}
         """Every path that was ever a link's."""
@@ -69,12 +86,32 @@ class SimOverlay:
                 self.brokers[name].links[neighbor] = self._find_path(name, neighbor)
         for broker in self.brokers.values():
             broker.find_path = self._find_path
+            if disk is not None:
+                broker.journal = SimJournal(world, broker.name, disk)
+                broker.on_asleep = self._on_asleep
             broker.start()
 
     def make_broker(self, name: BrokerId) -> SimBroker:
         """A broker that is not started yet."""
         config = self._make_config(name)
         return SimBroker(config, self.network, self._handling, on_telemetry=self._on_telemetry)
+
+    def _on_asleep(self, was: Broker, comes_back: Broker, since: float) -> None:
+        """A table entry that was not yet on disk is told again, and until then it is not there:
+        what was published meanwhile was promised to nobody for its sake."""
+        if tables_of(was) == tables_of(comes_back):
+            return
+        reached: dict[tuple[str, int], set[str]] = {}
+
+        def may_be_lost(publication: Publication, client: str) -> bool:
+            publisher = self.clients.get(publication.publisher)
+            if publication.published_at < since or publisher is None:
+                return False
+            if publication.key not in reached:
+                reached[publication.key] = self._reached(publication, publisher)
+            return client not in reached[publication.key]
+
+        self.checker.excuse_where(may_be_lost)
 
     # --- topology --------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 As `transform`: the same life and faults, plans carried out in some rounds. Besides, clients are
 sent to other brokers all the time, the steady ones too, to random ones, to some that do not
-exist, and while they publish, subscribe, lag and lose their connections. At rest each client is
+exist, and while they publish, subscribe, lag and lose their connections. In some runs brokers move
+publishers and subscribers by GRAPE as well. At rest each client is
 where it was sent, every migration has ended, and tables are what a fresh overlay with the clients
 there would have.
 """
@@ -19,6 +20,7 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import FollowRedirect, ReportMove
 from pubweave.core.events import MigrationRequested
 from pubweave.core.migration_source import SourcePart
+from pubweave.core.relocation_config import RelocationConfig, RelocationMode
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.generate.latencies import Matrix
 from pubweave.model.ids import BrokerId, publisher_of
@@ -34,6 +36,17 @@ MIGRATION_SHARE = 0.25
 """Of what clients do in a run."""
 STRAY_SHARE = 0.05
 """Of the migrations: to a broker that does not exist."""
+RESTLESS = RelocationConfig(
+    RelocationMode.GRAPE,
+    grape_threshold=10,
+    grape_every_s=0.0,
+    least_gain=0.0,
+    rest_s=0.5,
+    subscribers=True,
+    answer_limit_s=3.0,
+)
+RESTLESS_EVERY = 4
+"""One run of so many: brokers trace, and move publishers and subscribers by themselves, too."""
 
 
 class _MovingOverlay(_MeasuredOverlay):
@@ -95,6 +108,7 @@ class RelocateScenario(TransformScenario):
     overlay_type = _MovingOverlay
 
     def __init__(self, seed: int, *, max_brokers: int = 20, **options: Any) -> None:
+        self._moves_by_itself = seed % RESTLESS_EVERY == 1
         self._struck: set[str] = set()
         """Clients of which a crashed broker had a session, since the last rest."""
         super().__init__(seed, max_brokers=max_brokers, **options)
@@ -107,7 +121,8 @@ class RelocateScenario(TransformScenario):
         return setting
 
     def _config(self, broker: BrokerId) -> BrokerConfig:
-        return replace(super()._config(broker), client_expiry_s=20.0, migration_limit_s=3.0)
+        config = replace(super()._config(broker), client_expiry_s=20.0, migration_limit_s=3.0)
+        return replace(config, relocation=RESTLESS) if self._moves_by_itself else config
 
     # --- life ------------------------------------------------------------------------------
 
@@ -150,7 +165,7 @@ class RelocateScenario(TransformScenario):
     # --- crashes ---------------------------------------------------------------------------
 
     def _on_broker_crash(self, node: SimBroker) -> None:
-        if node.core is not None:
+        if node.core is not None and not self.is_durable:
             self._struck.update(node.core.sessions.clients)
             if node.core.migrations is not None:
                 self._count_status(node.core.migrations.status())
@@ -196,6 +211,13 @@ class RelocateScenario(TransformScenario):
         self._struck.clear()
         return True
 
+    def _count_relocations(self) -> None:
+        for node in self.overlay.brokers.values():
+            if node.core is not None and node.core.relocator is not None:
+                told = node.core.relocator.status()
+                self.tally["publishers_moved"] += told.moves
+                self.tally["subscribers_moved"] += told.subscriber_moves
+
     def _count_status(self, status: MigrationStatus) -> None:
         for field in ("begun", "done", "refused", "busy", "failed", "messages_out", "seeks_out"):
             self.tally[f"migrations_{field}"] += getattr(status, field)
@@ -204,6 +226,7 @@ class RelocateScenario(TransformScenario):
         for node in self.overlay.brokers.values():
             if node.core is not None and node.core.migrations is not None:
                 self._count_status(node.core.migrations.status())
+        self._count_relocations()
         overlay = self.overlay
         assert isinstance(overlay, _MovingOverlay)
         result = super()._result()

@@ -49,6 +49,7 @@ class ReorganizeScenario(TransformScenario):
         rtt: Matrix | None = None,
         trace: Trace | None = None,
         on_telemetry: TelemetrySink | None = None,
+        durability: str = "memory",
     ) -> None:
         self._organizing = organizing
         super().__init__(
@@ -58,6 +59,7 @@ class ReorganizeScenario(TransformScenario):
             rtt=rtt,
             trace=trace,
             on_telemetry=on_telemetry,
+            durability=durability,
         )
         self.hosts = {
             name: SimOrganizerHost(
@@ -110,8 +112,7 @@ class ReorganizeScenario(TransformScenario):
     def _pause(self, is_paused: bool) -> None:
         self._is_paused = is_paused
         for node in self.overlay.brokers.values():
-            if node.core is not None and node.core.organizer is not None:
-                node.core.organizer.pause(is_paused)
+            node.pause_organizing(is_paused)
 
     def _organize(self) -> None:
         """Let brokers do as they like for a while, under faults but for the end of it."""

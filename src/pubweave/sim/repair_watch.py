@@ -37,7 +37,7 @@ class RepairWatch:
 
     def happened(self) -> None:
         """Something happened to the overlay as a whole."""
-        self._happened_at = self._overlay.world.now
+        self._happened_at = self._overlay.calm_since = self._overlay.world.now
 
     def _look(self) -> None:
         now = self._overlay.world.now
@@ -45,6 +45,7 @@ class RepairWatch:
         if self._is_disturbed(now):
             self._happened_at = now
         wanted = self._overlay.wanted_topics()
+        self._tell_overlay(wanted, now)
         split = self._overlay.split_topics(wanted)
         for topic in [topic for topic in self._split_at if topic not in split]:
             self.repair_s.append(now - max(self._split_at.pop(topic), self._happened_at))
@@ -58,6 +59,17 @@ class RepairWatch:
                 )
                 self._split_at[topic] = now
         self._wanted = wanted
+
+    def _tell_overlay(self, wanted: dict[str, set[BrokerId]], now: float) -> None:
+        """Since when it has been calm, and since when brokers want what they do."""
+        overlay = self._overlay
+        overlay.calm_since = self._happened_at
+        known = overlay.wanted_since
+        overlay.wanted_since = {
+            (topic, broker): known.get((topic, broker), now)
+            for topic, brokers in wanted.items()
+            for broker in brokers
+        }
 
     def _is_disturbed(self, now: float) -> bool:
         """Whether a fault struck, or one lasts."""

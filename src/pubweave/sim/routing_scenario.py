@@ -9,7 +9,7 @@ have come, and a burst of publications, whose receivers the truth alone names, m
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pubweave.core.broker_config import BrokerConfig
@@ -19,6 +19,8 @@ from pubweave.generate.trees import hierarchical_tree, random_tree
 from pubweave.model.filters import Filter
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
+from pubweave.sim.disk import DiskSetting
+from pubweave.sim.durability import check_sessions, journal_counts, with_disk_faults
 from pubweave.sim.faults import FaultRates, Faults
 from pubweave.sim.nodes import HandlingTime, SimBroker, SimClient
 from pubweave.sim.overlay import DEFAULT_LATENCY_MS, SimOverlay
@@ -101,9 +103,15 @@ class RoutingScenario:
         rtt: Matrix | None = None,
         trace: Trace | None = None,
         on_telemetry: TelemetrySink | None = None,
+        durability: str = "memory",
     ) -> None:
+        """``durability``: with ``journal``, brokers come back from their disks, and crashes
+        excuse nothing."""
         self.world = world = World(seed, trace)
         self.setting = setting = self.draw_setting(max_brokers, rtt)
+        self.is_durable = durability == "journal"
+        if self.is_durable:
+            self.setting = setting = replace(setting, faults=with_disk_faults(setting.faults))
         self.violations: list[str] = []
         self.overlay = self.overlay_type(
             world,
@@ -113,6 +121,7 @@ class RoutingScenario:
             on_telemetry=on_telemetry,
             latency_s=self.latency_s,
             spare=self.spare_brokers(),
+            disk=DiskSetting.draw(world) if self.is_durable else None,
         )
         self.faults = Faults(
             world,
@@ -203,6 +212,8 @@ class RoutingScenario:
         self.overlay.checker.check_all_delivered(self.world.now)
 
     def _on_crash(self, broker: SimBroker) -> None:
+        if self.is_durable:
+            return
         self._is_shaken = True
         self.overlay.checker.excuse()
 
@@ -349,8 +360,10 @@ class RoutingScenario:
         checker = self.overlay.checker
         counters = [n.broker.counters for n in self.overlay.brokers.values() if n.is_up()]
         dropped = sum(c.duplicates_dropped for c in counters)
-        crashed = self.faults.counts.get("broker_crash", 0)
+        crashed = 0 if self.is_durable else self.faults.counts.get("broker_crash", 0)
         violations = [*self.violations, *checker.violations]
+        if self.is_durable:
+            violations += check_sessions(self.overlay)
         if dropped and not crashed and not self.overlay.sessions_lost:
             violations.append(f"brokers saw {dropped} publications twice though none crashed")
         if self.overlay.refusals and not crashed and not self.overlay.sessions_lost:
@@ -359,6 +372,7 @@ class RoutingScenario:
             "sessions_lost": self.overlay.sessions_lost,
             "duplicates_dropped": dropped,
             "holds": sum(c.holds for c in counters),
+            **journal_counts(self.overlay),
         }
         return self.result_of(violations, counts)
 

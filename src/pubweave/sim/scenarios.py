@@ -13,6 +13,7 @@ from typing import Any
 from pubweave.sim.autopilot_scenario import AutopilotScenario
 from pubweave.sim.churn_scenario import ChurnScenario
 from pubweave.sim.relocate_scenario import RelocateScenario
+from pubweave.sim.rendezvous_scenario import RendezvousScenario
 from pubweave.sim.reorganize_scenario import ReorganizeScenario
 from pubweave.sim.results import RunResult
 from pubweave.sim.routing_scenario import RoutingScenario
@@ -24,11 +25,16 @@ SCENARIOS: dict[str, Callable[..., Any]] = {
     "autopilot": AutopilotScenario,
     "churn": ChurnScenario,
     "relocate": RelocateScenario,
+    "rendezvous": RendezvousScenario,
     "reorganize": ReorganizeScenario,
     "routing": RoutingScenario,
     "transform": TransformScenario,
 }
 """A scenario takes a seed and the keywords ``trace`` and ``on_telemetry`` and has ``run()``."""
+
+
+DURABLE = ("relocate", "reorganize", "routing", "transform")
+"""Those that can be run with journals; the brokers of the others never come back."""
 
 
 def run_seed(

@@ -31,12 +31,18 @@ class SteadyScenario(RoutingScenario):
         rtt: Matrix | None,
         trace: Trace | None,
         on_telemetry: TelemetrySink | None,
+        durability: str = "memory",
     ) -> None:
         self._steady: list[str] = []
         self._crashed: set[BrokerId] = set()
         """Since the last rest."""
         super().__init__(
-            seed, max_brokers=max_brokers, rtt=rtt, trace=trace, on_telemetry=on_telemetry
+            seed,
+            max_brokers=max_brokers,
+            rtt=rtt,
+            trace=trace,
+            on_telemetry=on_telemetry,
+            durability=durability,
         )
         self.overlay.on_told_to_move = self._move_client
 

@@ -87,11 +87,22 @@ class TopicOverlay(SimOverlay):
         self.relays: list[str] = []
         self.gone: dict[BrokerId, SimBroker] = {}
         self._made = 0
+        self.calm_since = 0.0
+        self.wanted_since: dict[tuple[str, BrokerId], float] = {}
+        """Since when each broker wants each topic. Both are kept by `RepairWatch`."""
+        self.acknowledgements_checked = 0
+        self.early: list[str] = []
+        """Subscriptions that were acknowledged before their topic was connected."""
         super().__init__(*args, **options)
         self.checker = TopicDeliveryChecker()
 
     def make_broker(self, name: BrokerId) -> SimBroker:
-        broker = TopicSimBroker(self._make_config(name), self, self._handling, self._on_telemetry)
+        return self.made(
+            TopicSimBroker(self._make_config(name), self, self._handling, self._on_telemetry)
+        )
+
+    def made(self, broker: SimBroker) -> SimBroker:
+        """A new broker finds its ways, and its sessions are none of anybody before."""
         broker.find_path = self._find_path
         self._made += 1
         broker.epoch_base = 1000 * self._made
@@ -117,6 +128,10 @@ class TopicOverlay(SimOverlay):
         self.gone[name] = broker = self.brokers.pop(name)
         broker.crash()
 
+    def bereave(self, client: SimClient) -> None:
+        """A client is about to lose its broker: what was under way to it may be lost."""
+        self.checker.excuse(client.name)
+
     # --- the truth -------------------------------------------------------------------------
 
     def wanted_topics(self) -> dict[str, set[BrokerId]]:
@@ -137,21 +152,21 @@ class TopicOverlay(SimOverlay):
 
     def split_topics(self, wanted: dict[str, set[BrokerId]] | None = None) -> list[str]:
         """Topics whose brokers are not connected among themselves, both ways on every link."""
-        split = []
-        for topic, brokers in (wanted or self.wanted_topics()).items():
-            ways = {
-                name: [
-                    other
-                    for other in self.brokers[name].broker.sessions.links
-                    if other in brokers
-                    and self._carries(name, other, topic)
-                    and self._carries(other, name, topic)
-                ]
-                for name in brokers
-            }
-            if any(pieces_of(sorted(brokers), ways).values()):
-                split.append(topic)
-        return split
+        found = (wanted or self.wanted_topics()).items()
+        return [t for t, b in found if any(pieces_of(sorted(b), self.ways(t, b)).values())]
+
+    def ways(self, topic: str, brokers: Collection[BrokerId]) -> dict[BrokerId, list[BrokerId]]:
+        """The links on which some brokers pass a topic on among themselves, both ways."""
+        return {
+            name: [
+                other
+                for other in self.brokers[name].broker.sessions.links
+                if other in brokers
+                and self._carries(name, other, topic)
+                and self._carries(other, name, topic)
+            ]
+            for name in brokers
+        }
 
     def _carries(self, near: BrokerId, far: BrokerId, topic: str) -> bool:
         """Whether a publication on a topic goes from one broker to another."""
@@ -277,5 +292,5 @@ def routing_of(broker: Broker) -> TopicRouting:
 
 
 def repair_of(broker: Broker) -> TopicRepair:
-    assert broker.topics is not None
+    assert isinstance(broker.topics, TopicRepair)
     return broker.topics

@@ -86,6 +86,7 @@ class TransformScenario(SteadyScenario):
         rtt: Matrix | None = None,
         trace: Trace | None = None,
         on_telemetry: TelemetrySink | None = None,
+        durability: str = "memory",
     ) -> None:
         if fault is not None and fault not in FAULTS:
             raise ValueError(f"unknown fault {fault!r}: choose one of {', '.join(FAULTS)}")
@@ -96,7 +97,12 @@ class TransformScenario(SteadyScenario):
         self._leaving: set[BrokerId] = set()
         self.tally: Counter[str] = Counter()
         super().__init__(
-            seed, max_brokers=max_brokers, rtt=rtt, trace=trace, on_telemetry=on_telemetry
+            seed,
+            max_brokers=max_brokers,
+            rtt=rtt,
+            trace=trace,
+            on_telemetry=on_telemetry,
+            durability=durability,
         )
         transform = self.transform
         self.layout = Layout(OVERLAY)
@@ -257,8 +263,10 @@ class TransformScenario(SteadyScenario):
             self.world.choice(lines).interrupt(lasts_s, arrives=self.world.chance(0.5))
 
     def _on_broker_crash(self, node: SimBroker) -> None:
-        self._crashed.add(node.name)
         self.agents[node.name].crashed()
+        if self.is_durable:
+            return
+        self._crashed.add(node.name)
         holdings = Holdings(self.overlay, node, self.ends())
         for publication, client in self.overlay.checker.undelivered():
             if not holdings.is_safe(publication, client):
@@ -286,10 +294,18 @@ class TransformScenario(SteadyScenario):
                 self._violate("the plan is done but its target was not reached")
         else:
             self.tally["plans_aborted"] += 1
-            if self.transform.fault == "none" and self.transform.abort_after_s is None:
+            is_calm = self.transform.fault == "none" and not self.is_durable
+            if is_calm and self.transform.abort_after_s is None:
                 self._violate(f"the plan was aborted without a fault: {deployment.reason}")
         if not self.watch.topology.is_tree:
             self._violate("the topology is no tree any more")
+
+    def _has_heard_all(self, name: str) -> bool:
+        """Whether an agent knows what is in the store, and its broker opens no link any more for an
+        action that has been given up: its line to the store may come back late."""
+        node = self.overlay.brokers.get(name)
+        actions = None if node is None or node.core is None else node.core.actions
+        return self.agents[name].is_ready and not (actions is not None and actions.expecting())
 
     def _come_to_rest(self) -> bool:
         for executor in self.executors:
@@ -297,9 +313,8 @@ class TransformScenario(SteadyScenario):
         self.executors.clear()
         self.faults.heal()
         until = self.world.now + REST_LIMIT_S
-        while not all(agent.is_ready for agent in self.agents.values()):
+        while waiting := [name for name in self.agents if not self._has_heard_all(name)]:
             if self.world.now >= until:
-                waiting = [name for name, agent in self.agents.items() if not agent.is_ready]
                 self._violate(f"agents never get ready: {waiting[:5]}")
                 return False
             self.world.run_until(self.world.now + 0.25)
@@ -339,7 +354,8 @@ class TransformScenario(SteadyScenario):
         """How long the first plan took, and how long one action at a time: only where nothing
         disturbed it."""
         transform = self.transform
-        if transform.fault != "none" or transform.pauses or transform.abort_after_s is not None:
+        is_calm = transform.fault == "none" and not self.is_durable
+        if not is_calm or transform.pauses or transform.abort_after_s is not None:
             return {}
         first_s = self.watch.first_plan_s()
         if self._serial:

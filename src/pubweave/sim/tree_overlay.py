@@ -24,13 +24,13 @@ class TreeOverlay(SimOverlay):
     ) -> bool:
         """Each broker on the way knows the advertisement and passed on the subscription or one
         that covers it, and whatever is under way, the next one will never lack such a one."""
-        home = self.brokers[path[0]].core
+        home = self._tables(path[0])
         if home is None or subscription not in _routing(home).subscriptions:
             return False
         wanted = _routing(home).subscriptions[subscription].filter
         carriers = [subscription]
         for near_name, far_name in pairwise(path):
-            near, far = self.brokers[near_name].core, self.brokers[far_name].core
+            near, far = self._tables(near_name), self._tables(far_name)
             if near is None or far is None:
                 return False
             link, back = near.sessions.links.get(far_name), far.sessions.links.get(near_name)
@@ -46,6 +46,10 @@ class TreeOverlay(SimOverlay):
             if not carriers:
                 return False
         return True
+
+    def _tables(self, name: BrokerId) -> Broker | None:
+        """A broker that is away and will come back with its tables counts with these."""
+        return self.brokers[name].core or self.brokers[name].asleep
 
     def check_tables(self) -> list[str]:
         cores = {name: self.brokers[name].broker for name in self.topology.neighbors}

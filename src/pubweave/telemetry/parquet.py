@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pubweave.model.publications import Value
-from pubweave.model.telemetry import SCHEMA_VERSION, TABLES, Column, Kind, Record, Table
+from pubweave.model.telemetry import RECORDED_TABLES, SCHEMA_VERSION, Column, Kind, Record, Table
 from pubweave.telemetry.run_description import TelemetryError
 
 VERSION_KEY = b"pubweave.schema_version"
@@ -72,7 +72,7 @@ def preload() -> None:
 
     A process that forks writers calls this first, or each of them would hold its own copy.
     """
-    for table in TABLES:
+    for table in RECORDED_TABLES:
         record_batch(table, [])
     pa.array(["a"])
 
@@ -201,7 +201,7 @@ def _attributes_array(cells: Sequence[dict[str, Value]]) -> pa.Array:
 def _text_paths(table: str) -> list[str]:
     # Only names repeat; a dictionary of instants or counters would be tried and thrown away.
     paths = []
-    for column in TABLES[table].columns:
+    for column in RECORDED_TABLES[table].columns:
         if column.kind is Kind.TEXT:
             paths.append(column.name)
         elif column.kind is Kind.ATTRIBUTES:
@@ -210,7 +210,8 @@ def _text_paths(table: str) -> list[str]:
 
 
 def _known(table: str) -> Table:
-    found = TABLES.get(table)
+    found = RECORDED_TABLES.get(table)
     if found is None:
-        raise TelemetryError(f"no telemetry table is called {table!r}: use {', '.join(TABLES)}")
+        known = ", ".join(RECORDED_TABLES)
+        raise TelemetryError(f"no telemetry table is called {table!r}: use {known}")
     return found

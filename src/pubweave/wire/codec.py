@@ -28,6 +28,7 @@ from pubweave.model.messages import (
     Goodbye,
     Hello,
     InterestBroadcast,
+    Login,
     Message,
     Ping,
     Pong,
@@ -50,6 +51,7 @@ from pubweave.model.migration_messages import (
 )
 from pubweave.model.publications import Publication
 from pubweave.model.relocation_messages import (
+    PlacementRound,
     ProbeReply,
     ProbeRequest,
     RelocationAnswer,
@@ -57,6 +59,18 @@ from pubweave.model.relocation_messages import (
     TraceInformationAnswer,
     TraceInformationRequest,
     TraceResult,
+)
+from pubweave.model.rendezvous_messages import (
+    ChordFound,
+    ChordLeaving,
+    ChordLookup,
+    ChordNeighbors,
+    LinkUnused,
+    TreeBroken,
+    TreeJoin,
+    TreeOffer,
+    TreePath,
+    TreeTables,
 )
 from pubweave.model.topic_messages import BrokerRecord, TopicOpened, TopicUnwanted, TopicWanted
 
@@ -91,6 +105,7 @@ KINDS: dict[int, type] = {
     24: MigrationSeek,
     25: Redirect,
     26: RedirectReply,
+    27: Login,
     32: TraceResult,
     33: RelocationRequest,
     34: RelocationAnswer,
@@ -98,10 +113,21 @@ KINDS: dict[int, type] = {
     36: TraceInformationAnswer,
     37: ProbeRequest,
     38: ProbeReply,
+    39: PlacementRound,
     40: BrokerRecord,
     41: TopicWanted,
     42: TopicUnwanted,
     43: TopicOpened,
+    44: ChordNeighbors,
+    45: ChordLookup,
+    46: ChordFound,
+    47: ChordLeaving,
+    48: TreeJoin,
+    49: TreePath,
+    50: TreeOffer,
+    51: TreeBroken,
+    52: TreeTables,
+    53: LinkUnused,
 }
 _KIND_OF = {type_: kind for kind, type_ in KINDS.items()}
 _DECODERS: dict[int, Callable[[bytes], Any]] = {
@@ -152,16 +178,30 @@ class FrameDecoder:
     """Bytes in, messages out, whatever the pieces they come in."""
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
-        self._max_frame_bytes = max_frame_bytes
-        self._rest = b""
+        self.max_frame_bytes = max_frame_bytes
+        self.frames = 0
+        """How many frames are complete so far."""
+        self._pieces: list[bytes] = []
+        self._unfinished_bytes = 0
+        self._wanted_bytes = 0
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a frame has begun whose end is missing."""
+        return bool(self._pieces)
 
     def feed(self, data: bytes) -> list[Message]:
         """The messages that these bytes complete. Raises FrameError; then the decoder is done.
 
-        O(bytes), except that the bytes of an unfinished frame are joined again at each read.
-        """
-        if self._rest:
-            data = self._rest + data
+        O(bytes): pieces of a frame are joined when it is complete, or a sender of single bytes
+        would have us copy all that came before each of them."""
+        if self._pieces:
+            self._pieces.append(data)
+            self._unfinished_bytes += len(data)
+            if self._unfinished_bytes < self._wanted_bytes:
+                return []
+            data = b"".join(self._pieces)
+            self._pieces = []
         messages: list[Message] = []
         append = messages.append
         unpack = _HEADER.unpack_from
@@ -170,9 +210,9 @@ class FrameDecoder:
         try:
             while end - offset >= _HEADER_BYTES:
                 length, kind = unpack(data, offset)
-                if not 0 < length <= self._max_frame_bytes:
+                if not 0 < length <= self.max_frame_bytes:
                     raise FrameError(
-                        f"a frame of {length} bytes; allowed are 1 to {self._max_frame_bytes}"
+                        f"a frame of {length} bytes; allowed are 1 to {self.max_frame_bytes}"
                     )
                 stop = offset + _LENGTH_BYTES + length
                 if stop > end:
@@ -190,8 +230,18 @@ class FrameDecoder:
             if isinstance(error, FrameError):
                 raise
             raise FrameError(f"a frame that does not decode: {error}") from error
-        self._rest = data[offset:] if offset < end else b""
+        if offset < end:
+            self._keep(data[offset:])
+        self.frames += len(messages)
         return messages
+
+    def _keep(self, rest: bytes) -> None:
+        """The beginning of a frame, until as much has come as it needs."""
+        self._pieces = [rest]
+        self._unfinished_bytes = len(rest)
+        self._wanted_bytes = _HEADER_BYTES
+        if len(rest) >= _HEADER_BYTES:
+            self._wanted_bytes = _LENGTH_BYTES + _HEADER.unpack_from(rest)[0]
 
 
 def _decode_other(kind: int, body: bytes) -> Message:

@@ -1,0 +1,300 @@
+"""Brokers of a rendezvous overlay over sockets that are remapped under traffic: is anything lost?
+
+Each broker is a process with a client that subscribes to the broker's topics; one publisher per
+topic publishes at a steady rate. After a while brokers get the positions that DYNATOPS' mapping
+gives them, by ``pubweave remap``. What is published is held against what arrives, and the cost of
+the trees that brokers say they have, before and after, against what the mapping promised.
+
+    python -m benchmarks.run_rendezvous --brokers 30
+    python -m benchmarks.run_rendezvous --brokers 30 --kill   # whoever sees it through dies
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import uvloop
+
+from benchmarks.churn_receipts import Receipts
+from pubweave.cli.design_dynatops_files import write_mapping
+from pubweave.deploy.documents import ExecutorDocument, decode
+from pubweave.deploy.layout import Layout
+from pubweave.deploy.store import Read
+from pubweave.design.dynatops.best import best_mapping
+from pubweave.design.dynatops.costs import MappingCost, mapping_cost
+from pubweave.design.dynatops.topic_trees import BrokerMapping, MappingProblem
+from pubweave.design.tco.interests import Subscriptions
+from pubweave.generate.trees import random_tree
+from pubweave.model.rendezvous_status import RendezvousStatus, TreeStatus
+from pubweave.model.status import TOPICS_SUBJECT
+from pubweave.runtime.client import Client, connect
+from pubweave.runtime.overlay import Overlay
+from pubweave.runtime.overlay_events import StoreChoice
+from pubweave.runtime.overlay_run_directory import RunDirectory
+from pubweave.runtime.overlay_spec import make_spec
+from pubweave.runtime.store_session import opened_store
+
+NAME = "ring"
+TOPICS_PER_MODE = 5
+SETTLE_LIMIT_S = 60.0
+KILLED_SETTLE_S = 8.0
+LOOK_EVERY_S = 0.5
+_status = msgspec.json.Decoder(RendezvousStatus)
+
+
+@dataclass
+class Look:
+    """What the overlay is like at one instant."""
+
+    cost: MappingCost
+    crossings: int
+    """Publications that came from a neighbor so far, over all brokers."""
+    published: int
+
+
+@dataclass
+class RemapRun:
+    """One run."""
+
+    overlay: Overlay
+    directory: Path
+    topics: dict[str, list[str]]
+    """By broker."""
+    rate: float
+    rng: np.random.Generator
+    receipts: Receipts = field(default_factory=Receipts)
+    clients: list[Client] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    killed: str | None = None
+
+    @property
+    def problem(self) -> MappingProblem:
+        """With one publication on each topic: all have the same rate."""
+        wanted = Subscriptions.of(self.topics)
+        return MappingProblem.of(wanted, dict.fromkeys(wanted.topic_names, 1.0))
+
+    # --- clients -----------------------------------------------------------------------------
+
+    async def attach(self) -> None:
+        """One subscriber at each broker, one publisher for each topic."""
+        for broker, topics in self.topics.items():
+            client = await self._connect(f"s-{broker}", broker)
+            for topic in topics:
+                subscription = await client.subscribe(f"class = '{topic}'")
+                self.receipts.subscribed(client.id, topic, time.time())
+                receiving = self.receipts.receive(client.id, topic, subscription)
+                self.tasks.append(asyncio.create_task(receiving))
+        for topic in sorted({topic for topics in self.topics.values() for topic in topics}):
+            client = await self._connect(f"p-{topic}", str(self.rng.choice(list(self.topics))))
+            await client.advertise(f"class = '{topic}'")
+            self.tasks.append(asyncio.create_task(self._publish(client, topic)))
+
+    async def _connect(self, client_id: str, broker: str) -> Client:
+        others = [str(name) for name in self.rng.permutation(list(self.topics)) if name != broker]
+        places = ",".join(str(self.overlay.spec.addresses[b]) for b in (broker, *others[:3]))
+        client = await connect(places, client_id=client_id, timeout_s=20.0).__aenter__()
+        self.clients.append(client)
+        return client
+
+    async def _publish(self, client: Client, topic: str) -> None:
+        await asyncio.sleep(float(self.rng.random()) / self.rate)
+        while not self.receipts.is_over:
+            self.receipts.published(await client.publish(topic, {}, b"x" * 64))
+            await asyncio.sleep(1.0 / self.rate)
+
+    # --- looking -----------------------------------------------------------------------------
+
+    async def look(self) -> Look:
+        """The trees as the brokers say they are, and what they have counted."""
+        trees: dict[str, dict[str, TreeStatus]] = {}
+        for broker in self.topics:
+            answer = await self.overlay.observer.query(broker, TOPICS_SUBJECT)
+            if answer is not None:
+                for tree in _status.decode(answer).trees:
+                    trees.setdefault(tree.topic, {})[broker] = tree
+        costs = [_cost_of(places) for places in trees.values()]
+        snapshot = await self.overlay.snapshot()
+        counted = [status.counters for status in snapshot.up]
+        return Look(
+            sum(costs, MappingCost(0.0, 0.0, 1.0)),
+            sum(c.publications_in - c.publications_accepted for c in counted),
+            sum(c.publications_accepted for c in counted),
+        )
+
+    async def wait_for(self, mapping: BrokerMapping) -> tuple[Look, float]:
+        """Until the trees cost what a mapping promises, or too long; how long that took. If a
+        broker was killed, its clients are elsewhere, and no promise was made for that."""
+        began = time.monotonic()
+        promised = mapping_cost(self.problem, mapping)
+        while True:
+            look = await self.look()
+            seconds = time.monotonic() - began
+            limit_s = SETTLE_LIMIT_S if self.killed is None else KILLED_SETTLE_S
+            if (look.cost == promised and self.killed is None) or seconds > limit_s:
+                return look, seconds
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    # --- remapping ---------------------------------------------------------------------------
+
+    async def remap(
+        self, mapping: BrokerMapping, *, kill: bool
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Have it done by the command; what that said, and its exit code."""
+        file = self.directory / "mapping.csv"
+        write_mapping(file, self.problem, mapping)
+        command = [sys.executable, "-m", "pubweave", "remap", str(file), "--json"]
+        process = await asyncio.create_subprocess_exec(
+            *command, "--run-dir", str(self.directory / "run"), stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        lines: list[dict[str, Any]] = []
+        began = time.monotonic()
+        async for line in process.stdout:
+            lines.append({**json.loads(line), "at_s": round(time.monotonic() - began, 2)})
+            if kill and self.killed is None and lines[-1].get("step") in ("overlay", "tables"):
+                await self._kill_leader()
+        return lines, await process.wait()
+
+    async def _kill_leader(self) -> None:
+        """The broker that sees the remapping through dies, and is started again."""
+        target = self.overlay.zookeeper
+        assert target is not None
+        path = Layout(NAME).remapper
+        async with opened_store(target) as store:
+            answer = await store.ask(Read(path))
+        leader = decode(answer.data, ExecutorDocument, path).name.partition(":")[0]
+        pid = self.overlay.pid(leader)
+        assert pid is not None
+        self.killed = leader
+        self.receipts.broker_died([c.id for c in self.clients if c.broker == leader], time.time())
+        os.kill(pid, signal.SIGKILL)
+
+    async def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*(client.close() for client in self.clients))
+
+
+def _cost_of(places: dict[str, TreeStatus]) -> MappingCost:
+    """What one topic's tree costs for one publication (Eqs. 3 to 5, with a weight of 1)."""
+    relays = delay = 0
+    for broker, place in places.items():
+        if not place.is_in_tree:
+            continue
+        relays += not place.is_subscribed and place.above is not None
+        hops, here = 0, broker
+        while (above := places[here].above if here in places else None) is not None:
+            hops, here = hops + 1, above
+            if hops > len(places):
+                break  # it is being rebuilt
+        delay += hops if place.is_subscribed else 0
+    return MappingCost(float(relays), float(delay), 1.0)
+
+
+def draw_topics(brokers: int, topics: int, rng: np.random.Generator) -> dict[str, list[str]]:
+    """Multimodal: each broker wants topics of one mode, in no order of position."""
+    names = [f"t{number}" for number in range(topics)]
+    modes = [names[i : i + TOPICS_PER_MODE] for i in range(0, topics, TOPICS_PER_MODE)]
+    return {
+        f"b{number}": sorted(str(t) for t in rng.choice(modes[rng.integers(len(modes))], 3, False))
+        for number in range(1, brokers + 1)
+    }
+
+
+@contextlib.asynccontextmanager
+async def _started(given: argparse.Namespace) -> AsyncIterator[RemapRun]:
+    rng = np.random.default_rng(given.seed)
+    with tempfile.TemporaryDirectory(prefix="pubweave-rendezvous-") as scratch:
+        spec = make_spec(
+            random_tree(given.brokers, rng), name=NAME, base_port=0, strategy="rendezvous"
+        )
+        directory = RunDirectory(Path(scratch) / "run")
+        async with Overlay(spec, directory, store=StoreChoice(None)) as overlay:
+            drawn = draw_topics(given.brokers, given.topics, rng)
+            topics = {broker: drawn[broker] for broker in spec.brokers}
+            run = RemapRun(overlay, Path(scratch), topics, given.rate, rng)
+            try:
+                yield run
+            finally:
+                await run.close()
+
+
+async def run(given: argparse.Namespace) -> dict[str, Any]:
+    """The figures of one run."""
+    async with _started(given) as bench:
+        await bench.attach()
+        first = bench.problem.in_order()
+        before, settled_s = await bench.wait_for(first)
+        await asyncio.sleep(given.seconds)
+        end_of_first = await bench.look()
+        mapping = best_mapping(bench.problem, first).path.last
+        event_at = time.time()
+        lines, code = await bench.remap(mapping, kill=given.kill)
+        after, again_s = await bench.wait_for(mapping)
+        await asyncio.sleep(given.seconds)
+        end_of_second = await bench.look()
+        bench.receipts.is_over = True
+        await asyncio.sleep(3.0)
+        figures = bench.receipts.figures([event_at])
+        promised = [mapping_cost(bench.problem, m) for m in (first, mapping)]
+        return {
+            "brokers": given.brokers,
+            "brokers_moved": int((mapping != first).sum()),
+            "killed": bench.killed,
+            "exit_code": code,
+            "remap_s": lines[-1].get("seconds") if lines else None,
+            "last_step": lines[-1].get("step") if lines else None,
+            "steps_at_s": {line["step"]: line["at_s"] for line in lines},
+            "trees_right_after_start_s": round(settled_s, 1),
+            "trees_right_after_remap_s": round(again_s, 1),
+            "cost_before_predicted": promised[0].notification_cost,
+            "cost_before": before.cost.notification_cost,
+            "cost_after_predicted": promised[1].notification_cost,
+            "cost_after": after.cost.notification_cost,
+            "crossings_per_publication_before": _per_publication(before, end_of_first),
+            "crossings_per_publication_after": _per_publication(after, end_of_second),
+            **figures,
+        }
+
+
+def _per_publication(start: Look, end: Look) -> float:
+    """Publications between brokers for each one published, the way to the rendezvous included."""
+    published = max(1, end.published - start.published)
+    return round((end.crossings - start.crossings) / published, 2)
+
+
+def main() -> int:
+    """The command line; exit code 1 if anything is missing, doubled or out of order, or if the
+    trees do not cost what the mapping promised."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--brokers", type=int, default=30)
+    parser.add_argument("--topics", type=int, default=40)
+    parser.add_argument("--rate", type=float, default=2.0, help="publications/s per topic")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of traffic before and after")
+    parser.add_argument("--kill", action="store_true", help="kill whoever sees it through")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    figures = uvloop.run(run(given))
+    print(json.dumps(figures, indent=None if given.json else 2))
+    is_priced = given.kill or figures["cost_after"] == figures["cost_after_predicted"]
+    faults = ("missing", "duplicates", "out_of_order")
+    return 1 if any(figures[name] for name in faults) or not is_priced else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""What the parts of a broker that change the overlay are given of its inside."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pubweave.core.broker_inside import BrokerInside
+from pubweave.core.tree_routing import TreeRouting
+
+if TYPE_CHECKING:
+    from pubweave.core.broker import Broker
+
+
+def inside_of(broker: Broker, routing: TreeRouting) -> BrokerInside:
+    """The inside of a broker that routes on a tree, for its actions, migrations and the rest."""
+    return BrokerInside(
+        config=broker.config,
+        sessions=broker.sessions,
+        routing=routing,
+        flow=broker._flow,
+        send=broker._sending.send,
+        emit=lambda effect: broker._sending.effects.append(effect),
+        flush=lambda session: session.flush(broker._sending.effects),
+        end=broker._endings.end,
+        refuse=broker._tell_refusal,
+        let_go=broker._endings.expire,
+        link_changed=broker._endings.link_changed,
+        relieve=lambda session: broker._flow.relieve(session, broker._sending.effects),
+        take_table=broker._on_table_message,
+        forget_publishers=broker._publishing.forget_unknown_publishers,
+        withdraw=partial(broker._endings.expire, counted=False),
+        greet=broker._on_late_hello,
+        last_sequence=broker._publishing.last_sequence,
+        note_sequence=broker._publishing.note_sequence,
+        in_action=lambda: broker.actions is not None and broker.actions.is_busy,
+        meter=broker._meter,
+    )

@@ -1,0 +1,175 @@
+"""Chord as a protocol: join, stabilise, fingers, lookups, leave; one version of one broker's ring.
+
+A broker that knows any other one joins by looking itself up there; so do two rings that were
+apart and have a link again. From then on it compares notes with its successor and predecessor,
+and looks its fingers up. Everything is said again and again, so nothing is waited for, and a
+message that is lost with a crash costs a round. Who is gone is told by links (`topic_link_watch`):
+hearsay does not bring back whom we have lost, only its own word does.
+
+A round costs O(1) messages for the neighbors and O(log^2 n) for the fingers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from pubweave.core.chord_table import ChordTable
+from pubweave.core.rendezvous_config import RendezvousConfig
+from pubweave.design.dynatops.ring import RING_SIZE
+from pubweave.model.ids import BrokerId
+from pubweave.model.messages import SequencedMessage
+from pubweave.model.rendezvous_messages import (
+    ChordFound,
+    ChordLeaving,
+    ChordLookup,
+    ChordMessage,
+    ChordNeighbors,
+    Occupant,
+)
+
+MAX_HOPS = 40
+"""A message that has made more was caught in a ring that is not in order yet."""
+
+Tell = Callable[[BrokerId, SequencedMessage], None]
+"""Send a message to a neighbor; it is dropped if there is no session with it."""
+
+
+class ChordUpkeep:
+    """``tell`` sends to a neighbor, ``is_lost`` says whom we have lost, ``linked`` whom we have a
+    standing link with."""
+
+    def __init__(
+        self,
+        version: int,
+        table: ChordTable,
+        config: RendezvousConfig,
+        tell: Tell,
+        is_lost: Callable[[BrokerId], bool],
+        linked: Callable[[], Iterable[BrokerId]],
+    ) -> None:
+        self.version = version
+        self.table = table
+        self.is_default = True
+        self._config = config
+        self._tell = tell
+        self._is_lost = is_lost
+        self._linked = linked
+        self.holds = False
+        """Whether the position was given to us; if not, another one there may make us move."""
+        self.met: set[BrokerId] = set()
+        """Neighbors that have told us themselves where they are."""
+        self._leaving: set[BrokerId] = set()
+        self._stabilize_at = 0.0
+        self._fingers_at = 0.0
+        self._turns = 0
+        self._seen: tuple[BrokerId, ...] = ()
+
+    # --- what is said ----------------------------------------------------------------------
+
+    def greet(self, neighbor: BrokerId, *, asks: bool = True) -> None:
+        """Tell a neighbor who we are and whom we have around us; or that we leave."""
+        version, table = self.version, self.table
+        if table.is_leaving:
+            self._tell(neighbor, ChordLeaving(version, table.around()))
+        else:
+            flags = asks, self.is_default, self.holds
+            self._tell(neighbor, ChordNeighbors(version, table.own, table.around(), *flags))
+
+    def leave(self) -> None:
+        """Tell everybody that this broker is not to be counted on any more."""
+        self.table.is_leaving = True
+        for neighbor in self._linked():
+            self.greet(neighbor)
+
+    def look_up(self, key: int, through: BrokerId | None = None) -> None:
+        """Find out who is responsible for a key; what is found is known from then on."""
+        hop = self.table.next_hop(key) if through is None else None
+        first = hop.broker if hop is not None else through
+        if first is not None:
+            self._tell(first, ChordLookup(self.version, key, (self.table.own.broker,)))
+
+    # --- what is heard ---------------------------------------------------------------------
+
+    def take(self, sender: BrokerId, message: ChordMessage) -> None:
+        match message:
+            case ChordNeighbors(_, own, around, asks):
+                self._leaving.discard(sender)
+                self.met.add(sender)
+                self._meet(own, message.holds)
+                self._hear(around)
+                if asks:
+                    self.greet(sender, asks=False)
+            case ChordLookup(version, key, way):
+                hop = self.table.next_hop(key)
+                if hop is None:
+                    self._tell(sender, ChordFound(version, key, self.table.own, way))
+                elif len(way) < MAX_HOPS:
+                    self._tell(hop.broker, ChordLookup(version, key, (*way, self.table.own.broker)))
+            case ChordFound(version, key, found, way):
+                if len(way) > 1:
+                    self._tell(way[-2], ChordFound(version, key, found, way[:-1]))
+                self._hear((found,))
+            case ChordLeaving(_, around):
+                self._leaving.add(sender)
+                self.table.forget(sender)
+                self._hear(around)
+
+    def _meet(self, occupant: Occupant, holds: bool) -> None:
+        """A broker says itself where it is; of two at one position the one that was not given it
+        gives way, or the larger id."""
+        own = self.table.own
+        is_taken = occupant.position == own.position and not self.holds
+        if is_taken and (holds or occupant.broker < own.broker):
+            self.table.move((own.position + 1) % RING_SIZE)
+        self.table.know(occupant)
+
+    def _hear(self, occupants: Iterable[Occupant]) -> None:
+        for occupant in occupants:
+            broker = occupant.broker
+            if (
+                broker != self.table.own.broker
+                and self.table.get(broker) is None
+                and broker not in self._leaving
+                and not self._is_lost(broker)
+            ):
+                self.table.know(occupant)
+
+    def lost(self, broker: BrokerId) -> None:
+        """A link is lost: its far end counts as crashed until it says something."""
+        self._leaving.discard(broker)
+        self.met.discard(broker)
+        self.table.forget(broker)
+
+    # --- by the clock ----------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Compare notes and look fingers up, when it is time; at once after a change."""
+        self._trim()
+        around = tuple(occupant.broker for occupant in self.table.around())
+        if self.table.is_leaving or (now < self._stabilize_at and around == self._seen):
+            return
+        has_changed, self._seen = around != self._seen, around
+        self._stabilize_at = now + self._config.stabilize_every_s
+        for neighbor in dict.fromkeys([*around[:1], *around[-1:]]):
+            self.greet(neighbor)
+        self._find_others()
+        if has_changed or now >= self._fingers_at:
+            self._fingers_at = now + self._config.fingers_every_s
+            for start in self.table.finger_starts():
+                self.look_up(start)
+
+    def _find_others(self) -> None:
+        """Look ourselves up through one neighbor after the other: whoever is in another ring, or
+        lets us in, names a successor that we did not know."""
+        linked = sorted(self._linked())
+        if linked:
+            self._turns += 1
+            through = linked[self._turns % len(linked)]
+            self.look_up((self.table.own.position + 1) % RING_SIZE, through)
+
+    def _trim(self) -> None:
+        """Forget who is neither needed nor linked: nobody would tell us that it is gone."""
+        kept = {*self.table.needed(), *self._linked()}
+        for occupant in list(self.table.known):
+            if occupant.broker not in kept:
+                self.table.forget(occupant.broker)

@@ -1,0 +1,91 @@
+"""The strategy `rendezvous`: publications go to their topic's rendezvous and down its tree.
+
+Of whom a broker wants which topic is decided in `rendezvous_trees`; how it then gets everything
+once and in order is the same as in a topic-connected overlay (`topic_routing`), but that there
+wishes are mutual and here they have a direction: a broker wants a topic of those below it that
+have publications for the rendezvous, and of the one above it in the tree. Before a publication a
+neighbor has got all that precede it, whatever links come and go; copies are dropped by publisher,
+topic and sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pubweave.core.routing import Send
+from pubweave.core.session import Session
+from pubweave.core.topic_routing import TopicRouting
+from pubweave.model.ids import BrokerId
+from pubweave.model.messages import SequencedMessage
+from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
+from pubweave.model.topic_messages import TopicUnwanted
+
+
+class RendezvousRouting(TopicRouting):
+    """See `routing.RoutingStrategy` for the contract of each method."""
+
+    protocol = RENDEZVOUS_PROTOCOL
+
+    def __init__(self, send: Send) -> None:
+        super().__init__(send)
+        self.asked: dict[Session, dict[str, None]] = {}
+        """By link: the topics that we want of the neighbor."""
+        self.published_lately: dict[str, None] = {}
+        """Topics that clients may publish on, or could since the upkeep looked last."""
+
+    def link_removed(self, link: Session) -> None:
+        super().link_removed(link)
+        self.asked.pop(link, None)
+
+    def link_began(self, link: Session, under_way: Sequence[SequencedMessage] = ()) -> None:
+        """What was under way needs no care, as there; what we want of the neighbor is said."""
+        self.wanted[link] = {}
+        self.opened[link] = {}
+        self._changes += 1
+        for topic in self.asked.get(link, ()):
+            self._send(link, self.logs.wanted(topic))
+
+    def begin(self, topic: str) -> None:
+        if topic not in self.topics:
+            self.topics[topic] = None
+            self.logs.begin(topic)
+            self._changes += 1
+
+    def end(self, topic: str) -> None:
+        for link in list(self.asked):
+            self.ask(link, topic, wants=False)
+        del self.topics[topic]
+        self.logs.end(topic)
+        self._changes += 1
+
+    def _claim(self, topic: str, among: dict[str, int]) -> None:
+        """Subscribing and advertising differ here: each is told of."""
+        super()._claim(topic, among)
+        if among is self.advertised:
+            self.published_lately[topic] = None
+        if among[topic] == 1:
+            self.on_change()
+
+    def _release(self, topic: str, among: dict[str, int]) -> None:
+        super()._release(topic, among)
+        if topic not in among:
+            self.on_change()
+
+    def ask(self, link: Session, topic: str, *, wants: bool) -> None:
+        """Want a topic of a neighbor from now on, or no longer."""
+        asked = self.asked.setdefault(link, {})
+        if wants == (topic in asked):
+            return
+        if wants:
+            asked[topic] = None
+            message: SequencedMessage = self.logs.wanted(topic)
+        else:
+            del asked[topic]
+            self.opened.get(link, {}).pop(topic, None)
+            message = TopicUnwanted(topic)
+        if link.remote_epoch:
+            self._send(link, message)
+
+    def askers(self, topic: str) -> list[BrokerId]:
+        """The neighbors that want a topic of us."""
+        return [link.remote for link, wanted in self.wanted.items() if topic in wanted]

@@ -1,0 +1,167 @@
+"""What brokers of a rendezvous overlay tell each other (`core.rendezvous_upkeep`).
+
+`Chord...` keep the ring, `Tree...` the topics' trees. Each belongs to one version of the control
+plane: while brokers are remapped to other positions there are two (DYNATOPS section 5.1.2). How
+publications are asked for on a link is said as in `topic_messages`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pubweave.model.ids import BrokerId
+from pubweave.model.topic_messages import ENTRY_BYTES
+
+RENDEZVOUS_PROTOCOL = "rendezvous"
+"""What neighbors and clients of such an overlay are told that it routes by."""
+
+
+class Occupant(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A broker at its position on the ring; ``address`` is where it is reached."""
+
+    position: int
+    broker: BrokerId
+    address: str = ""
+
+
+class ChordNeighbors(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The sender and whom it has around it on the ring; it ``asks`` for the same in return.
+
+    ``is_default`` says that publications travel by this version, ``holds`` that the sender was
+    mapped to its position, which it does not leave to anybody."""
+
+    version: int
+    own: Occupant
+    around: tuple[Occupant, ...]
+    """Its successors and its predecessor."""
+    asks: bool
+    is_default: bool
+    holds: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * (3 + 2 * len(self.around))
+
+
+class ChordLookup(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """On its way to the position that is responsible for ``key``, past the brokers of ``way``."""
+
+    version: int
+    key: int
+    way: tuple[BrokerId, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * (3 + len(self.way))
+
+
+class ChordFound(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Answers a lookup, back along its way; ``way`` ends with the receiver."""
+
+    version: int
+    key: int
+    found: Occupant
+    way: tuple[BrokerId, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * (5 + len(self.way))
+
+
+class ChordLeaving(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The sender leaves the ring; ``around`` are those it had around it."""
+
+    version: int
+    around: tuple[Occupant, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * (1 + 2 * len(self.around))
+
+
+class TreeJoin(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """On its way to the rendezvous of ``topics``: the position ``target`` joins their trees, or
+    leaves them. ``hops`` it has made."""
+
+    version: int
+    target: int
+    topics: tuple[str, ...]
+    joins: bool
+    hops: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * (2 + len(self.topics))
+
+
+class TreePath(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """From the rendezvous down to ``target``: whoever gets it is on the way of ``topics`` there
+    and has the sender above it; or, if the target leaves, no more."""
+
+    version: int
+    target: int
+    topics: tuple[str, ...]
+    joins: bool
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * (2 + len(self.topics))
+
+
+class TreeOffer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The sender has publications on ``topics`` for their rendezvous, to which the receiver is
+    closer; or has them no more."""
+
+    version: int
+    topics: tuple[str, ...]
+    offers: bool
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * (1 + len(self.topics))
+
+
+class TreeBroken(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The sender has lost whom it had above it in the trees of ``topics``: join again."""
+
+    version: int
+    topics: tuple[str, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * (1 + len(self.topics))
+
+
+class TreePlaceEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A place in one topic's tree, in positions: they stay when brokers move."""
+
+    topic: str
+    above: int | None
+    targets: tuple[int, ...]
+
+
+class TreeTables(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """On its way to the broker that takes ``position``: the places it had in the trees under the
+    broker before (step 3.1 of DYNATOPS' reconfiguration). Several parts; the last one says so."""
+
+    version: int
+    position: int
+    places: tuple[TreePlaceEntry, ...]
+    is_last: bool
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * sum(3 + len(place.targets) for place in self.places) + ENTRY_BYTES
+
+
+class LinkUnused(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The sender has no use for the link, in any version: close it if the receiver has none."""
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES
+
+
+ChordMessage = ChordNeighbors | ChordLookup | ChordFound | ChordLeaving
+TreeMessage = TreeJoin | TreePath | TreeOffer | TreeBroken | TreeTables
+RendezvousMessage = ChordMessage | TreeMessage | LinkUnused

@@ -1,0 +1,158 @@
+"""A broker's doorway: everything between the listening socket and the core that keeps watch.
+
+Lets connections in (`listener`), keeps strangers to short frames until they have said who they
+are, has passwords compared without letting the core see them, and breaks off frames that never
+end. What it refuses is counted in `Access.refused`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import functools
+import ssl
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pubweave.core.admission import Admission, Refusal
+from pubweave.core.broker import Broker
+from pubweave.core.effects import VerifyPassword
+from pubweave.core.events import ConnectionId, Event, LoginReceived, PasswordVerified
+from pubweave.model.messages import Login, Message
+from pubweave.runtime.addresses import Address
+from pubweave.runtime.broker_security import BrokerSecurity
+from pubweave.runtime.connection import Connection, ConnectionOwner
+from pubweave.runtime.listener import Listener
+from pubweave.runtime.passwords import PasswordVerifier, read_passwords
+from pubweave.runtime.tls import client_context, server_context
+
+Connections = Callable[[], Iterable[Connection]]
+
+
+class Doorway:
+    """Stands between the network and one broker; ``handle`` gives the core an event."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        security: BrokerSecurity | None,
+        max_frame_bytes: int,
+        handle: Callable[[Event], None],
+        now: Callable[[], float],
+    ) -> None:
+        """OverlayError if a file of certificates or passwords cannot be used."""
+        self.dial_context: ssl.SSLContext | None = None
+        """What neighbors are dialed with."""
+        self._broker = broker
+        self._entry = broker.config.entry
+        self._max_frame_bytes = max_frame_bytes
+        self._handle = handle
+        self._now = now
+        self._admission = Admission(self._entry)
+        self._passwords: dict[ConnectionId, str] = {}
+        self._verifier: PasswordVerifier | None = None
+        self._context: ssl.SSLContext | None = None
+        if security is not None:
+            self._context = server_context(security.tls)
+            self.dial_context = client_context(security.tls)
+            if security.passwords is not None:
+                self._verifier = PasswordVerifier(read_passwords(Path(security.passwords)))
+        self._listener: Listener | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+
+    @property
+    def address(self) -> Address:
+        assert self._listener is not None, "start() first"
+        return self._listener.address
+
+    @property
+    def connections(self) -> int:
+        """How many stand that came in here."""
+        return self._admission.connections
+
+    async def start(self, address: Address, owner: ConnectionOwner, all_: Connections) -> None:
+        """Listen; OSError if the address cannot be had."""
+        limits = self._broker.config.limits
+
+        def make(on_lost: Callable[[], None]) -> Connection:
+            return Connection(
+                owner,
+                max_frame_bytes=self._max_frame_bytes,
+                hello_frame_bytes=self._entry.hello_frame_bytes,
+                is_known=self._is_known,
+                unread_bytes=8 * limits.window_bytes + 4 * self._max_frame_bytes,
+                on_lost=on_lost,
+            )
+
+        self._listener = Listener(
+            make,
+            self._admission,
+            self.count,
+            self._now,
+            context=self._context,
+            handshake_s=self._entry.handshake_s,
+            handshakes_per_address=self._entry.handshakes_per_address,
+        )
+        await self._listener.start(address)
+        self._look_at(all_)
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._listener is not None:
+            self._listener.close()
+        if self._verifier is not None:
+            self._verifier.close()
+
+    def count(self, refusal: Refusal) -> None:
+        self._broker.sessions.access.count(refusal)
+
+    # --- strangers ---------------------------------------------------------------------------
+
+    def greet(self, connection: Connection, messages: list[Message]) -> list[Message]:
+        """What of a stranger's messages is for the core; a password is not."""
+        if not isinstance(messages[0], Login):
+            return messages
+        login = messages[0]
+        if connection.number not in self._passwords:
+            self._passwords[connection.number] = login.password
+            self._handle(LoginReceived(connection.number, login.user))
+        return messages[1:]
+
+    def _is_known(self, number: ConnectionId) -> bool:
+        session = self._broker.sessions.of(number)
+        return session is not None and session.is_established
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self._passwords.pop(connection.number, None)
+        if connection.frame_error is not None:
+            self.count(connection.refusal)
+
+    def verify(self, effect: VerifyPassword) -> None:
+        """Have a password compared; `PasswordVerified` follows."""
+        password = self._passwords.pop(effect.connection, None)
+        if self._verifier is None or password is None:
+            asyncio.get_running_loop().call_soon(self._verified, effect, False)
+            return
+        loop = asyncio.get_running_loop()
+
+        def tell(done: concurrent.futures.Future[bool]) -> None:
+            if not done.cancelled() and not loop.is_closed():
+                is_right = done.exception() is None and done.result()
+                loop.call_soon_threadsafe(self._verified, effect, is_right)
+
+        self._verifier.submit(effect.user, password).add_done_callback(tell)
+
+    def _verified(self, effect: VerifyPassword, is_right: bool) -> None:
+        self._handle(PasswordVerified(effect.connection, effect.user if is_right else None))
+
+    # --- frames that never end ---------------------------------------------------------------
+
+    def _look_at(self, all_: Connections) -> None:
+        limit_s = self._entry.stalled_frame_s
+        for connection in list(all_()):
+            connection.check_progress(limit_s)
+        again = functools.partial(self._look_at, all_)
+        self._sweep = asyncio.get_running_loop().call_later(limit_s, again)

@@ -1,0 +1,273 @@
+"""The journal of a broker on this machine: what is to be written, and what waits for it.
+
+Between `broker_host`, which hands over every event with its effects and gets back those that may
+leave, and `journal_writer`, which has the disk. A snapshot is taken in the event loop, which takes
+as long as the broker's state is large, and is written beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from pubweave.core.broker import Broker
+from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.effects import Effect
+from pubweave.core.events import Event
+from pubweave.core.journal_events import HANDLING_MEASURED, hint_record, record_of
+from pubweave.core.journal_order import JournalOrder
+from pubweave.core.journal_recovery import come_back, give_hint, is_onlooker, replay
+from pubweave.core.journal_snapshot import SnapshotError, restore_broker, take_snapshot
+from pubweave.core.metering import Metering
+from pubweave.core.strategies import GRAPHS
+from pubweave.model.status import JournalStatus
+from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.journal_disk import FileDisk
+from pubweave.runtime.journal_writer import JournalWriter
+from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.wire.journal_codec import JournalDamagedError, encode_record
+from pubweave.wire.journal_layout import (
+    Found,
+    JournalFiles,
+    JournalRefusedError,
+    SnapshotHead,
+    find_journal,
+)
+
+log = logging.getLogger(__name__)
+
+REPLAY_S = 3.0
+"""When the events of a journal took so long to handle, a snapshot replaces it: it would take as
+long to go through them again."""
+SNAPSHOT_RATIO = 3
+"""Unless they took less than so many times what the last snapshot took to take."""
+SNAPSHOT_BYTES = 256 << 20
+"""Nor does a journal grow beyond this, however fast its events were handled."""
+LAZY_BYTES = 1 << 20
+"""Events for which nobody waits are written when there is this much."""
+HANDLING_EVERY_S = 1.0
+SMOOTHING = 0.02
+"""The weight of one more event in the mean time that a message takes."""
+
+
+@cache
+def code_version() -> str:
+    """The version of pubweave with a digest of what decides in a broker: only the same code goes
+    the same way by the same events."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parents[1]
+    for name in ("core", "design", "model", "wire"):
+        for path in sorted((package / name).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return f"{version('pubweave')}+{digest.hexdigest()[:12]}"
+
+
+@dataclass
+class _Recovery:
+    """What a broker that came back found."""
+
+    seconds: float = 0.0
+    events: int = 0
+
+
+class BrokerJournal:
+    """One broker's journal, from `recover` over `begin` to `close`."""
+
+    def __init__(self, directory: Path, config: BrokerConfig, clock: UnixClock) -> None:
+        """OverlayError if the directory cannot be had, or the broker's strategy has no journal."""
+        if config.strategy in GRAPHS:
+            raise OverlayError(
+                f"brokers that route by {config.strategy!r} have no journal: "
+                f"start them with --durability memory"
+            )
+        self.carry_out: Callable[[list[Effect]], None] = lambda effects: None
+        """Hears of effects that need not wait any more."""
+        self.replay_s = REPLAY_S
+        self.snapshot_bytes = SNAPSHOT_BYTES
+        self._directory = directory
+        self._config = config
+        self._clock = clock
+        self._head = SnapshotHead(config.id, code_version())
+        try:
+            self._disk = FileDisk(directory)
+        except OSError as error:
+            raise OverlayError(f"the journal {directory}: {error.strerror or error}") from error
+        self._broker: Broker | None = None
+        self._files = JournalFiles(self._disk, self._head, 0)
+        self._writer: JournalWriter | None = None
+        self._order = JournalOrder(self._is_onlooker)
+        self._gathered: list[bytes] = []
+        self._gathered_bytes = 0
+        self._given_events = 0
+        self._is_busy = False
+        self._snapshot_s = 0.0
+        self._handled_s = 0.0
+        self._snapshots = 0
+        self._trouble_since: float | None = None
+        self._recovery = _Recovery()
+        self._handling_at = 0.0
+        self._handling_ms = 0.0
+        self._is_renewed = False
+
+    def _is_onlooker(self, connection: int) -> bool:
+        return self._broker is not None and is_onlooker(self._broker, connection)
+
+    # --- a life ----------------------------------------------------------------------------
+
+    def recover(self, metering: Metering | None) -> Broker | None:
+        """The broker that the journal has; None: it has none yet.
+
+        OverlayError if there is one that cannot be gone on with. As long as `replay`."""
+        began_at = self._clock.now()
+        try:
+            found = find_journal(self._disk, self._head)
+            if found is None:
+                return None
+            broker = restore_broker(
+                found.snapshot, self._config, epoch=1, now=began_at, metering=metering
+            )
+            self._recovery.events = replay(broker, found.records())
+        except (JournalDamagedError, JournalRefusedError, SnapshotError, LookupError) as error:
+            raise OverlayError(f"the journal {self._directory}: {error}") from error
+        except OSError as error:
+            raise OverlayError(f"the journal {self._directory}: {error.strerror}") from error
+        self._files = JournalFiles(self._disk, self._head, found.number)
+        self._recovery.seconds = self._clock.now() - began_at
+        self._tell_recovered(found)
+        return broker
+
+    def _tell_recovered(self, found: Found) -> None:
+        torn = len(found.journal) - found.whole_bytes
+        log.warning(
+            "broker %s came back from its journal: %d events after snapshot %d in %.2f s%s",
+            self._config.id,
+            self._recovery.events,
+            found.number,
+            self._recovery.seconds,
+            f", a torn tail of {torn} bytes cut off" if torn else "",
+        )
+
+    def begin(self, broker: Broker, epoch: int, *, is_back: bool) -> list[Effect]:
+        """From here on everything is written down; what the broker wants done first.
+
+        OverlayError if the first snapshot cannot be written: nothing was promised yet."""
+        now = self._clock.now()
+        effects = come_back(broker, epoch=epoch, now=now) if is_back else []
+        self._broker = broker
+        broker.upkeep.journal_status = self.status
+        snapshot = take_snapshot(broker, now)
+        self._snapshot_s = self._clock.now() - now
+        try:
+            self._files.begin(snapshot)
+        except OSError as error:
+            raise OverlayError(
+                f"the journal {self._directory}: {error.strerror or error}"
+            ) from error
+        self._writer = JournalWriter(self._files, self._settled)
+        return effects
+
+    def close(self) -> None:
+        """Write what is left; blocks until the disk has it, or has refused it."""
+        if self._writer is not None:
+            if self._gathered:
+                self._writer.write(b"".join(self._gathered))
+            self._writer.close()
+            self._writer = None
+        self._disk.close()
+
+    # --- events ----------------------------------------------------------------------------
+
+    def noted(self, event: Event, now: float, effects: list[Effect]) -> list[Effect]:
+        """An event was handled; which of its effects may leave at once. O(bytes)."""
+        self._gather(encode_record(record_of(event, now)))
+        leaving = self._order.noted(effects)
+        self._write()
+        return leaving
+
+    def measured(self, handled_s: float, messages: int, now: float) -> None:
+        """How long an event took to handle; the mean per message is passed on to the core now and
+        then, as an event like any other, because the core decides by it."""
+        self._handled_s += handled_s
+        self._handling_ms += SMOOTHING * (1000.0 * handled_s / messages - self._handling_ms)
+        if now < self._handling_at or self._broker is None:
+            return
+        self._handling_at = now + HANDLING_EVERY_S
+        self.hint(HANDLING_MEASURED, self._handling_ms, now)
+
+    def hint(self, hint: str, value: float | bool, now: float) -> None:
+        """Tell the broker what it decides by, and write that down."""
+        self._gather(encode_record(hint_record(hint, value, now)))
+        if self._broker is not None:
+            give_hint(self._broker, hint, value)
+
+    def renew(self) -> None:
+        """Something else than an event changed the broker: only a snapshot can tell."""
+        self._is_renewed = True
+
+    def _gather(self, record: bytes) -> None:
+        self._gathered.append(record)
+        self._gathered_bytes += len(record)
+
+    def _write(self) -> None:
+        """Give the writer what has gathered, unless it is busy or nobody waits."""
+        if self._is_busy or self._writer is None or self._broker is None:
+            return
+        if not self._order.is_awaited and self._gathered_bytes < LAZY_BYTES:
+            return
+        self._is_busy = True
+        self._given_events = self._order.events
+        gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        snapshot = self._try_snapshot(self._broker) if self._is_snapshot_due() else None
+        if snapshot is None:
+            self._writer.write(b"".join(gathered))
+        else:
+            self._snapshots += 1
+            self._writer.begin(snapshot)
+
+    def _is_snapshot_due(self) -> bool:
+        return (
+            self._is_renewed
+            or self._handled_s > max(self.replay_s, SNAPSHOT_RATIO * self._snapshot_s)
+            or self._files.journal_bytes > self.snapshot_bytes
+        )
+
+    def _try_snapshot(self, broker: Broker) -> bytes | None:
+        """None if there can be none: then the journal goes on, which is as good, only longer."""
+        began_at = self._clock.now()
+        self._handled_s = 0.0
+        try:
+            snapshot = take_snapshot(broker, began_at)
+        except SnapshotError:
+            log.exception("no snapshot of broker %s; its journal grows on", self._config.id)
+            self.snapshot_bytes *= 2
+            return None
+        self._is_renewed = False
+        self._snapshot_s = self._clock.now() - began_at
+        return snapshot
+
+    def _settled(self) -> None:
+        self._is_busy = False
+        self.carry_out(self._order.settled(self._given_events))
+        self._write()
+
+    def status(self, now: float) -> JournalStatus:
+        """How the journal is doing."""
+        problem = "" if self._writer is None else self._writer.problem
+        if not problem:
+            self._trouble_since = None
+        elif self._trouble_since is None:
+            self._trouble_since = now
+        return JournalStatus(
+            problem=problem,
+            problem_s=0.0 if self._trouble_since is None else now - self._trouble_since,
+            waiting_bytes=self._gathered_bytes,
+            journal_bytes=self._files.journal_bytes,
+            snapshots=self._snapshots,
+            recovered_events=self._recovery.events,
+            recovery_s=self._recovery.seconds,
+        )

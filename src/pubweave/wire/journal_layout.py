@@ -1,0 +1,177 @@
+"""The files of a journal on a disk that is given: which there are, in which order they change.
+
+``N.snapshot`` is a broker's state, ``N.journal`` what came after it. The next snapshot is in place
+before the first batch behind it is written, and only then the files of before are removed. So at
+every instant the newest snapshot and its journal are the whole truth.
+
+The disk is somebody else's (`runtime.journal_disk`, `sim.disk`): no I/O of its own here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from pubweave.model.journal_records import Record
+from pubweave.wire.journal_codec import (
+    JournalDamagedError,
+    decode_records,
+    encode_batch,
+    find_batches,
+)
+
+FORMAT = 1
+_SNAPSHOT, _JOURNAL = ".snapshot", ".journal"
+_HEAD_LENGTH_BYTES = 4
+
+
+class Disk(Protocol):
+    """One directory. Every method may raise OSError."""
+
+    def names(self) -> list[str]: ...
+
+    def read(self, name: str) -> bytes: ...
+
+    def put(self, name: str, content: bytes) -> None:
+        """A whole new file, synced: there at once or not at all."""
+
+    def append(self, name: str, data: bytes) -> None: ...
+
+    def sync(self, name: str) -> None:
+        """What was appended survives from here on."""
+
+    def cut(self, name: str, size: int) -> None:
+        """Shorten a file, or make an empty one."""
+
+    def remove(self, name: str) -> None: ...
+
+
+class SnapshotHead(msgspec.Struct, frozen=True):
+    """Whose snapshot it is. Another version would decide otherwise by the same journal."""
+
+    broker: str
+    version: str
+    format: int = FORMAT
+
+
+class JournalRefusedError(ValueError):
+    """A journal that this broker must not go on with; says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a broker left behind."""
+
+    number: int
+    snapshot: bytes
+    journal: bytes
+    batches: list[tuple[int, int]]
+
+    @property
+    def whole_bytes(self) -> int:
+        """How much of the journal is no torn tail."""
+        return self.batches[-1][1] if self.batches else 0
+
+    def records(self) -> Iterator[Record]:
+        """What came after the snapshot, in order."""
+        for start, end in self.batches:
+            yield from decode_records(self.journal[start:end])
+
+
+def find_journal(disk: Disk, head: SnapshotHead) -> Found | None:
+    """The newest snapshot and what came after it; None: there is no journal yet.
+
+    JournalRefusedError if it is another's or another version's; JournalDamagedError."""
+    numbers = [_number(name) for name in disk.names() if name.endswith(_SNAPSHOT)]
+    if not numbers:
+        return None
+    number = max(numbers)
+    snapshot = _take_off_head(disk.read(f"{number}{_SNAPSHOT}"), head)
+    name = f"{number}{_JOURNAL}"
+    journal = disk.read(name) if name in disk.names() else b""
+    try:
+        batches = find_batches(journal)
+    except JournalDamagedError as error:
+        raise JournalDamagedError(f"{name} is {error}") from error
+    return Found(number, snapshot, journal, batches)
+
+
+def _take_off_head(data: bytes, head: SnapshotHead) -> bytes:
+    batches = find_batches(data)
+    if len(batches) != 2:
+        raise JournalDamagedError("the snapshot is damaged")
+    (start, end), (body_start, body_end) = batches
+    found = msgspec.msgpack.decode(data[start:end], type=SnapshotHead)
+    if found.broker != head.broker:
+        raise JournalRefusedError(
+            f"the journal is that of broker {found.broker!r}: "
+            f"give {head.broker!r} another directory"
+        )
+    if (found.version, found.format) != (head.version, head.format):
+        raise JournalRefusedError(
+            f"the journal was written by pubweave {found.version} (format {found.format}), this is "
+            f"{head.version} (format {head.format}): start that version again, or remove the "
+            f"journal's directory, with all that only this broker has"
+        )
+    return data[body_start:body_end]
+
+
+def _number(name: str) -> int:
+    stem = name.partition(".")[0]
+    return int(stem) if stem.isdigit() else -1
+
+
+class JournalFiles:
+    """The end of a journal that is being written. Methods raise what the disk raises; then
+    `append` and `sync` can be tried again, with everything since the last `sync` that worked."""
+
+    def __init__(self, disk: Disk, head: SnapshotHead, number: int) -> None:
+        """``number`` is that of the newest snapshot; 0: there is none. `begin` comes first."""
+        self._disk = disk
+        self._head = head
+        self._number = number
+        self._synced_bytes = 0
+        self._written_bytes = 0
+        self._is_torn = False
+
+    @property
+    def _name(self) -> str:
+        return f"{self._number}{_JOURNAL}"
+
+    @property
+    def journal_bytes(self) -> int:
+        """Since the last snapshot."""
+        return self._written_bytes
+
+    def begin(self, snapshot: bytes) -> None:
+        """Put a snapshot in place of all that was written before it."""
+        head = encode_batch(msgspec.msgpack.encode(self._head), 0)
+        self._disk.put(f"{self._number + 1}{_SNAPSHOT}", head + encode_batch(snapshot, 0))
+        self._number += 1
+        self._synced_bytes = self._written_bytes = 0
+        self._is_torn = True  # perhaps a file of this name was left behind
+        for name in self._disk.names():
+            if name.endswith((_SNAPSHOT, _JOURNAL)) and _number(name) < self._number:
+                self._disk.remove(name)
+
+    def append(self, records: bytes) -> None:
+        """Write a batch behind the others."""
+        if self._is_torn:
+            self._disk.cut(self._name, self._synced_bytes)
+            self._written_bytes = self._synced_bytes
+        self._is_torn = True
+        batch = encode_batch(records, self._synced_bytes)
+        self._disk.append(self._name, batch)
+        self._is_torn = False
+        self._written_bytes += len(batch)
+
+    def sync(self) -> None:
+        """All that was appended survives from here on."""
+        written = self._written_bytes
+        self._is_torn = True
+        self._disk.sync(self._name)
+        self._is_torn = False
+        self._synced_bytes = written

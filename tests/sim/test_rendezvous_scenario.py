@@ -1,0 +1,69 @@
+"""The scenario `rendezvous`: seeds hold, a run is its seed, and a broken core is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from pubweave.core.chord_upkeep import ChordUpkeep
+from pubweave.core.rendezvous_trees import TopicTrees
+from pubweave.core.topic_log import TopicLog
+from pubweave.sim.scenarios import run_seed, run_seeds
+from pubweave.sim.trace import Trace
+
+
+def _failed(seeds: range) -> dict[int, tuple[str, ...]]:
+    runs = run_seeds("rendezvous", seeds, jobs=1, max_brokers=7)
+    return {run.seed: run.violations[:3] for run in runs if run.violations}
+
+
+def test_nothing_is_lost_and_both_planes_converge() -> None:
+    assert not _failed(range(3)), "again: pubweave simulate rendezvous --max-brokers 7 --seed N"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100, 160, 20))
+def test_nothing_is_lost_in_many_runs(first: int) -> None:
+    assert not _failed(range(first, first + 20))
+
+
+@pytest.mark.slow
+def test_the_runs_exercise_what_they_are_for() -> None:
+    counts: dict[str, int] = {}
+    for result in run_seeds("rendezvous", range(20, 40), jobs=1, max_brokers=8):
+        for name, count in result.counts.items():
+            counts[name] = counts.get(name, 0) + count
+    for name in ("broker_join", "broker_leave", "broker_crash", "remaps_done", "remapper_crash"):
+        assert counts[name], name
+    assert counts["due"] > 10 * counts["excused"]
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    digests = {run_seed("rendezvous", 5, max_brokers=4, trace=Trace()).trace_digest for _ in "ab"}
+    assert len(digests) == 1
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setattr("pubweave.sim.routing_scenario.REST_LIMIT_S", 8.0)
+    return monkeypatch
+
+
+@pytest.mark.slow
+def test_a_ring_that_is_not_kept_is_caught(impatient: pytest.MonkeyPatch) -> None:
+    impatient.setattr(ChordUpkeep, "_find_others", lambda self: None)
+    impatient.setattr(ChordUpkeep, "look_up", lambda self, key, through=None: None)
+    assert _failed(range(4))
+
+
+@pytest.mark.slow
+def test_trees_that_are_not_joined_again_are_caught(impatient: pytest.MonkeyPatch) -> None:
+    impatient.setattr(TopicTrees, "_break", lambda self, topics, now: None)
+    impatient.setattr("pubweave.core.rendezvous_config.RendezvousConfig.refresh_s", 1e9)
+    assert _failed(range(4))
+
+
+@pytest.mark.slow
+def test_publications_that_are_not_sent_again_are_caught(impatient: pytest.MonkeyPatch) -> None:
+    impatient.setattr(TopicLog, "beyond", lambda self, marks: [])
+    found = [text for texts in _failed(range(4)).values() for text in texts]
+    assert any("never got" in text for text in found)
