@@ -177,7 +177,8 @@ class Mirror:
     def _take_answer(self, answer: StoreAnswer, now: float) -> None:
         request = answer.request
         if answer.outcome is Outcome.DENIED:
-            self.problem = f"the store denies {type(request).__name__.lower()} of {request.path}: check its login"
+            asked = type(request).__name__.lower()
+            self.problem = f"the store denies {asked} of {request.path}: check its login"
         if answer.outcome in (Outcome.UNSURE, Outcome.DENIED):
             self._quiet_until = now + self._retry_s
         match request:
