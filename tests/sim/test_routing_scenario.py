@@ -20,10 +20,15 @@ from pubweave.sim.trace import Trace
 from pubweave.telemetry.parquet import read_table
 
 SEEDS = 200
+FAST_SEEDS = 80
 CHUNK = 10
+CHUNKS = [
+    pytest.param(first, marks=() if first < FAST_SEEDS else pytest.mark.slow)
+    for first in range(0, SEEDS, CHUNK)
+]
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", CHUNKS)
 def test_random_overlays_lose_double_and_misroute_nothing(first: int) -> None:
     failed = {
         seed: result.violations[:3]
