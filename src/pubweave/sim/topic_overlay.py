@@ -151,9 +151,23 @@ class TopicOverlay(SimOverlay):
         return found
 
     def split_topics(self, wanted: dict[str, set[BrokerId]] | None = None) -> list[str]:
-        """Topics whose brokers are not connected among themselves, both ways on every link."""
-        found = (wanted or self.wanted_topics()).items()
-        return [t for t, b in found if any(pieces_of(sorted(b), self.ways(t, b)).values())]
+        """Topics whose brokers are not connected, both ways on every link.
+
+        All that take part may connect them: also one whose client is away and not given up yet."""
+        return [
+            topic
+            for topic, brokers in (wanted or self.wanted_topics()).items()
+            if self._is_split(topic, brokers)
+        ]
+
+    def _is_split(self, topic: str, brokers: set[BrokerId]) -> bool:
+        taking_part = brokers | {
+            name
+            for name, node in self.brokers.items()
+            if node.core is not None and topic in routing_of(node.core).topics
+        }
+        pieces = pieces_of(sorted(taking_part), self.ways(topic, taking_part))
+        return len({pieces[broker] for broker in brokers}) > 1
 
     def ways(self, topic: str, brokers: Collection[BrokerId]) -> dict[BrokerId, list[BrokerId]]:
         """The links on which some brokers pass a topic on among themselves, both ways."""
