@@ -39,6 +39,11 @@ def test_what_only_a_crashed_broker_had_is_not_asked_of_the_others(seed: int) ->
     assert RelocateScenario(seed, fault="crashes").run().violations == ()
 
 
+def test_a_migration_whose_way_lost_a_link_ends() -> None:
+    """Word of its end was taken for made up: it named a link that a plan had removed."""
+    assert RelocateScenario(80751, max_brokers=20).run().violations == ()
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     digests = set()
     for _ in range(2):
