@@ -105,6 +105,34 @@ def test_whoever_crashes_before_its_moved_is_heard_and_whoever_is_away(
         assert found == []
 
 
+def crash_in_turn(first: str, second: str, offset_s: float, later_s: float) -> list[str]:
+    """The second one as soon as the first one is back, or a little later."""
+    drill = MigrationDrill(covering=later_s > 0.06, seed=int(1000 * later_s))
+
+    def crash() -> None:
+        drill.crash(first)
+        drill.world.after(0.3 + later_s, drill.crash, second)
+
+    drill.run(crash, offset_s)
+    return drill.problems()
+
+
+@pytest.mark.parametrize("later_s", [0.08, 0.1, 0.12])
+def test_the_update_is_lost_with_two_brokers(later_s: float) -> None:
+    """The source has told that it is decided, and crashes before it tells the update again."""
+    assert crash_in_turn("b", "a", 0.17, later_s) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "second"), ["ba", "ab", "bc", "cb", "cd", "dc"])
+def test_two_neighbors_crash_in_turn_at_any_moment(first: str, second: str) -> None:
+    for step in range(12):
+        for later_s in (0.0, 0.02, 0.04, 0.06, 0.1):
+            offset_s = 0.02 + 0.025 * step
+            found = crash_in_turn(first, second, offset_s, later_s)
+            assert found == [], f"{offset_s:.4f} s, {later_s} s later"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("covering", [False, True])
 @pytest.mark.parametrize("brokers", ["a", "b", "c", "d", "ab", "bc", "cd", "ad"])

@@ -38,6 +38,7 @@ from pubweave.model.messages import (
 )
 from pubweave.model.migration_messages import (
     DECIDED,
+    PASSED,
     SWITCHED,
     TURNED,
     Migration,
@@ -85,6 +86,8 @@ class MigrationPart:
         self.is_completed = False
         self._was_told = False
         """That it is decided, after a restart."""
+        self._is_passed_beyond = False
+        """The update has, as was told after a restart."""
         self.doubt = Doubt(inside)
         """After a restart: whether `moved` had passed here is not known yet."""
 
@@ -111,7 +114,10 @@ class MigrationPart:
             self.doubt.end()  # `moved` has not been said, so it had not passed here
         if not how_far:
             return
-        if not self.is_decided:
+        is_news = not self.is_decided
+        if neighbor == self.after and how_far != DECIDED and not self._has_passed:
+            self._is_passed_beyond = is_news = True
+        if is_news:
             self._was_told = True
             for other in (self.before, self.after):
                 if other is not None and other != neighbor:
@@ -121,6 +127,11 @@ class MigrationPart:
             # client is behind it, and must not wait until `moved` is told again.
             self._move()
             self._settle_doubt()
+
+    @property
+    def _has_passed(self) -> bool:
+        """Whether the update has come here, or further."""
+        return self._owes_update or self._is_passed_beyond or self.stage is not Stage.RESERVED
 
     def _settle_doubt(self, moved: MigrationSignal | None = None) -> bool:
         """`moved` has passed: what waits goes where it belongs. False if nothing waits."""
@@ -134,6 +145,8 @@ class MigrationPart:
             how_far = SWITCHED
         elif neighbor == self.before and self.stage is Stage.MOVED:
             how_far = TURNED
+        elif neighbor == self.before and self._has_passed:
+            how_far = PASSED
         self.send(neighbor, self.signal(MigrationStep.HOLD, how_far))
 
     def moved(self, address: str) -> None:

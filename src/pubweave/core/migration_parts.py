@@ -238,8 +238,11 @@ class MigrationParts:
     def _on_hold(self, origin: Session, message: MigrationSignal, now: float) -> None:
         """A neighbor takes part and thinks that this broker has forgotten it."""
         migration = message.migration
+        is_forgotten = migration.client not in self.by_client
         part = self._remade(migration, now)
         complete = self._ended.get(migration.id)
+        if isinstance(part, DestinationPart) and is_forgotten:
+            part.send(origin.remote, part.signal(MigrationStep.HOLD))  # no doubt waits for more
         if part is not None:
             part.told(origin.remote, message.text)
         elif complete is not None:

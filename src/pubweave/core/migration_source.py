@@ -16,7 +16,13 @@ from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.migration_part import MigrationPart, Stage
 from pubweave.core.migration_tables import ClientEntries
 from pubweave.core.session import Session
-from pubweave.model.migration_messages import Migration, MigrationComplete, MovedSession
+from pubweave.model.ids import BrokerId
+from pubweave.model.migration_messages import (
+    DECIDED,
+    Migration,
+    MigrationComplete,
+    MovedSession,
+)
 
 
 class SourcePart(MigrationPart):
@@ -39,6 +45,13 @@ class SourcePart(MigrationPart):
         """The client moves: the update goes as soon as this event is over."""
         self._has_decided = True
         self._owes_update = True
+
+    def told(self, neighbor: BrokerId, how_far: str) -> None:
+        """Decided before a restart of this broker. If nobody has the update, it got lost with
+        this one and another: it goes again, with what the client has told here since."""
+        super().told(neighbor, how_far)
+        if how_far == DECIDED and not self._has_passed:
+            self._owes_update = True
 
     def _pass_update(self) -> None:
         session = self.session

@@ -45,6 +45,8 @@ class Migration(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 DECIDED = "decided"
+PASSED = "passed"
+"""Decided, and the update has come as far as the sender, or further towards the destination."""
 SWITCHED = "switched"
 """Decided, and `moved` has passed the sender: so it had passed its neighbor before."""
 TURNED = "turned"
@@ -67,8 +69,8 @@ class MigrationStep(enum.Enum):
     ASK = "ask"
     """< The sender's neighbor has forgotten everything: does the source still know of this?"""
     HOLD = "hold"
-    """To a neighbor that has forgotten everything: you take part in this; DECIDED, SWITCHED or
-    TURNED if it has come so far."""
+    """To a neighbor that has forgotten everything: you take part in this; DECIDED, PASSED,
+    SWITCHED or TURNED if it has come so far."""
     MOVED = "moved"
     """< From here on whatever is for the client goes to the destination."""
     AGAIN = "again"
