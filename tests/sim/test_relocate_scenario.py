@@ -20,6 +20,13 @@ def test_nothing_is_lost_whatever_fails_while_clients_move(fault: str, seed: int
     assert result.measures["migration_wait_per_hop_s"] > 0
 
 
+def test_subscribers_move_in_the_place_of_publishers_that_cannot() -> None:
+    result = RelocateScenario(95013, max_brokers=10).run()
+    assert result.violations == ()
+    assert result.counts["subscribers_moved"] > 0
+    assert result.counts["publishers_moved"] == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_many_runs_hold(first: int) -> None:

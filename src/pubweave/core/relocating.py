@@ -244,7 +244,8 @@ class Relocator:
         rule, places_subscribers = self._rule_of(publisher), self._places_subscribers(publisher)
         self.decisions.by_grape(publisher, choice, now)
         asked = self._asked_for.pop(publisher, None)
-        if asked is None and choice.selection.moves:
+        client = self._inside.sessions.clients.get(publisher)
+        if asked is None and choice.selection.moves and client is not None and client.can_move:
             self._move(publisher, choice.path, now)
         elif places_subscribers:
             session = self.grape.last_session(publisher)

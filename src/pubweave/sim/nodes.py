@@ -233,6 +233,7 @@ class SimClient(Node):
         on_notification: Callable[[SimClient, Publication], None],
         on_session: Callable[[SimClient, bool], None],
         on_refusal: Callable[[SimClient, str, str], None],
+        can_move: bool = True,
     ) -> None:
         super().__init__(name, network)
         self.home = broker
@@ -245,7 +246,12 @@ class SimClient(Node):
             lambda client, effect: None
         )
         self.core = Client(
-            name, epoch=epoch, now=self.world.now, first_sequence=epoch << 32, limits=limits
+            name,
+            epoch=epoch,
+            now=self.world.now,
+            first_sequence=epoch << 32,
+            limits=limits,
+            can_move=can_move,
         )
         self.is_attached = True
         self._on_notification = on_notification

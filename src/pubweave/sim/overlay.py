@@ -132,7 +132,15 @@ class SimOverlay:
 
     # --- clients ---------------------------------------------------------------------------
 
-    def join(self, name: str, home: BrokerId, *, latency_s: float, limits: SessionLimits) -> None:
+    def join(
+        self,
+        name: str,
+        home: BrokerId,
+        *,
+        latency_s: float,
+        limits: SessionLimits,
+        can_move: bool = True,
+    ) -> None:
         """A client attaches to a broker."""
         self._client_epochs += 1
         client = SimClient(
@@ -145,6 +153,7 @@ class SimOverlay:
             on_notification=self._on_notification,
             on_session=self._on_session,
             on_refusal=self._on_refusal,
+            can_move=can_move,
         )
         self.clients[name] = client
         self.homes[name] = home

@@ -45,8 +45,18 @@ RESTLESS = RelocationConfig(
     subscribers=True,
     answer_limit_s=3.0,
 )
-RESTLESS_EVERY = 4
-"""One run of so many: brokers trace, and move publishers and subscribers by themselves, too."""
+SETTLED = ("settled0", "settled1", "settled2")
+SETTLING = replace(
+    RESTLESS,
+    mode=RelocationMode.OFF,
+    publishers=dict.fromkeys(SETTLED, RelocationMode.GRAPE),
+    rest_s=0.1,
+)
+RELOCATIONS = {1: RESTLESS, 5: SETTLING}
+"""Two runs of eight, by the seed: brokers trace and move publishers by themselves, too; or only
+the subscribers of some publishers that cannot move."""
+SETTLED_SHARE = 0.3
+"""Of what clients do in such a run: these publishers publish."""
 
 
 class _MovingOverlay(_MeasuredOverlay):
@@ -108,7 +118,7 @@ class RelocateScenario(TransformScenario):
     overlay_type = _MovingOverlay
 
     def __init__(self, seed: int, *, max_brokers: int = 20, **options: Any) -> None:
-        self._moves_by_itself = seed % RESTLESS_EVERY == 1
+        self._relocation = RELOCATIONS.get(seed % 8)
         self._struck: set[str] = set()
         """Clients of which a crashed broker had a session, since the last rest."""
         super().__init__(seed, max_brokers=max_brokers, **options)
@@ -122,13 +132,15 @@ class RelocateScenario(TransformScenario):
 
     def _config(self, broker: BrokerId) -> BrokerConfig:
         config = replace(super()._config(broker), client_expiry_s=20.0, migration_limit_s=3.0)
-        return replace(config, relocation=RESTLESS) if self._moves_by_itself else config
+        return config if self._relocation is None else replace(config, relocation=self._relocation)
 
     # --- life ------------------------------------------------------------------------------
 
     def run(self) -> RunResult:
         for number in range(self.transform.steady_clients):
             self._join_steady(f"steady{number}")
+        if self._relocation is SETTLING:
+            self._join_settled()
         for _ in range(self.setting.clients):
             self._join()
         if self._come_to_rest():
@@ -142,6 +154,13 @@ class RelocateScenario(TransformScenario):
                 self._burst()
         return self._result()
 
+    def _join_settled(self) -> None:
+        """Publishers that cannot move, and subscribers who move in their place."""
+        for name in SETTLED[: self.world.integer(1, len(SETTLED))]:
+            self._join_steady(name, subscribes=False, can_move=False)
+        for number in range(self.world.integer(3, 6)):
+            self._join_steady(f"seeker{number}", publishes=False)
+
     def _wander(self) -> None:
         """A stretch of time in which the overlay stays as it is, but for faults and clients."""
         end = self.world.now + self._round_s
@@ -149,10 +168,17 @@ class RelocateScenario(TransformScenario):
             self._be_active()
 
     def _act(self) -> None:
-        if self.world.chance(MIGRATION_SHARE):
+        if self._relocation is SETTLING and self.world.chance(SETTLED_SHARE):
+            self._publish_settled()
+        elif self.world.chance(MIGRATION_SHARE):
             self._migrate()
         else:
             super()._act()
+
+    def _publish_settled(self) -> None:
+        clients = [c for name, c in self.overlay.clients.items() if name in SETTLED]
+        for _ in range(self.world.integer(1, RESTLESS.grape_threshold)):
+            self._publish(clients=clients)
 
     def _migrate(self) -> None:
         """Ask the broker of any client, steady or not, to move it."""

@@ -328,8 +328,10 @@ class RoutingScenario:
     def _catch_up(self, client: SimClient) -> None:
         client.carry_out(client.core.release(), client.incarnation)
 
-    def _publish(self, *, is_quiet: bool = False) -> None:
-        advertisers = [c for c in self.overlay.clients.values() if c.core.advertisements]
+    def _publish(self, *, is_quiet: bool = False, clients: Collection[SimClient] = ()) -> None:
+        """One of these publishes, or any at all."""
+        clients = clients or self.overlay.clients.values()
+        advertisers = [client for client in clients if client.core.advertisements]
         if not advertisers:
             return
         client = self.world.choice(advertisers)

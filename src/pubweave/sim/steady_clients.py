@@ -46,16 +46,19 @@ class SteadyScenario(RoutingScenario):
         )
         self.overlay.on_told_to_move = self._move_client
 
-    def _join_steady(self, name: str) -> None:
+    def _join_steady(
+        self, name: str, *, publishes: bool = True, subscribes: bool = True, can_move: bool = True
+    ) -> None:
         world = self.world
-        home = world.choice(self.homes())
+        home, latency_s = world.choice(self.homes()), world.uniform(0.0005, 0.005)
         self.overlay.join(
-            name, home, latency_s=world.uniform(0.0005, 0.005), limits=self.setting.limits
+            name, home, latency_s=latency_s, limits=self.setting.limits, can_move=can_move
         )
         self._steady.append(name)
         client = self.overlay.clients[name]
-        client.core.advertise(random_filter(world))
-        for _ in range(world.integer(1, 3)):
+        if publishes:
+            client.core.advertise(random_filter(world))
+        for _ in range(world.integer(1, 3) if subscribes else 0):
             self._subscribe_as(client)
         client.flush()
 
