@@ -15,6 +15,7 @@ Somebody who does not come back is waited for `DOUBT_S`, or until a gate is full
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 
 from pubweave.core.broker_inside import BrokerInside
@@ -74,13 +75,13 @@ class Doubt:
         if self._links is not None and is_in_time:
             before, after = self._links
             beyond = self._publishers_beyond(after)
-            early: list[SequencedMessage] = []
-            late: list[SequencedMessage] = []
-            for message in sync.take_from_gate(before):
-                is_early = isinstance(message, Publication) and message.publisher in beyond
-                (early if is_early else late).append(message)
-            sync.put_at_gate(before, [*early, *([] if moved is None else [moved]), *late])
-            again = [m for m in late if _is_wanted(m, wanted.values())]
+            waiting = sync.take_from_gate(before)
+            asked_for = _wanted(waiting, list(wanted.values()))
+            again = [m for m in asked_for if m.publisher not in beyond]
+            if moved is not None:
+                early = [m for m in asked_for if m.publisher in beyond]
+                waiting = _marked(waiting, moved, early[-1:], {m.publisher for m in again})
+            sync.put_at_gate(before, waiting)
             sync.put_at_gate(after, _merged(sync.take_from_gate(after), again))
         self.end()
         return is_in_time
@@ -91,12 +92,40 @@ class Doubt:
         return {publisher_of(id_) for id_, entry in entries if entry.hop is after}
 
 
-def _is_wanted(message: SequencedMessage, filters: Iterable[Filter]) -> bool:
-    return isinstance(message, Publication) and any(f.matches(message) for f in filters)
+def _wanted(waiting: Iterable[SequencedMessage], filters: list[Filter]) -> list[Publication]:
+    publications = [message for message in waiting if isinstance(message, Publication)]
+    return [p for p in publications if any(f.matches(p) for f in filters)]
 
 
-def _merged(there: list[SequencedMessage], again: list[SequencedMessage]) -> list[SequencedMessage]:
-    """Each publication once, a publisher's in their order; all else stays behind them."""
-    publications = {m.key: m for m in (*there, *again) if isinstance(m, Publication)}
-    ordered = sorted(publications.values(), key=lambda publication: publication.sequence)
-    return [*ordered, *(m for m in there if not isinstance(m, Publication))]
+def _marked(
+    waiting: list[SequencedMessage],
+    mark: MigrationSignal,
+    last_early: list[Publication],
+    late: set[ClientId],
+) -> list[SequencedMessage]:
+    """The mark behind the last publication that has to be in front of it. What the ``late``
+    publishers have in front of it goes behind; all else stays, other migrations' marks, too."""
+    place = waiting.index(last_early[0]) + 1 if last_early else 0
+    front, back = list[SequencedMessage](), list[SequencedMessage]()
+    for message in waiting[:place]:
+        is_late = isinstance(message, Publication) and message.publisher in late
+        (back if is_late else front).append(message)
+    return [*front, mark, *back, *waiting[place:]]
+
+
+def _merged(there: list[SequencedMessage], again: list[Publication]) -> list[SequencedMessage]:
+    """Each publication once, a publisher's in their order; what is there stays where it is, as
+    marks of other migrations are among it."""
+    known = {message.key for message in there if isinstance(message, Publication)}
+    missing = dict[ClientId, deque[Publication]]()
+    for publication in again:
+        if publication.key not in known:
+            missing.setdefault(publication.publisher, deque()).append(publication)
+    merged = list[SequencedMessage]()
+    for message in there:
+        if isinstance(message, Publication):
+            earlier = missing.get(message.publisher)
+            while earlier and earlier[0].sequence < message.sequence:
+                merged.append(earlier.popleft())
+        merged.append(message)
+    return [*merged, *(publication for rest in missing.values() for publication in rest)]

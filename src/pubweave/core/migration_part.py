@@ -272,7 +272,11 @@ class MigrationPart:
 
     def remark(self, neighbor: BrokerId, under_way: list[SequencedMessage]) -> None:
         """A neighbor has forgotten everything and gets again what was ``under_way``: if `moved`
-        is not among it, all of that is behind it."""
+        is not among it, all of that is behind it. What the client published is in front of the
+        update that follows: until then it comes from here."""
+        if neighbor == self.after and self.stage is Stage.PASSED:
+            for id_, filter_ in self._entries.advertisements.items():
+                self.inside.send(self._session(neighbor), Advertise(id_, filter_))
         if neighbor != self.before or self.stage is not Stage.MOVED:
             return
         gate = self.inside.routing.sync.gates.get(self._session(neighbor))
