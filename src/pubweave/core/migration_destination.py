@@ -59,7 +59,8 @@ class DestinationPart(MigrationPart):
         session = inside.sessions.clients.get(self.migration.client)
         if session is not None and message.is_gone:
             inside.withdraw(session, "the client has left", now)
-        elif session is not None and message.session is not None:
+        elif session is not None and message.session is not None and not session.remote_epoch:
+            # Else this broker was restarted, and the client has begun a session of its own here.
             session.go_on(message.session)
         inside.note_sequence(self.migration.client, message.last_sequence)
         if self._early is not None:

@@ -76,11 +76,11 @@ class Doubt:
             before, after = self._links
             beyond = self._publishers_beyond(after)
             waiting = sync.take_from_gate(before)
-            asked_for = _wanted(waiting, list(wanted.values()))
-            again = [m for m in asked_for if m.publisher not in beyond]
+            again = [
+                m for m in _wanted(waiting, list(wanted.values())) if m.publisher not in beyond
+            ]
             if moved is not None:
-                early = [m for m in asked_for if m.publisher in beyond]
-                waiting = _marked(waiting, moved, early[-1:], {m.publisher for m in again})
+                waiting = _marked(waiting, moved, beyond)
             sync.put_at_gate(before, waiting)
             sync.put_at_gate(after, _merged(sync.take_from_gate(after), again))
         self.end()
@@ -98,17 +98,17 @@ def _wanted(waiting: Iterable[SequencedMessage], filters: list[Filter]) -> list[
 
 
 def _marked(
-    waiting: list[SequencedMessage],
-    mark: MigrationSignal,
-    last_early: list[Publication],
-    late: set[ClientId],
+    waiting: list[SequencedMessage], mark: MigrationSignal, beyond: set[ClientId]
 ) -> list[SequencedMessage]:
-    """The mark behind the last publication that has to be in front of it. What the ``late``
-    publishers have in front of it goes behind; all else stays, other migrations' marks, too."""
-    place = waiting.index(last_early[0]) + 1 if last_early else 0
+    """The mark behind the last publication of those beyond, and behind it what others published
+    before that; all else stays where it is, other migrations' marks, too."""
+    place = 0
+    for index, message in enumerate(waiting, 1):
+        if isinstance(message, Publication) and message.publisher in beyond:
+            place = index
     front, back = list[SequencedMessage](), list[SequencedMessage]()
     for message in waiting[:place]:
-        is_late = isinstance(message, Publication) and message.publisher in late
+        is_late = isinstance(message, Publication) and message.publisher not in beyond
         (back if is_late else front).append(message)
     return [*front, mark, *back, *waiting[place:]]
 
