@@ -58,20 +58,22 @@ def records(spark: SparkSession, sequence: int, ratio: float = 0.5) -> dict[str,
 def test_what_a_balance_should_have_known_is_disorder(
     spark: SparkSession, balance: Balance, found: Coverage, told: str | None
 ) -> None:
-    from pubweave.pipeline.closing import disorder
+    from pubweave.pipeline.closing import disorder, late_records
 
-    reason = disorder(balance, records(spark, 21), Screening((found,)), settle_s=2.0)
+    late = late_records(balance, records(spark, 21))
+    reason = disorder(balance, Screening((found,)), late, settle_s=2.0)
     assert (reason is None) if told is None else (told in (reason or ""))
 
 
 def test_records_of_closed_publications_are_disorder(spark: SparkSession, balance: Balance) -> None:
-    from pubweave.pipeline.closing import disorder
+    from pubweave.pipeline.closing import disorder, late_records
 
     found = Screening((NEXT,))
-    late = disorder(balance, records(spark, 20), found, settle_s=2.0)
-    assert late == "3 records of closed publications"
-    rarer = disorder(balance, records(spark, 21, ratio=0.25), found, settle_s=2.0)
-    assert rarer == "1 records of closed publications"
+    assert late_records(balance, records(spark, 21)) == 0
+    assert late_records(balance, records(spark, 20)) == 3
+    assert late_records(balance, records(spark, 21, ratio=0.25)) == 1
+    assert disorder(balance, found, 3, settle_s=2.0) == "3 records of closed publications"
+    assert disorder(balance, found, 0, settle_s=2.0) is None
 
 
 def test_a_repeated_batch_begins_from_the_balance_before_it(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pubweave.pipeline.table_tasks import TableTask, TaskRun
+from pubweave.pipeline.table_tasks import TableTask, TaskRun, most_awaited_first
 
 
 class FakeContext:
@@ -90,6 +90,14 @@ def test_without_time_each_go_does_a_little_and_the_result_is_the_same() -> None
     assert run.frames == whole.frames
 
 
+def test_a_go_does_its_share_however_long_it_takes() -> None:
+    run, _ = make_run(TASKS, threads=1)
+    assert run.waiting_count == 5
+    assert not run.go_on(for_s=0.0, at_least=3)
+    assert (len(run.frames), run.waiting_count) == (3, 2)
+    assert run.go_on(for_s=0.0, at_least=9), "no more than there is"
+
+
 def test_a_failure_ends_the_run_and_what_spark_computes_for_it() -> None:
     def failing(_: Any) -> Any:
         raise RuntimeError("no such column")
@@ -100,6 +108,11 @@ def test_a_failure_ends_the_run_and_what_spark_computes_for_it() -> None:
         run.go_on()
     assert spark.sparkContext.cancelled == 1
     assert "c" not in run.frames
+
+
+def test_what_most_wait_for_comes_first() -> None:
+    tasks = [joined("x"), joined("y"), joined("z"), joined("p", "z"), joined("q", "p", "y")]
+    assert [task.name for task in most_awaited_first(tasks)] == ["z", "y", "p", "x", "q"]
 
 
 def test_a_need_that_nobody_makes_is_a_bug() -> None:

@@ -136,7 +136,8 @@ def _follow(
 
     follower = Follower(spark, source, output, settings, every_s=every)
     shown: int | None = None
-    remark(f"following {source}; Ctrl-C ends it, and the same command goes on from there")
+    is_told = False
+    remark("the first profile takes a minute: Spark compiles its queries; then each is quicker")
     with follower.running():
         while follower.is_active():
             latest = follower.latest()
@@ -145,6 +146,9 @@ def _follow(
                 _show(latest, output, sum(latest.stage_seconds.values()), as_json)
                 if latest.refresh is not None and not as_json:
                     remark(refresh_line(latest.batch, latest.refresh))
+            if not is_told and follower.is_ready():
+                is_told = True
+                remark(f"following {source}; Ctrl-C ends, the same command goes on from there")
             time.sleep(0.5)
 
 

@@ -144,9 +144,9 @@ class BalanceWriter:
         if is_kept:
             self.schemas[name] = frame.schema.jsonValue()
         if self._is_held:
-            table, computed = held(self._spark, frame)
+            table = frame.toArrow()
             if is_kept:
                 write_table(Path(path), table)
-            return computed
+            return held(self._spark, table, frame.schema)
         frame.write.mode("overwrite").parquet(path)
         return self._spark.read.schema(frame.schema).parquet(path)

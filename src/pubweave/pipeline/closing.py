@@ -38,8 +38,13 @@ from pubweave.pipeline.transforms.latency import link_change_periods
 TELEMETRY_LAG_S = 30.0
 """Brokers write every few seconds; what comes later than this costs a full count."""
 _KEPT = (*BALANCE, *CHANGE_TABLES, CLOSED, *(open_name(table) for table in KEYED_TABLES))
-_REUSED = ("subscriptions", "audit_subscriptions", "periods")
+TASK_GOES = 4
+"""In how many goes the frames of a balance are made, one more at either end: news must not wait
+long for a balance, nor a balance for ever."""
+_REUSED = ("subscriptions", "audit_subscriptions", "audit_kinds", "periods")
 """Frames that do not depend on which publications are closed."""
+_BY_PUBLICATION = ("facts", "audit_sums", "audit_pairs", "affected")
+"""Frames whose rows are of one publication: the profile has made them of the closed ones, too."""
 _CLOSED_SUMS = Sums(("publisher",), {"closed_upto": MAX})
 _WHEN = {"publications": "published_at", "deliveries": "delivered_at", "hops": "received_at"}
 
@@ -65,26 +70,31 @@ class Closing:
         self.batch = batch
         self._folder = folder
         self._inputs = built.inputs
-        self._given = {name: built.frames[name] for name in _REUSED}
+        self._made = {name: built.frames[name] for name in (*_REUSED, *_BY_PUBLICATION)}
         self._screening = built.screening
         self._bounds = bounds
         self._threads = threads
         self._closed_until = built.inputs.window.ended_at - TELEMETRY_LAG_S
         self._writer = folder.writer(batch, _KEPT, small=small)
         self._run: TaskRun | None = None
+        self._goes_left = TASK_GOES
 
     def go_on(self, for_s: float = math.inf) -> bool:
         """Work for some time; True when the balance is complete and counts.
 
-        To find out what is over, and to complete the balance, are goes of their own.
+        To find out what is over, and to complete the balance, are goes of their own. There are at
+        most `TASK_GOES` between them: each does its share, if need be in more time.
         """
         is_hurried = for_s < math.inf
         if self._run is None:
             self._run = self._begun()
             if is_hurried:
                 return False
-        if not self._run.is_done and (not self._run.go_on(for_s) or is_hurried):
-            return False
+        if not self._run.is_done:
+            share = math.ceil(self._run.waiting_count / max(1, self._goes_left))
+            self._goes_left -= 1
+            if not self._run.go_on(for_s, at_least=share) or is_hurried:
+                return False
         self._complete(self._run.frames)
         return True
 
@@ -93,10 +103,10 @@ class Closing:
         upto = _CLOSED_SUMS.merged(_closed_upto(inputs, self._closed_until), _old_closed(inputs))
         return TaskRun(
             inputs.spark,
-            _closing_tasks(inputs, self._writer.write("closed_upto", upto)),
+            _closing_tasks(inputs, self._made, self._writer.write("closed_upto", upto)),
             self._writer.write,
             whole=BALANCE,
-            given=self._given,
+            given={name: self._made[name] for name in _REUSED},
             threads=self._threads,
         )
 
@@ -117,14 +127,19 @@ class Closing:
         )
 
 
-def _closing_tasks(inputs: ProfileInputs, upto: DataFrame) -> list[TableTask]:
+def _closing_tasks(
+    inputs: ProfileInputs, made: Mapping[str, DataFrame], upto: DataFrame
+) -> list[TableTask]:
     """The frames of a balance: sums of what is closed, records of what is open, all changes."""
 
     def still_open(table: str) -> TableTask:
         records = inputs.telemetry[table]
-        return TableTask(
-            open_name(table), (), lambda _: _side(records, table, upto, is_closed=False)
-        )
+        return TableTask(open_name(table), (), lambda _: _side(records, upto, is_closed=False))
+
+    def closed_part(task: TableTask) -> TableTask:
+        if task.name not in _BY_PUBLICATION:
+            return task
+        return TableTask(task.name, (), lambda _: _side(made[task.name], upto, is_closed=True))
 
     def changes(table: str) -> TableTask:
         return TableTask(table, (), lambda _: inputs.telemetry[table])
@@ -133,22 +148,21 @@ def _closing_tasks(inputs: ProfileInputs, upto: DataFrame) -> list[TableTask]:
         ratio = F.min("sample_ratio").alias("sample_ratio")
         return upto.join(frames["traffic"].groupBy("publisher").agg(ratio), "publisher", "left")
 
-    over = {
-        table: _side(inputs.telemetry[table], table, upto, is_closed=True) for table in KEYED_TABLES
-    }
+    over = {table: _side(inputs.telemetry[table], upto, is_closed=True) for table in KEYED_TABLES}
     of_closed = dataclasses.replace(inputs, telemetry={**inputs.telemetry, **over})
     return [
-        *needed_for(profile_tasks(of_closed), BALANCE),
+        *needed_for([closed_part(task) for task in profile_tasks(of_closed)], BALANCE),
         *(still_open(table) for table in KEYED_TABLES),
         *(changes(table) for table in CHANGE_TABLES),
         TableTask(CLOSED, ("traffic",), closed),
     ]
 
 
-def disorder(
-    balance: Balance, records: Mapping[str, DataFrame], found: Screening, settle_s: float
-) -> str | None:
-    """What in the records since a balance it should have known; None if it stands."""
+def disorder(balance: Balance, found: Screening, late: int, settle_s: float) -> str | None:
+    """What in the records since a balance it should have known; None if it stands.
+
+    ``found`` is their screening, ``late`` how many are of closed publications.
+    """
     known, until = balance.screening, balance.description.closed_until
     window, new_window = known.window(), found.window()
     if window is None or (new_window is not None and new_window[0] < window[0]):
@@ -164,11 +178,11 @@ def disorder(
         tells_state = c.table in CHANGE_TABLES or (c.broker, c.epoch) not in epochs
         if tells_state and c.first_at is not None and c.first_at - settle_s <= until:
             return f"a late record of {c.table}"
-    late = _late_records(records, balance.frames[CLOSED])
     return f"{late} records of closed publications" if late else None
 
 
-def _late_records(records: Mapping[str, DataFrame], closed: DataFrame) -> int:
+def late_records(balance: Balance, records: Mapping[str, DataFrame]) -> int:
+    """How many records are of publications that a balance has closed."""
     parts = [
         records[table].select(
             "publisher",
@@ -179,7 +193,9 @@ def _late_records(records: Mapping[str, DataFrame], closed: DataFrame) -> int:
     ]  # fmt: skip
     # A lower ratio makes a trace window longer than what was kept of it.
     late = F.expr("sequence <= closed_upto or ratio < sample_ratio")
-    joined = reduce(DataFrame.unionByName, parts).join(F.broadcast(closed), "publisher")
+    joined = reduce(DataFrame.unionByName, parts).join(
+        F.broadcast(balance.frames[CLOSED]), "publisher"
+    )
     return joined.where(late).count()
 
 
@@ -218,8 +234,8 @@ def _old_closed(inputs: ProfileInputs) -> DataFrame | None:
     return None if old is None else old.select("publisher", "closed_upto")
 
 
-def _side(records: DataFrame, table: str, upto: DataFrame, *, is_closed: bool) -> DataFrame:
+def _side(rows: DataFrame, upto: DataFrame, *, is_closed: bool) -> DataFrame:
+    """The rows of publications that are over, or of the others."""
     closed = F.coalesce(F.col("sequence") <= F.col("closed_upto"), F.lit(False))
-    joined = records.join(F.broadcast(upto), "publisher", "left")
-    names = telemetry_schema(table).names
-    return joined.where(closed if is_closed else ~closed).select(*names)
+    joined = rows.join(F.broadcast(upto), "publisher", "left")
+    return joined.where(closed if is_closed else ~closed).select(*rows.columns)

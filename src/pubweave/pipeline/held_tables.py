@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from pubweave.pipeline.locations import local_path
 from pubweave.pipeline.session import in_one_partition
@@ -25,10 +26,9 @@ SMALL_BYTES = 32_000_000
 """About a million records."""
 
 
-def held(spark: SparkSession, frame: DataFrame) -> tuple[pa.Table, DataFrame]:
-    """The frame computed once: as a table, and as a frame of what the driver holds."""
-    table = frame.toArrow()
-    return table, in_one_partition(spark.createDataFrame(table, frame.schema))
+def held(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
+    """A computed table as a frame of what the driver holds."""
+    return in_one_partition(spark.createDataFrame(table, schema))
 
 
 def write_table(folder: Path, table: pa.Table) -> None:

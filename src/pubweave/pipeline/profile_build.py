@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pubweave.telemetry.run_description import RunDescription
 
 OnDone = Callable[[str, int, int], None]
+QUARANTINE = "quarantine"
 
 
 @dataclass(frozen=True)
@@ -110,14 +111,18 @@ def build_profile(
     screening = found if balance is None else balance.screening.merged(found)
     inputs = profile_inputs(spark, telemetry, found, screening, bounds, settings, now)
     given = {} if known is None else known.taken_over(screening, inputs.window, output)
-    run = TaskRun(
-        spark, profile_tasks(inputs), output.write, given=given, threads=threads, on_done=on_done
-    )
+    tasks = profile_tasks(inputs)
+    read_again = {QUARANTINE, *(need for task in tasks for need in task.needs)}
+
+    def write(name: str, frame: DataFrame) -> DataFrame:
+        return output.write(name, frame, read_again=name in read_again)
+
+    run = TaskRun(spark, tasks, write, given=given, threads=threads, on_done=on_done)
     try:
         run.go_on()
     finally:
         spark.catalog.clearCache()
-    reasons = _reasons(run.frames["quarantine"]) if output.row_count("quarantine") else ()
+    reasons = _reasons(run.frames[QUARANTINE]) if output.row_count(QUARANTINE) else ()
     description = _described(telemetry, output, screening, inputs, reasons, run.seconds, screen_s)
     output.publish(description)
     still_known = known_frames(output, run.frames, screening, inputs.window)
@@ -165,6 +170,8 @@ def profile_inputs(
         coverage=_coverage(spark, screening),
         first_published_at=screening.first_at("publications"),
         pending_after=span[1] - settings.settle_s - _unflushed_s(telemetry, settings, now, span[1]),
+        may_be_fresh=found.first_at("publications")
+        < screening.last_at("advertisement_changes") + settings.settle_s,
         gaps=gaps(spark, screening),
         kept_out=quarantine(spark, telemetry.frames, found, bounds),
         contradictions=refused.unionByName(as_declared(contradictions, "quarantine")),

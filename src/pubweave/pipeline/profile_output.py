@@ -44,14 +44,17 @@ class ProfileOutput:
         self._scratch = f"{SCRATCH_PREFIX}{version}"
         self._previous: ProfileDescription | None = None
 
-    def write(self, name: str, frame: DataFrame) -> DataFrame:
-        """Write a table, or an intermediate frame, and give it back as it was written."""
+    def write(self, name: str, frame: DataFrame, *, read_again: bool = True) -> DataFrame:
+        """Write a table, or an intermediate frame, and give it back as it was written.
+
+        Where nobody reads it again, it may come back as it was given.
+        """
         path = self.path(name)
         if self.is_held:
-            table, computed = held(self._spark, frame)
+            table = frame.toArrow()
             if name in PROFILE_TABLES:
                 write_table(Path(path), table)
-            return computed
+            return held(self._spark, table, frame.schema) if read_again else frame
         frame.write.mode("overwrite").parquet(path)
         return self._spark.read.schema(frame.schema).parquet(path)
 

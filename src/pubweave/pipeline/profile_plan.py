@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.schemas import local_frame
+from pubweave.pipeline.schemas import local_frame, profile_schema
 from pubweave.pipeline.settings import ProfileSettings
 from pubweave.pipeline.sums import Sums
 from pubweave.pipeline.table_tasks import TableTask
@@ -32,6 +32,7 @@ from pubweave.pipeline.transforms import (
     sketches,
     subscriptions,
     traces,
+    tree_paths,
     trees,
 )
 
@@ -62,6 +63,8 @@ class ProfileInputs:
     first_published_at: float
     pending_after: float
     """Publications after this instant may have deliveries that are not on disk yet."""
+    may_be_fresh: bool
+    """Whether any publication may be near an advertisement."""
     gaps: DataFrame
     kept_out: DataFrame
     """Rows of the quarantine: the faulty records."""
@@ -158,9 +161,11 @@ def _link_tasks(inputs: ProfileInputs) -> list[TableTask]:
         _sums(inputs, "broker_load_sums", links.BROKER_LOADS,
               make=lambda: links.broker_load_sums(t["broker_loads"])),
         _task("broker_loads", "broker_load_sums", make=links.broker_loads),
-        # The driver made it: there is nothing to compute.
+        # The driver made them: there is nothing to compute.
         _task("near", "links", part=True,
               make=lambda table: neighborhoods.distances(inputs.spark, table, hops)),
+        _task("ways", "links", part=True,
+              make=lambda table: neighborhoods.ways(inputs.spark, table, hops)),
     ]  # fmt: skip
 
 
@@ -173,9 +178,11 @@ def _subscription_tasks(inputs: ProfileInputs) -> list[TableTask]:
         _task("subscription_rates", make=lambda: subscriptions.subscription_rates(changes, window)),
         _task("client_topics", "subscriptions", make=subscriptions.client_topics),
         _task("broker_topics", "subscriptions", make=subscriptions.broker_topics),
-        _task("broker_subscriptions", "subscriptions",
-              make=lambda intervals: subscriptions.broker_subscriptions(
-                  intervals, changes, inputs.brokers, window)),
+        _task("subscription_counts", "subscriptions",
+              make=lambda intervals: subscriptions.subscription_counts(intervals, changes)),
+        _task("broker_subscriptions", "subscription_counts",
+              make=lambda counts: subscriptions.broker_subscriptions(
+                  counts, inputs.brokers, window)),
         _task("placement_candidates", "client_topics", "broker_topics", "subscriptions",
               make=lambda wanted, offered, intervals: subscriptions.placement_candidates(
                   wanted, offered, intervals, candidates)),
@@ -198,8 +205,9 @@ def _tree_tasks(inputs: ProfileInputs) -> list[TableTask]:
                   sets, chosen, hops, inputs.old("example_links"))),
         _task("tree_links", "example_links", "tree_roots", make=trees.tree_links),
         _task("tree_paths", "tree_links", "tree_roots", "links",
-              make=lambda away, roots, priced: trees.tree_paths(
-                  neighborhoods.longest_path(priced, len(inputs.broker_ids)), away, roots, priced)),
+              make=lambda away, roots, priced: tree_paths.tree_paths(
+                  neighborhoods.longest_path(priced, len(inputs.broker_ids)),
+                  len(inputs.broker_ids), away, roots, priced)),
         _task("delivery_trees", "tree_sets", "tree_roots", "tree_links", "tree_receivers",
               "tree_paths", "topics", "broker_costs", "links", make=costs.delivery_trees),
         _task("topic_costs", "delivery_trees", make=costs.topic_costs),
@@ -224,8 +232,7 @@ def _interest_tasks(inputs: ProfileInputs) -> list[TableTask]:
               make=lambda found: sketches.pair_estimates(found, entries)),
         _task("common_interest", "pair_counts", "pair_estimates", make=interest.common_interest),
         _task("common_interest_triples", "interest_members", "pair_counts", "broker_interest",
-              "near", make=lambda members, pairs, own, near: interest.common_interest_triples(
-                  members, pairs, own, neighborhoods.ways(near))),
+              "ways", make=interest.common_interest_triples),
         _task("newest", "facts", part=True, make=lambda facts: bloom.newest(
             facts, masks, s.bloom_cache_publications, inputs.old("newest"))),
         _task("bloom_caches", "newest",
@@ -269,13 +276,18 @@ def _delivery_tasks(inputs: ProfileInputs) -> list[TableTask]:
         keys = None if hit.isEmpty() else hit
         return latency.latency_sums(t["deliveries"], keys, inputs.window, s.kll_k)
 
+    def transformations(found: DataFrame, counted: DataFrame) -> DataFrame:
+        if found.isEmpty():
+            return local_frame(inputs.spark, [], profile_schema("transformations"))
+        return latency.transformations(found, counted)
+
     return [
         _task("periods", make=periods),
         _task("affected", "facts", "periods", "tree_receivers", "tree_links", "tree_roots",
               make=affected),
         _sums(inputs, "affected_sums", latency.AFFECTED, "periods", "affected",
               make=latency.affected_sums),
-        _task("transformations", "periods", "affected_sums", make=latency.transformations),
+        _task("transformations", "periods", "affected_sums", make=transformations),
         _sums(inputs, "latency_sums", latency.merging(s.kll_k), "affected", make=latencies),
         _task("latency", "latency_sums",
               make=lambda found: latency.latency(found, inputs.window)),
@@ -286,15 +298,19 @@ def _audit_tasks(inputs: ProfileInputs) -> list[TableTask]:
     t, spark = inputs.telemetry, inputs.spark
     pending_after, settle_s = inputs.pending_after, inputs.settings.settle_s
     audited = audit.AuditInputs(
-        t["publications"], t["deliveries"], t["advertisement_changes"], pending_after, settle_s
-    )
+        t["publications"], t["deliveries"], t["advertisement_changes"], pending_after, settle_s,
+        inputs.may_be_fresh,
+    )  # fmt: skip
     return [
         _task("audit_subscriptions", "subscriptions",
               make=lambda intervals: due.prepared(spark, intervals)),
-        _task("audit_sums", "facts", "audit_subscriptions",
-              make=lambda facts, subs: audit.audit_sums(audited, facts, subs)),
-        _task("audit_pairs", "audit_subscriptions", "audit_sums",
-              make=lambda subs, sums: audit.audit_pairs(audited, subs, sums)),
+        _task("audit_kinds", "audit_subscriptions", make=due.kinds),
+        _task("audit_sums", "facts", "audit_subscriptions", "audit_kinds",
+              make=lambda facts, subs, kinds: audit.audit_sums(
+                  audited, facts, subs, due.Kinds.of(kinds))),
+        _task("audit_pairs", "audit_subscriptions", "audit_sums", "audit_kinds",
+              make=lambda subs, sums, kinds: audit.audit_pairs(
+                  audited, subs, sums, due.Kinds.of(kinds))),
         _sums(inputs, "audit_counts", audit.COUNTS, "facts", "audit_sums", "audit_pairs",
               make=lambda *frames: audit.audit_counts(pending_after, *frames)),
         _sums(inputs, "audit_wrong", audit.WRONG, "audit_pairs", make=audit.audit_wrong),

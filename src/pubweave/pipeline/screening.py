@@ -120,6 +120,11 @@ class Screening:
         of_table = (c.first_at for c in self.coverage if c.table == table)
         return min((at for at in of_table if at is not None), default=math.inf)
 
+    def last_at(self, table: str) -> float:
+        """The latest instant of a table's sound records; minus infinity without any."""
+        of_table = (c.last_at for c in self.coverage if c.table == table)
+        return max((at for at in of_table if at is not None), default=-math.inf)
+
     def spans(self) -> dict[str, list[tuple[int, float, float]]]:
         """By broker, its incarnations in order, each with its first and last instant."""
         found: dict[str, dict[int, tuple[float, float]]] = {}

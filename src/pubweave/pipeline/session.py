@@ -92,7 +92,7 @@ QUICK_SETTINGS: Mapping[str, str] = {
     ),
     "spark.driver.extraJavaOptions": (
         "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m "
-        "-XX:MetaspaceSize=400m -XX:NewSize=300m"
+        "-XX:MetaspaceSize=400m -XX:NewSize=600m"
     ),
 }
 

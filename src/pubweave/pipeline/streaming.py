@@ -14,6 +14,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 from pyspark.errors import StreamingQueryException
@@ -23,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pubweave.model.profile import ProfileDescription, ProfileError
 from pubweave.model.telemetry import TABLES
 from pubweave.pipeline.balance import KEYED_TABLES, BalanceFolder, open_name
-from pubweave.pipeline.closing import TELEMETRY_LAG_S, Closing, disorder
+from pubweave.pipeline.closing import TELEMETRY_LAG_S, Closing, disorder, late_records
 from pubweave.pipeline.ledger import Ledger
 from pubweave.pipeline.locations import Storage, absolute, joined
 from pubweave.pipeline.profile_build import (
@@ -47,7 +48,7 @@ from pubweave.pipeline.unchanged import KnownFrames
 
 FOLLOW_FOLDER = "_follow"
 OPEN_BATCHES_MAX = 20
-OPEN_RECORDS_MAX = 100_000
+OPEN_RECORDS_MAX = 50_000
 """Beyond one of these, closing costs less than reading the same again with every batch."""
 CLOSING_S = 2.0
 """How long each profile may hold up the next for a balance: its news waits for both."""
@@ -71,7 +72,7 @@ class Follower:
         settings: ProfileSettings,
         *,
         every_s: float = 10.0,
-        threads: int = 3,
+        threads: int = 2,
     ) -> None:
         """Raises `TelemetryError` without a run there, `ProfileError` if another is followed."""
         storage = Storage(spark)
@@ -93,6 +94,11 @@ class Follower:
     def latest(self) -> ProfileDescription | None:
         """The last profile that was published since `running` began."""
         return self._latest
+
+    def is_ready(self) -> bool:
+        """Whether the first look at the run is over: what comes from now on finds all compiled."""
+        query = self._query
+        return self._latest is not None or (query is not None and query.lastProgress is not None)
 
     def is_active(self) -> bool:
         """Whether the stream goes on; raises what ended it."""
@@ -222,8 +228,10 @@ class Follower:
             frames = ledger.frames(batch, after=balance.description.upto)
             for table in KEYED_TABLES:
                 frames[table] = frames[table].unionByName(balance.frames[open_name(table)])
-            screened = screen(frames, bounds)
-            reason = disorder(balance, frames, screened, self._settings.settle_s)
+            with ThreadPoolExecutor(1) as beside:  # nothing else can begin before both are known
+                late = beside.submit(late_records, balance, frames)
+                screened = screen(frames, bounds)
+            reason = disorder(balance, screened, late.result(), self._settings.settle_s)
             if reason is None:
                 return dataclasses.replace(everything, frames=frames, balance=balance), screened
         frames = ledger.frames(batch)

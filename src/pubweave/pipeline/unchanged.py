@@ -17,8 +17,8 @@ from pubweave.pipeline.screening import Screening
 from pubweave.pipeline.time_slots import ProfileWindow
 
 OF_SUBSCRIPTIONS = (
-    "subscriptions", "subscription_rates", "client_topics", "broker_topics",
-    "placement_candidates", "audit_subscriptions",
+    "subscriptions", "subscription_counts", "subscription_rates", "client_topics", "broker_topics",
+    "placement_candidates", "audit_subscriptions", "audit_kinds",
 )  # fmt: skip
 """Made of subscription changes, incarnations and the window's start."""
 OF_LINKS = ("periods",)

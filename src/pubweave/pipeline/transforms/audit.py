@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pubweave.pipeline.by_key import together
 from pubweave.pipeline.moving import moving
 from pubweave.pipeline.schemas import as_declared
 from pubweave.pipeline.sums import SUM, Sums
@@ -43,19 +44,16 @@ class AuditInputs:
     pending_after: float
     """Later publications may have deliveries that are not on disk yet."""
     settle_s: float
+    may_be_fresh: bool = True
+    """Whether any publication may be near an advertisement."""
 
 
-def audit_sums(inputs: AuditInputs, facts: DataFrame, subs: DataFrame) -> DataFrame:
+def audit_sums(
+    inputs: AuditInputs, facts: DataFrame, subs: DataFrame, kinds: due.Kinds
+) -> DataFrame:
     """Each recorded publication: how many deliveries are due, and whether they add up."""
-    first = inputs.publications.groupBy("topic").agg(F.expr("min(published_at) AS first_at"))
-    versions = due.steady_versions(subs, first, inputs.settle_s)
-    steady = due.with_steady_due(facts.where("recorded > 0"), versions, inputs.settle_s)
-    others = subs.where("not steady")
-    explicit = due.explicit_due(due.pairs_of(inputs.publications, others, inputs.settle_s))
-    counts = ["explicit_due", "explicit_digest", "explicit_uncertain"]
-    together = steady.join(explicit, KEY, "left").fillna(0, counts)
-    fresh = _freshly_advertised(inputs).selectExpr(*KEY, "true AS freshly_advertised")
-    marked = together.join(fresh, KEY, "left").fillna(False, ["freshly_advertised"])
+    steady = _with_steady_due(inputs, facts.where("recorded > 0"), subs, kinds)
+    marked = _with_freshness(inputs, _with_explicit_due(inputs, steady, subs, kinds))
     adds_up = (
         "not near_change and not freshly_advertised and explicit_uncertain = 0"
         " and steady_due + explicit_due = deliveries"
@@ -67,12 +65,43 @@ def audit_sums(inputs: AuditInputs, facts: DataFrame, subs: DataFrame) -> DataFr
     )  # fmt: skip
 
 
-def audit_pairs(inputs: AuditInputs, subs: DataFrame, sums: DataFrame) -> DataFrame:
+def _with_steady_due(
+    inputs: AuditInputs, facts: DataFrame, subs: DataFrame, kinds: due.Kinds
+) -> DataFrame:
+    if not kinds.steady:
+        return due.with_nothing_due(facts)
+    first = inputs.publications.groupBy("topic").agg(F.expr("min(published_at) AS first_at"))
+    versions = due.steady_versions(subs, first, inputs.settle_s)
+    return due.with_steady_due(facts, versions, inputs.settle_s)
+
+
+def _with_explicit_due(
+    inputs: AuditInputs, facts: DataFrame, subs: DataFrame, kinds: due.Kinds
+) -> DataFrame:
+    counts = ["explicit_due", "explicit_digest", "explicit_uncertain"]
+    if not kinds.loose:
+        return facts.selectExpr("*", *(f"0L AS {name}" for name in counts))
+    others = subs.where("not steady")
+    pairs = due.pairs_of(inputs.publications, others, inputs.settle_s, nameless=kinds.nameless)
+    return facts.join(due.explicit_due(pairs), KEY, "left").fillna(0, counts)
+
+
+def _with_freshness(inputs: AuditInputs, facts: DataFrame) -> DataFrame:
+    """Whether a publisher's advertisement had just come."""
+    if not inputs.may_be_fresh:
+        return facts.selectExpr("*", "false AS freshly_advertised")
+    fresh = _freshly_advertised(inputs).selectExpr(*KEY, "true AS freshly_advertised")
+    return facts.join(fresh, KEY, "left").fillna(False, ["freshly_advertised"])
+
+
+def audit_pairs(
+    inputs: AuditInputs, subs: DataFrame, sums: DataFrame, kinds: due.Kinds
+) -> DataFrame:
     """Of publications that do not add up, every client that was due, or that it came to."""
     questionable = sums.where("not adds_up").selectExpr(*KEY, "published_at", "freshly_advertised")
     keys = questionable.selectExpr(*KEY)
     publications = inputs.publications.join(keys, KEY, "left_semi")
-    wanted = due.pairs_of(publications, subs, inputs.settle_s)
+    wanted = due.pairs_of(publications, subs, inputs.settle_s, nameless=kinds.nameless)
     came = (
         inputs.deliveries.join(keys, KEY, "left_semi")
         .groupBy(*KEY, "client")
@@ -82,7 +111,7 @@ def audit_pairs(inputs: AuditInputs, subs: DataFrame, sums: DataFrame) -> DataFr
             F.expr("max(topic) AS delivered_topic"),
         )
     )
-    pairs = wanted.join(came, [*KEY, "client"], "full_outer").join(questionable, KEY)
+    pairs = together([*KEY, "client"], wanted, came).join(questionable, KEY)
     pending = f"published_at > {moving(inputs.pending_after)}"
     status = (
         "CASE WHEN certainty is null THEN 'unexpected'"
@@ -116,7 +145,7 @@ def audit_counts(
         F.expr("count_if(status = 'unexpected') AS unexpected"),
         F.expr("count_if(status = 'uncertain') AS rest_uncertain"),
     )
-    return sound.crossJoin(rest).crossJoin(orphans)
+    return together([], sound, rest, orphans)
 
 
 def audit_wrong(pairs: DataFrame) -> DataFrame:
@@ -147,7 +176,7 @@ def audit(counts: DataFrame, wrong: DataFrame) -> DataFrame:
     missing = wrong.where(_MISSING).agg(
         F.expr("count_if(is_covered) AS lost"), F.expr("count_if(not is_covered) AS unproven")
     )
-    table = counts.crossJoin(missing).selectExpr(
+    table = together([], counts, missing).selectExpr(
         "*",
         "sound_due + rest_delivered AS delivered",
         "sound_due + rest_delivered + lost + unproven AS due",

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pubweave.pipeline.by_key import together
 from pubweave.pipeline.schemas import as_declared
 from pubweave.pipeline.transforms.publications import KEY, decoded
 from pubweave.pipeline.words import WORD_BITS, bit_in_word, word_of
@@ -22,15 +23,23 @@ def bloom_estimates(cached: DataFrame, bits: int, hashes: int) -> DataFrame:
     filters = _filters(cached, bits, hashes)
     entries = cached.selectExpr("entry").distinct()
     affirmed = entries.join(F.broadcast(filters), F.expr(_affirms(bits, hashes)))
-    own = cached.groupBy("broker").agg(F.expr("count(1) AS cached"))
-    estimate = cached.join(affirmed.selectExpr("entry", "other"), "entry")
-    counted = estimate.groupBy("broker", "other").agg(F.expr("count(1) AS bloom_estimate"))
-    common = cached.join(cached.selectExpr("entry", "broker AS other"), "entry")
-    exact = common.groupBy("broker", "other").agg(F.expr("count(1) AS common"))
-    pairs = own.join(own.selectExpr("broker AS other"), F.expr("broker != other"))
-    table = pairs.join(counted, ["broker", "other"], "left").join(
-        exact, ["broker", "other"], "left"
+    # A filter affirms all that is in it, so one look at what it affirms counts both.
+    answers = together(
+        ["entry", "other"],
+        affirmed.selectExpr("entry", "other", "1 AS is_affirmed"),
+        cached.selectExpr("entry", "broker AS other", "1 AS is_there"),
     )
+    counted = (
+        cached.join(answers, "entry")
+        .groupBy("broker", "other")
+        .agg(
+            F.expr("count(is_affirmed) AS bloom_estimate"),
+            F.expr("count(is_there) AS common"),
+        )
+    )
+    own = cached.groupBy("broker").agg(F.expr("count(1) AS cached"))
+    pairs = own.join(own.selectExpr("broker AS other"), F.expr("broker != other"))
+    table = together(["broker", "other"], pairs, counted).where("cached is not null")
     return as_declared(table.fillna(0, ["bloom_estimate", "common"]), "bloom_estimates")
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pubweave.pipeline.by_key import together
 from pubweave.pipeline.schemas import as_declared
 from pubweave.pipeline.transforms.trees import priced
 
@@ -43,15 +44,18 @@ def delivery_trees(
              F.expr("sum(coalesce(processing_ms, 0.0D)) AS processing_ms"))
     )  # fmt: skip
     named = topics.selectExpr("topic", "xxhash64(topic) AS topic_hash")
-    trees = (
-        sets.selectExpr("tree", "topic_hash", "publications", "weight")
-        .join(F.broadcast(named), "topic_hash")
-        .join(root_of, "tree")
-        .join(processing, "tree")
-        .join(_communication(links, link_costs), "tree", "left")
-        .join(_reception(receivers, roots, paths), "tree", "left")
+    trees = sets.selectExpr("tree", "topic_hash", "publications", "weight").join(
+        F.broadcast(named), "topic_hash"
     )
-    return as_declared(_with_sums(trees), "delivery_trees")
+    known = together(
+        ["tree"],
+        trees,
+        root_of,
+        processing,
+        _communication(links, link_costs),
+        _reception(receivers, root_of, paths),
+    ).where("topic is not null and broker is not null")
+    return as_declared(_with_sums(known), "delivery_trees")
 
 
 def topic_costs(trees: DataFrame) -> DataFrame:
@@ -93,12 +97,16 @@ def _communication(links: DataFrame, link_costs: DataFrame) -> DataFrame:
     )
 
 
-def _reception(receivers: DataFrame, roots: DataFrame, paths: DataFrame) -> DataFrame:
+def _reception(receivers: DataFrame, root_of: DataFrame, paths: DataFrame) -> DataFrame:
     """Receivers by tree, whether the root is one, and the sum of their delays."""
-    root = roots.selectExpr("root_tree AS tree", "root_broker AS broker", "1 AS is_root")
+    known = together(
+        ["tree", "broker"],
+        receivers.selectExpr("tree", "broker", "true AS receives"),
+        paths.selectExpr("tree", "broker", "delay_ms"),
+        root_of.selectExpr("tree", "broker", "1 AS is_root"),
+    )
     return (
-        receivers.join(paths, ["tree", "broker"], "left")
-        .join(root, ["tree", "broker"], "left")
+        known.where("receives")
         .groupBy("tree")
         .agg(
             F.expr("count(1) AS receivers"),

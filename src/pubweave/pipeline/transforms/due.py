@@ -9,6 +9,8 @@ client (`pairs_of`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -48,6 +50,29 @@ def prepared(spark: SparkSession, intervals: DataFrame) -> DataFrame:
     return parsed.withColumn("steady", is_all)
 
 
+@dataclass(frozen=True)
+class Kinds:
+    """Which kinds of subscriptions there are: a query leaves out what no subscription asks for."""
+
+    steady: bool
+    loose: bool
+    """Some client has more than one plain subscription to a topic, or others."""
+    nameless: bool
+    """Some filter names no topic."""
+
+    @classmethod
+    def of(cls, counted: DataFrame) -> Kinds:
+        """What `kinds` counted."""
+        [row] = counted.collect()
+        return cls(**row.asDict())
+
+
+def kinds(subs: DataFrame) -> DataFrame:
+    """One row for `Kinds`."""
+    checks = {"steady": "steady", "loose": "not steady", "nameless": "topic is null"}
+    return subs.agg(*(F.expr(f"count_if({is_so}) > 0 AS {name}") for name, is_so in checks.items()))
+
+
 def steady_versions(subs: DataFrame, first_published: DataFrame, settle_s: float) -> DataFrame:
     """Per topic and period: how many steady clients are due, and their digest.
 
@@ -81,6 +106,11 @@ def steady_versions(subs: DataFrame, first_published: DataFrame, settle_s: float
     )
 
 
+def with_nothing_due(facts: DataFrame) -> DataFrame:
+    """Facts where no client is steady."""
+    return facts.selectExpr("*", "false AS near_change", "0L AS steady_due", "0L AS steady_digest")
+
+
 def with_steady_due(facts: DataFrame, versions: DataFrame, settle_s: float) -> DataFrame:
     """Facts with what their steady clients are due; ``near_change`` if that just changed."""
     version = versions.withColumnRenamed("topic_hash", "version_topic_hash")
@@ -97,15 +127,22 @@ def with_steady_due(facts: DataFrame, versions: DataFrame, settle_s: float) -> D
     )
 
 
-def pairs_of(publications: DataFrame, subs: DataFrame, settle_s: float) -> DataFrame:
-    """Publications with each client that is due, or may be: ``certainty`` is DUE or UNCERTAIN."""
+def pairs_of(
+    publications: DataFrame, subs: DataFrame, settle_s: float, *, nameless: bool = True
+) -> DataFrame:
+    """Publications with each client that is due, or may be: ``certainty`` is DUE or UNCERTAIN.
+
+    ``nameless``: whether any filter names no topic.
+    """
     kept = {"client", "broker", "added_at", "removed_at", "is_known", "bounds", "predicates"}
     columns = [name for name in subs.columns if name in kept]
     wanted = subs.selectExpr("topic AS asked_topic", *columns)
     asked = publications.selectExpr(*KEY, "topic", "published_at", "attributes")
     content = with_values(asked, subs)
-    named = _of_topic(content, wanted.where("asked_topic is not null"), asked_text(subs))
-    nameless = content.crossJoin(F.broadcast(wanted.where("asked_topic is null")))
+    pairs = _of_topic(content, wanted.where("asked_topic is not null"), asked_text(subs))
+    if nameless:
+        of_any = F.broadcast(wanted.where("asked_topic is null"))
+        pairs = pairs.unionByName(content.crossJoin(of_any))
     certainly = (
         f"added_at + {settle_s}D <= published_at"
         f" and (removed_at is null or published_at + {settle_s}D <= removed_at)"
@@ -117,8 +154,7 @@ def pairs_of(publications: DataFrame, subs: DataFrame, settle_s: float) -> DataF
     # An unknown filter may match: neither due nor wrong.
     is_due = f"if(is_known and {certainly}, {DUE}, {UNCERTAIN})"
     return (
-        named.unionByName(nameless)
-        .where(F.expr(possibly) & (F.expr("not is_known") | satisfies(subs)))
+        pairs.where(F.expr(possibly) & (F.expr("not is_known") | satisfies(subs)))
         .withColumn("certainty", F.expr(is_due))
         .groupBy(*KEY, "client")
         .agg(

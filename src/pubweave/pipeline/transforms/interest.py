@@ -8,11 +8,11 @@ together, so pairs and triples are formed once per set. The sets come as bits, o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pubweave.pipeline.by_key import together
 from pubweave.pipeline.schemas import as_declared
 from pubweave.pipeline.transforms.publications import decoded
 from pubweave.pipeline.words import bit_in_word, word_of
@@ -79,11 +79,8 @@ def broker_interest(
     )
     own = members.groupBy("broker").agg(F.expr("sum(notifications) AS notifications"))
     overlaps = _overlaps(pairs, near)
-    table = reduce(
-        lambda left, right: left.join(right, "broker", "left"),
-        (published, consumed, own, overlaps),
-        brokers.selectExpr("broker"),
-    )
+    recorded = brokers.selectExpr("broker", "true AS is_known")
+    table = together(["broker"], recorded, published, consumed, own, overlaps).where("is_known")
     counts = ("published", "consumed", "notifications", "neighbors_near")
     filled = table.fillna(0, list(counts))
     return as_declared(filled.selectExpr("*", f"{_PHI} AS neighborhood_overlap"), "broker_interest")
@@ -91,10 +88,9 @@ def broker_interest(
 
 def common_interest(pairs: DataFrame, theta: DataFrame) -> DataFrame:
     """Exact pairs with what the theta sketches say of them."""
-    together = pairs.join(theta, ["broker_a", "broker_b"], "left").withColumn(
-        "theta_error", F.col("theta_estimate") - F.col("notifications")
-    )
-    return as_declared(together, "common_interest")
+    beside = together(["broker_a", "broker_b"], pairs, theta).where("notifications is not null")
+    error = "theta_estimate - notifications AS theta_error"
+    return as_declared(beside.selectExpr("*", error), "common_interest")
 
 
 def common_interest_triples(
@@ -121,7 +117,7 @@ def common_interest_triples(
     with_via = both_ways.toDF("broker", "via", "i_via")
     phi = interest.selectExpr("broker", "neighborhood_overlap")
     table = (
-        ways.join(exact, ["broker", "via", "far"], "left")
+        together(["broker", "via", "far"], ways, exact)
         .join(with_far, ["broker", "far"], "left")
         .join(with_via, ["broker", "via"], "left")
         .join(phi, "broker", "left")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pubweave.pipeline.by_key import together
 from pubweave.pipeline.schemas import as_declared
 from pubweave.pipeline.sums import KLL, MAX, SUM, Sums
 from pubweave.pipeline.transforms.quantiles import quantile_columns, sketched
@@ -99,15 +100,10 @@ def links(
     measured: DataFrame, loads: DataFrame, crossed: DataFrame, changes: DataFrame
 ) -> DataFrame:
     """Every link that was changed, measured, watched or crossed."""
-    together = (
-        _present(changes)
-        .join(measured, _LINK, "full_outer")
-        .join(_traffic(loads), _LINK, "full_outer")
-        .join(crossed, _LINK, "full_outer")
-        .selectExpr("*", *quantile_columns("sketch", "rtt"))
-    )
+    known = together(_LINK, _present(changes), measured, _traffic(loads), crossed)
+    measures = known.selectExpr("*", *quantile_columns("sketch", "rtt"))
     counted = ["rtt_samples", "messages", "bytes", "notifications"]
-    filled = together.fillna(0, counted).fillna(0.0, ["messages_per_s", "bytes_per_s"])
+    filled = measures.fillna(0, counted).fillna(0.0, ["messages_per_s", "bytes_per_s"])
     # Nobody recorded a change where the run's links stand from its beginning.
     with_state = filled.fillna(True, ["is_present"])
     return as_declared(with_state.selectExpr("*", "rtt_ms_p50 / 2 AS cost_ms"), "links")

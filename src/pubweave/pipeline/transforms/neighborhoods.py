@@ -10,7 +10,6 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
 from pubweave.pipeline.schemas import columns, local_frame
@@ -20,8 +19,7 @@ Neighbors = Mapping[str, set[str]]
 
 def distances(spark: SparkSession, links: DataFrame, hops: int) -> DataFrame:
     """Pairs of brokers at most ``hops`` apart, both ways: broker, other, hops."""
-    present = links.where("is_present").select("broker_a", "broker_b").collect()
-    neighbors = _neighbors((row["broker_a"], row["broker_b"]) for row in present)
+    neighbors = _present(links)
     rows = [
         (broker, other, distance)
         for broker in sorted(neighbors)
@@ -46,19 +44,25 @@ def longest_path(links: DataFrame, brokers: int) -> int:
     return max(max(_reached(b, neighbors, len(neighbors)).values()) for b in sorted(neighbors))
 
 
-def ways(near: DataFrame) -> DataFrame:
+def ways(spark: SparkSession, links: DataFrame, hops: int) -> DataFrame:
     """The triples CI asks for: via is a neighbor of far and one hop nearer to the broker."""
-    last_hop = near.where("hops = 1").select(
-        F.col("broker").alias("via"), F.col("other").alias("far")
-    )
-    to_far = near.where("hops >= 2").select("broker", F.col("other").alias("far"), "hops")
-    to_via = near.select("broker", F.col("other").alias("via"), F.col("hops").alias("via_hops"))
-    return (
-        to_far.join(last_hop, "far")
-        .join(to_via, ["broker", "via"])
-        .where(F.col("via_hops") == F.col("hops") - 1)
-        .select("broker", "via", "far", "hops")
-    )
+    neighbors = _present(links)
+    rows = [
+        (broker, via, far, distance)
+        for broker in sorted(neighbors)
+        for reached in (_reached(broker, neighbors, hops),)
+        for far, distance in sorted(reached.items())
+        for via in sorted(neighbors[far])
+        if distance >= 2 and reached.get(via) == distance - 1
+    ]
+    schema = columns(broker=StringType(), via=StringType(), far=StringType(), hops=LongType())
+    return local_frame(spark, rows, schema)
+
+
+def _present(links: DataFrame) -> Neighbors:
+    """Who is linked to whom now. Frames that are held come to the driver without a job."""
+    rows = links.select("broker_a", "broker_b", "is_present").collect()
+    return _neighbors((row["broker_a"], row["broker_b"]) for row in rows if row["is_present"])
 
 
 def _neighbors(pairs: Iterable[tuple[str, str]]) -> Neighbors:

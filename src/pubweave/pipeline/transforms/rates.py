@@ -101,15 +101,19 @@ def _filtered(rates: DataFrame, key: str, window: ProfileWindow, alpha: float) -
         f"{place} AS place",
         f"rate_per_s * {counted} * pow({fade}D, -({place})) AS scaled",
     )
-    # What was before the previous block has faded by 10^-250.
-    carried = placed.groupBy(key, F.expr("block + 1 AS block")).agg(
-        F.expr(f"sum(scaled) * {fade**block_slots}D AS carried")
-    )
+    if window.last_slot < block_slots:
+        carrying = placed.selectExpr("*", "0.0D AS carried")
+    else:
+        # What was before the previous block has faded by 10^-250.
+        carried = placed.groupBy(key, F.expr("block + 1 AS block")).agg(
+            F.expr(f"sum(scaled) * {fade**block_slots}D AS carried")
+        )
+        carrying = placed.join(carried, [key, "block"], "left")
     so_far = f"sum(scaled) OVER (PARTITION BY {key}, block ORDER BY slot)"
     value = f"pow({fade}D, place) * ({so_far} + coalesce(carried, 0.0D))"
     # A slot that is not complete does not fade what came before either.
     held = f"if({is_counted}, 1.0D, 1.0D / {fade}D) * {value} AS filtered_rate_per_s"
-    return placed.join(carried, [key, "block"], "left").selectExpr("*", held)
+    return carrying.selectExpr("*", held)
 
 
 def _with_estimate(

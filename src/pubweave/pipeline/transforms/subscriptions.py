@@ -11,6 +11,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from pubweave.pipeline.by_key import together
 from pubweave.pipeline.moving import moving
 from pubweave.pipeline.schemas import as_declared
 from pubweave.pipeline.time_slots import ProfileWindow
@@ -52,31 +53,29 @@ def client_topics(intervals: DataFrame) -> DataFrame:
     return as_declared(standing.agg(newest.alias("broker")), "client_topics")
 
 
-def broker_subscriptions(
-    intervals: DataFrame, changes: DataFrame, brokers: DataFrame, window: ProfileWindow
-) -> DataFrame:
-    """A broker's subscriptions at the end, and the rates of change over the window."""
+def subscription_counts(intervals: DataFrame, changes: DataFrame) -> DataFrame:
+    """A broker's subscriptions at the end, and its changes over the window."""
     state = _standing(intervals).groupBy("broker").agg(
         F.countDistinct("client").alias("clients"),
         F.count(F.lit(1)).alias("subscriptions"),
         F.countDistinct("topic").alias("topics"),
     )  # fmt: skip
+    counted = changes.groupBy("broker").agg(
+        F.expr("count_if(change = 'added') AS added"),
+        F.expr("count_if(change = 'removed') AS removed"),
+    )
+    turns = _topic_turns(intervals).groupBy("broker").agg(F.expr("count(1) AS topic_changes"))
+    return together(["broker"], state, counted, turns)
+
+
+def broker_subscriptions(counts: DataFrame, brokers: DataFrame, window: ProfileWindow) -> DataFrame:
+    """What was counted for every broker, the changes as rates over the window."""
+    recorded = brokers.selectExpr("broker", "true AS is_known")
+    table = together(["broker"], recorded, counts).where("is_known").fillna(0)
     duration_s = moving(window.duration_s)
-    rates = changes.groupBy("broker").agg(
-        F.expr(f"count_if(change = 'added') / {duration_s} AS added_per_s"),
-        F.expr(f"count_if(change = 'removed') / {duration_s} AS removed_per_s"),
-    )
-    turns = _topic_turns(intervals).groupBy("broker").agg(
-        F.expr(f"count(1) / {duration_s} AS topic_changes_per_s")
-    )  # fmt: skip
-    table = (
-        brokers.select("broker")
-        .join(state, "broker", "left")
-        .join(rates, "broker", "left")
-        .join(turns, "broker", "left")
-        .fillna(0)
-    )
-    return as_declared(table, "broker_subscriptions")
+    rates = (f"{name} / {duration_s} AS {name}_per_s"
+             for name in ("added", "removed", "topic_changes"))  # fmt: skip
+    return as_declared(table.selectExpr("*", *rates), "broker_subscriptions")
 
 
 def subscription_rates(changes: DataFrame, window: ProfileWindow) -> DataFrame:

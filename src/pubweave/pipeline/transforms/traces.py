@@ -11,6 +11,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pubweave.pipeline.by_key import together
 from pubweave.pipeline.schemas import as_declared
 from pubweave.pipeline.transforms.publications import KEY
 from pubweave.pipeline.words import WORD_BITS, bit_in_word, word_of
@@ -78,7 +79,8 @@ def downstream_counts(
         .groupBy(*KEY, "to_broker")
         .agg(F.expr("sum(deliveries) AS subscribers"))
     )
-    counted = crossed.join(behind, [*KEY, "to_broker"], "left").fillna(0, ["subscribers"])
+    met = together([*KEY, "to_broker"], crossed, behind).where("from_broker is not null")
+    counted = met.fillna(0, ["subscribers"])
     table = _averaged(counted, alpha).selectExpr(
         "publisher",
         "from_broker AS broker",

@@ -90,51 +90,6 @@ def tree_roots(sets: DataFrame, brokers: DataFrame) -> DataFrame:
     )
 
 
-def tree_paths(
-    deepest: int, links: DataFrame, roots: DataFrame, link_costs: DataFrame
-) -> DataFrame:
-    """For every broker that a tree reaches: ``delay_ms`` from the root, and the ``path``.
-
-    The path lists the brokers from this one up to the root, without the root. Found by pointer
-    jumping: each round doubles how far up everybody sees, so a tree of ``deepest`` links takes
-    log2 of that many rounds, whatever its shape.
-    """
-    top = roots.selectExpr(
-        "root_tree AS tree",
-        "root_broker AS broker",
-        "root_broker AS upper",
-        "0.0D AS delay_ms",
-        "CAST(array() AS array<string>) AS path",
-    )
-    state = top.unionByName(
-        priced(links, link_costs).selectExpr(
-            "tree",
-            "to_broker AS broker",
-            "from_broker AS upper",
-            "cost_ms AS delay_ms",
-            "array(to_broker) AS path",
-        )
-    )
-    for _ in range(max(0, deepest - 1).bit_length()):
-        above = state.toDF("tree", "upper", "next_upper", "upper_delay_ms", "upper_path")
-        state = (
-            state.join(above, ["tree", "upper"])
-            .selectExpr(
-                "tree",
-                "broker",
-                "next_upper AS upper",
-                "delay_ms + upper_delay_ms AS delay_ms",
-                "concat(path, upper_path) AS path",
-            )
-            .persist()
-        )  # used twice by the next round: unkept, the query would double every round
-    is_root = roots.selectExpr("root_tree AS tree", "root_broker AS upper")
-    # What a gap in the telemetry cut off never arrives at the root.
-    return state.join(is_root, ["tree", "upper"], "left_semi").selectExpr(
-        "tree", "broker", "delay_ms", "path"
-    )
-
-
 def priced(links: DataFrame, link_costs: DataFrame) -> DataFrame:
     """Directed links with the cost of the undirected link; a link without a price costs nothing."""
     costs = link_costs.selectExpr("broker_a", "broker_b", "cost_ms AS price_ms")
