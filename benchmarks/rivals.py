@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,31 +38,36 @@ class Brokers:
 
 
 @contextlib.contextmanager
-def mosquitto(chain: int = 1, *, no_delay: bool = False) -> Iterator[Brokers]:
+def mosquitto(
+    chain: int = 1, *, no_delay: bool = False, more: Sequence[str] = ()
+) -> Iterator[Brokers]:
     """A chain of mosquittos, each bridging everything on to the next.
 
     Without ``no_delay`` (its default, too) the kernel joins its small writes, which gives half as
     much throughput again; with it, a message does not wait for the acknowledgement of another.
+    ``more``: further lines of its configuration.
     """
     program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         raise RivalMissingError(
             "mosquitto is not installed: apt-get install -y mosquitto (the rest was measured)"
         )
-    ports = _free_ports(chain)
+    ports = free_ports(chain)
     with tempfile.TemporaryDirectory(prefix="bench-mosquitto-") as directory:
         commands = []
         for index, port in enumerate(ports):
             config = Path(directory) / f"{index}.conf"
             following = ports[index + 1] if index + 1 < chain else None
-            config.write_text(_mosquitto_config(index, port, following, no_delay))
+            config.write_text(_mosquitto_config(index, port, following, no_delay, more))
             commands.append([program, "-c", str(config)])
         # Last first: a bridge waits some seconds before it dials a second time.
         with _processes(commands[::-1], ports[::-1]) as pids:
             yield Brokers("mqtt", ports, pids)
 
 
-def _mosquitto_config(index: int, port: int, following: int | None, no_delay: bool) -> str:
+def _mosquitto_config(
+    index: int, port: int, following: int | None, no_delay: bool, more: Sequence[str]
+) -> str:
     lines = [
         f"listener {port} 127.0.0.1",
         "allow_anonymous true",
@@ -71,6 +76,7 @@ def _mosquitto_config(index: int, port: int, following: int | None, no_delay: bo
         f"set_tcp_nodelay {str(no_delay).lower()}",
         "max_queued_messages 0",
         "sys_interval 0",
+        *more,
     ]
     if following is not None:
         lines += [
@@ -88,7 +94,7 @@ def _mosquitto_config(index: int, port: int, following: int | None, no_delay: bo
 def amqtt() -> Iterator[Brokers]:
     """One amqtt broker in its own environment, which is made on first use."""
     python = _amqtt_environment()
-    ports = _free_ports(1)
+    ports = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="bench-amqtt-") as directory:
         config = Path(directory) / "amqtt.yaml"
         config.write_text(
@@ -131,7 +137,7 @@ def pubweave(
 ) -> Iterator[Brokers]:
     """A chain of pubweave brokers, one process each; with ``journals`` each has one there.
     ``relocation`` is one of the ways of `bench_relocation_cost`."""
-    ports = _free_ports(chain)
+    ports = free_ports(chain)
     commands = []
     for index, port in enumerate(ports):
         command = [sys.executable, "-m", "benchmarks.load_broker"]
@@ -146,6 +152,16 @@ def pubweave(
         commands.append(command)
     with _processes(commands, ports) as pids:
         yield Brokers("pubweave", ports, pids)
+
+
+@contextlib.contextmanager
+def door(*options: str) -> Iterator[Brokers]:
+    """One pubweave broker that lets MQTT clients in, as `pubweave broker --mqtt` starts it."""
+    native, mqtt = free_ports(2)
+    command = [sys.executable, "-m", "pubweave", "broker", "--id", "b1", *options]
+    command += ["--listen", f"127.0.0.1:{native}", "--mqtt", f"127.0.0.1:{mqtt}"]
+    with _processes([command], (mqtt,)) as pids:
+        yield Brokers("mqtt", (mqtt,), pids)
 
 
 @contextlib.contextmanager
@@ -186,7 +202,7 @@ def _wait_until_listening(process: subprocess.Popen[bytes], port: int) -> None:
             time.sleep(0.02)
 
 
-def _free_ports(count: int) -> tuple[int, ...]:
+def free_ports(count: int) -> tuple[int, ...]:
     with contextlib.ExitStack() as stack:
         socks = [stack.enter_context(socket.socket()) for _ in range(count)]
         for sock in socks:

@@ -1,0 +1,105 @@
+"""From Connect to ConnAck: who a client is, which session is its, and what is agreed."""
+
+from __future__ import annotations
+
+from pubweave.core.access import Access
+from pubweave.core.mqtt_config import MqttConfig
+from pubweave.core.mqtt_connection import MqttConnection, MqttError
+from pubweave.core.mqtt_doors import OtherDoors
+from pubweave.core.mqtt_session import MqttSession
+from pubweave.core.mqtt_sessions import Sessions
+from pubweave.core.mqtt_topics import is_reserved, validate_topic
+from pubweave.core.session import RemoteProtocolError
+from pubweave.model.ids import BrokerId
+from pubweave.model.mqtt_packets import VERSION_5, ConnAck, Connect, Reason
+
+CLIENT_ID_BYTES_MAX = 200
+NAME_BYTES_MAX = 256
+"""The longest id that a native client may have."""
+
+
+class Connecting:
+    """Decides about clients that want in."""
+
+    def __init__(
+        self,
+        broker: BrokerId,
+        config: MqttConfig,
+        access: Access,
+        sessions: Sessions,
+        doors: OtherDoors,
+    ) -> None:
+        self._broker = broker
+        self._config = config
+        self._access = access
+        self._sessions = sessions
+        self._doors = doors
+
+    def name_of(self, connection: MqttConnection, connect: Connect, now: float) -> tuple[str, str]:
+        """The session's name and the client's id, which may be assigned. MqttError: no."""
+        if connect.authentication_method is not None:
+            raise MqttError(
+                Reason.BAD_AUTHENTICATION_METHOD,
+                f"authentication by {connect.authentication_method!r} is not spoken here",
+            )
+        try:
+            user = self._access.proven_user(connection.number)
+        except RemoteProtocolError as error:
+            raise MqttError(Reason.NOT_AUTHORIZED, str(error)) from error
+        client_id = connect.client_id or self._assigned(connect, now)
+        name = f"{user}/mqtt:{client_id}" if user else f"mqtt:{client_id}"
+        if len(client_id) > CLIENT_ID_BYTES_MAX or len(name) + len(self._broker) >= NAME_BYTES_MAX:
+            most = CLIENT_ID_BYTES_MAX
+            raise MqttError(Reason.CLIENT_ID_NOT_VALID, f"client ids have at most {most} letters")
+        if connect.will is not None:
+            try:
+                validate_topic(connect.will.topic)
+            except ValueError as error:
+                raise MqttError(Reason.TOPIC_NAME_INVALID, f"the will: {error}") from error
+        return name, client_id
+
+    def _assigned(self, connect: Connect, now: float) -> str:
+        if connect.version != VERSION_5 and not connect.clean_start:
+            raise MqttError(Reason.CLIENT_ID_NOT_VALID, "a session that is kept needs a client id")
+        return f"{self._broker}-{self._doors.number(now):x}"
+
+    def attach(
+        self, connection: MqttConnection, connect: Connect, name: str, client_id: str, now: float
+    ) -> tuple[MqttSession, ConnAck]:
+        """Put a client into its session, a new one if there is none."""
+        session = self._sessions.get(name)
+        is_present = session is not None
+        if session is None:
+            user = self._access.proven_user(connection.number)
+            can_move = connection.is_v5 and self._doors.takes_wildcards
+            session = self._sessions.begin(name, client_id, user, now, can_move=can_move)
+        self._sessions.attach(session, connection, now)
+        will = connect.will
+        session.will = None if will is None or is_reserved(will.topic) else will
+        session.is_bridge = connect.is_bridge
+        session.expiry_s = min(connect.session_expiry_s, self._config.session_expiry_max_s)
+        self._agree_keep_alive(connection, connect)
+        return session, self._answer(connection, connect, session, is_present)
+
+    def _agree_keep_alive(self, connection: MqttConnection, connect: Connect) -> None:
+        most = self._config.keep_alive_max_s
+        connection.keep_alive_s = connect.keep_alive_s
+        if most and connection.is_v5:
+            connection.keep_alive_s = min(connect.keep_alive_s or most, most)
+
+    def _answer(
+        self, connection: MqttConnection, connect: Connect, session: MqttSession, is_present: bool
+    ) -> ConnAck:
+        config = self._config
+        is_capped = session.expiry_s != connect.session_expiry_s
+        is_told = connection.keep_alive_s != connect.keep_alive_s
+        return ConnAck(
+            session_present=is_present,
+            session_expiry_s=session.expiry_s if is_capped else None,
+            assigned_client_id=None if connect.client_id else session.client_id,
+            server_keep_alive_s=connection.keep_alive_s if is_told else None,
+            receive_max=config.receive_max,
+            topic_alias_max=config.topic_alias_max,
+            max_packet_bytes=config.max_packet_bytes,
+            takes_wildcards=self._doors.takes_wildcards,
+        )

@@ -1,0 +1,321 @@
+"""A broker's door for MQTT clients: packets in, packets out, and native clients in between.
+
+Part of the broker's own machine: an event with packets is an event like any other, written down in
+the journal if there is one, and nothing is answered before that. So sessions, packet ids, retained
+publications and wills survive whatever the broker survives, and there is no store beside it.
+
+```
+ PacketsReceived ─> MqttDoor ─> MqttSession ─> NativeEnd ─> broker ─> overlay
+ TransmitPackets <─ (end of the event) <─ MqttSession.deliver <─ NativeEnd <─┘
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pubweave.core.access import Access
+from pubweave.core.effects import Effect, PauseReading
+from pubweave.core.events import (
+    ConnectionClosed,
+    ConnectionId,
+    Event,
+    LoginReceived,
+    MqttOpened,
+    PacketsReceived,
+    PasswordVerified,
+    WritingPaused,
+)
+from pubweave.core.mqtt_comings import Comings
+from pubweave.core.mqtt_config import MqttConfig
+from pubweave.core.mqtt_connecting import Connecting
+from pubweave.core.mqtt_connection import MqttConnection, MqttError
+from pubweave.core.mqtt_doors import OtherDoors
+from pubweave.core.mqtt_moving import Moving
+from pubweave.core.mqtt_native import NativeEnd, NativeLoop, Promise
+from pubweave.core.mqtt_redirecting import Redirecting
+from pubweave.core.mqtt_session import MqttSession
+from pubweave.core.mqtt_sessions import Sessions
+from pubweave.core.mqtt_subscribing import Subscribing
+from pubweave.core.mqtt_topics import is_reserved, validate_topic
+from pubweave.model.ids import BrokerId
+from pubweave.model.mqtt_packets import (
+    Auth,
+    Connect,
+    Disconnect,
+    FromClient,
+    PingReq,
+    PingResp,
+    PubAck,
+    PubComp,
+    Publish,
+    PubRec,
+    PubRel,
+    Reason,
+    Subscribe,
+    Unsubscribe,
+)
+from pubweave.model.publications import Publication
+from pubweave.model.status import MqttStatus
+
+
+class MqttDoor:
+    """All MQTT clients of one broker."""
+
+    def __init__(
+        self,
+        broker: BrokerId,
+        config: MqttConfig,
+        access: Access,
+        loop: NativeLoop,
+        now: float,
+        *,
+        takes_wildcards: bool,
+    ) -> None:
+        self.config = config
+        self._access = access
+        self._loop = loop
+        loop.on_notified = self._on_notified
+        loop.on_settled = self._on_settled
+        self.sessions = Sessions(broker, config, loop, access)
+        self.doors = OtherDoors(broker, config, loop, now, takes_wildcards=takes_wildcards)
+        self.moving = Moving(broker, config, loop, self.sessions, self.doors)
+        connecting = Connecting(broker, config, access, self.sessions, self.doors)
+        self.comings = Comings(
+            config, access, loop, self.sessions, self.doors, self.moving, connecting
+        )
+        self.comings.on_early = self._on_packets
+        self.moving.on_claimed = self._on_claimed
+        self.moving.on_arrived = self.comings.session_arrived
+        self.moving.on_late = self.comings.session_late
+        self.doors.on_move = self.moving.take
+        self.doors.on_gone = self.moving.forget_door
+        self.doors.sessions_digest = self.moving.digest
+        self.doors.tell_sessions = self.moving.tell_all
+        self.redirecting = Redirecting(config, self.sessions, self.doors, self.comings)
+        self.moving.on_redirected = self.redirecting.rest
+        self._subscribing = Subscribing(config, loop, self.doors)
+
+    # --- events ----------------------------------------------------------------------------
+
+    def connections(self) -> list[ConnectionId]:
+        return list(self.comings.connections)
+
+    def came_back(self, now: float) -> None:
+        """The broker has come back from its journal, perhaps with other settings."""
+        self.doors.came_back(now)
+        for session in self.sessions.all():
+            session.config = self.config
+
+    def take(self, event: Event, now: float, effects: list[Effect]) -> bool:
+        """What happens to a connection of this door; False: the event is about something else."""
+        self.comings.effects = effects
+        if isinstance(event, MqttOpened):
+            self.comings.opened(event, now)
+            return True
+        connection = self.comings.connections.get(getattr(event, "connection", 0))
+        if connection is None:
+            return False
+        match event:
+            case PacketsReceived():
+                connection.heard_at = now
+                self._on_packets(connection, event.packets, now)
+            case WritingPaused():
+                connection.is_slow = event.is_paused
+                session = self.sessions.of(connection)
+                if session is not None:
+                    session.pump(now)
+            case LoginReceived() | PasswordVerified():
+                self.comings.login(connection, event, now)
+            case ConnectionClosed():
+                self.comings.closed(connection, now)
+        return True
+
+    def finish(self, effects: list[Effect], now: float) -> None:
+        """The end of every event of the broker: carry what it caused to and fro, and send."""
+        self.comings.effects = effects
+        self.doors.begin(now)
+        self._loop.turn(effects, now)
+        self.doors.tell_members(now)
+        self._loop.turn(effects, now)
+        self.comings.flush(effects)
+
+    def keep(self, effects: list[Effect]) -> None:
+        """An event broke off: what it caused within this process comes with the next one."""
+        self._loop.keep(effects)
+
+    def status(self) -> MqttStatus:
+        """O(sessions)."""
+        sessions = self.sessions.all()
+        return MqttStatus(
+            connections=len(self.comings.connections),
+            sessions=len(sessions),
+            waiting=sum(session.outbox.waiting for session in sessions),
+            dropped=self.sessions.dropped + sum(session.outbox.dropped for session in sessions),
+            qos0_dropped=self.sessions.qos0_dropped
+            + sum(session.qos0_dropped for session in sessions),
+            retained=len(self.doors.retained),
+            redirected=self.redirecting.redirected,
+        )
+
+    # --- time ------------------------------------------------------------------------------
+
+    @property
+    def deadline(self) -> float:
+        return min(
+            self.comings.deadline,
+            self.sessions.deadline,
+            self.doors.deadline,
+            self.moving.deadline,
+            self.redirecting.deadline,
+        )
+
+    def on_deadline(self, now: float, effects: list[Effect]) -> None:
+        self.comings.effects = effects
+        self.comings.on_deadline(now)
+        for session in self.sessions.on_deadline(now):
+            self.comings.over(session, now)
+        self.moving.on_deadline(now)
+        self.redirecting.on_deadline(now)
+        self.doors.on_deadline(now)
+
+    # --- packets ---------------------------------------------------------------------------
+
+    def _on_packets(
+        self, connection: MqttConnection, packets: Sequence[FromClient], now: float
+    ) -> None:
+        for packet in packets:
+            if self.comings.is_closing(connection):
+                return
+            try:
+                self._on_packet(connection, packet, now)
+            except MqttError as error:
+                self.comings.end(connection, error, now)
+
+    def _on_packet(self, connection: MqttConnection, packet: FromClient, now: float) -> None:
+        session = self.sessions.of(connection)
+        if session is None:
+            self.comings.first_packet(connection, packet, now)
+            return
+        session.is_confirmed = True
+        match packet:
+            case Publish():
+                self._on_publish(connection, session, packet, now)
+            case PubAck() | PubRec() | PubComp():
+                session.acknowledged(packet, now)
+            case PubRel():
+                session.released(packet.packet_id)
+            case Subscribe():
+                self._subscribing.subscribe(session, packet)
+            case Unsubscribe():
+                connection.say(self._subscribing.unsubscribe(session, packet))
+            case PingReq():
+                connection.say(PingResp())
+            case Disconnect():
+                self._on_disconnect(connection, session, packet, now)
+            case Connect():
+                raise MqttError(Reason.PROTOCOL_ERROR, "a second Connect")
+            case Auth():
+                raise MqttError(Reason.PROTOCOL_ERROR, "no authentication is under way")
+
+    def _on_publish(
+        self, connection: MqttConnection, session: MqttSession, packet: Publish, now: float
+    ) -> None:
+        topic = connection.topic_of(packet, self.config.topic_alias_max)
+        try:
+            validate_topic(topic)
+        except ValueError as error:
+            raise MqttError(Reason.TOPIC_NAME_INVALID, str(error)) from error
+        if is_reserved(topic):
+            text = f"{topic!r} is not for clients to publish on"
+            session.refuse(packet, Reason.NOT_AUTHORIZED, text)
+            return
+        self._publish(session, packet, topic, now)
+        end = session.end
+        if end is not None and end.client.session.is_congested and not connection.is_paused:
+            connection.is_paused = True
+            self.comings.effects.append(PauseReading(connection.number, True))
+
+    def _publish(self, session: MqttSession, packet: Publish, topic: str, now: float) -> None:
+        session.publish(packet, topic, self._access.publish_rights(session.user), now)
+        if session.end is not None:
+            self._loop.touch(session.end)
+
+    def _on_disconnect(
+        self, connection: MqttConnection, session: MqttSession, packet: Disconnect, now: float
+    ) -> None:
+        if packet.session_expiry_s is not None:
+            if not session.expiry_s and packet.session_expiry_s:
+                raise MqttError(Reason.PROTOCOL_ERROR, "a session that ends cannot be kept after")
+            session.expiry_s = min(packet.session_expiry_s, self.config.session_expiry_max_s)
+        if packet.reason == Reason.SUCCESS:
+            session.will = None
+        self.comings.close(connection, "the client disconnected", now)
+
+    # --- from other doors ------------------------------------------------------------------
+
+    def _on_claimed(self, session: MqttSession, now: float) -> None:
+        """The client of a session has connected at another door."""
+        if session.connection is not None:
+            text = "another client has connected with this id elsewhere"
+            error = MqttError(Reason.SESSION_TAKEN_OVER, text)
+            self.comings.end(session.connection, error, now)
+
+    # --- from the native clients -----------------------------------------------------------
+
+    def _on_notified(self, end: NativeEnd, publications: Sequence[Publication], now: float) -> None:
+        if not end.owner:
+            self.doors.take(publications, now)
+            return
+        session = self.sessions.get(end.owner)
+        if session is None or session.end is not end:
+            return
+        for publication in publications:
+            if session.held is None:
+                self.moving.deliver(session, publication, now)
+            else:
+                session.held.append(publication)
+
+    def _on_settled(self, end: NativeEnd, now: float) -> None:
+        """The broker has taken in what a client said, or has let it go."""
+        found = self.sessions.get(end.owner)
+        session = found if found is not None and found.end is end else None
+        if end.lost_reason is not None:
+            if session is not None:
+                self._on_lost(session, end.lost_reason, now)
+            return
+        for promise in end.kept():
+            self._keep_promise(session, end, promise, now)
+        if not end.promises:
+            end.refusals.clear()
+        connection = None if session is None else session.connection
+        if connection is not None and connection.is_paused and not end.client.session.is_congested:
+            connection.is_paused = False
+            self.comings.effects.append(PauseReading(connection.number, False))
+
+    def _keep_promise(
+        self, session: MqttSession | None, end: NativeEnd, promise: Promise, now: float
+    ) -> None:
+        publication = promise.publication
+        refusal = None
+        if publication is not None:
+            refusal = end.refusals.pop(f"publication {publication.sequence}", None)
+            if refusal is None:
+                self.doors.retain(publication, now)
+        if session is None:
+            return  # over, but for its will
+        if isinstance(promise.answer, Subscribe):
+            self._subscribing.granted(session, promise, now)
+        elif promise.answer is not None:
+            session.answered(promise.answer, refusal)
+
+    def _on_lost(self, session: MqttSession, reason: str, now: float) -> None:
+        """The broker ended a native session: so ends the MQTT session."""
+        session.end = None
+        connection = session.connection
+        session.will, session.expiry_s = None, 0
+        if connection is not None and connection.is_accepted:
+            self.comings.end(connection, MqttError(Reason.QUOTA_EXCEEDED, reason), now)
+        elif connection is None:
+            self.sessions.end(session, now)
+            self.comings.over(session, now)

@@ -1,0 +1,143 @@
+"""What is on its way to one MQTT client: numbered QoS 1 and 2 publications, and those that wait.
+
+```
+ put ─> waiting ─number─> SENT ─PubAck (1)──────────────> gone
+                           └───PubRec (2)─> RELEASED ─PubComp─> gone
+```
+
+At most ``receive_max`` are numbered at once. On the next connection, numbered ones go again in
+their order, as duplicates. What waits is bounded; the rule is: the newest is dropped, counted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import msgspec
+
+from pubweave.model.mqtt_packets import PubAck, PubComp, PubRec
+from pubweave.model.publications import Publication
+
+PACKET_IDS = 65_535
+
+
+class Parcel(msgspec.Struct, frozen=True):
+    """A publication for one client, as its subscriptions want it."""
+
+    publication: Publication
+    qos: int
+    retain: bool = False
+    subscription_ids: tuple[int, ...] = ()
+
+
+class Numbered(msgspec.Struct, frozen=True):
+    """A parcel under way; ``is_released``: the client has it, only the number is in use."""
+
+    packet_id: int
+    parcel: Parcel
+    is_released: bool = False
+
+
+class Outbox:
+    """QoS 1 and 2 publications for one session; it outlives connections."""
+
+    def __init__(self, messages_max: int, bytes_max: int) -> None:
+        self.dropped = 0
+        self._messages_max = messages_max
+        self._bytes_max = bytes_max
+        self._numbered: dict[int, Numbered] = {}
+        self._waiting: deque[Parcel] = deque()
+        self._waiting_bytes = 0
+        self._last_id = 0
+
+    @property
+    def under_way(self) -> int:
+        return len(self._numbered)
+
+    @property
+    def last_id(self) -> int:
+        return self._last_id
+
+    def contents(self) -> tuple[list[Numbered], list[Parcel]]:
+        """What is under way and what waits, in order."""
+        return list(self._numbered.values()), list(self._waiting)
+
+    def fill(self, numbered: list[Numbered], waiting: list[Parcel], last_id: int) -> None:
+        """Go on where another outbox was (`contents`)."""
+        self._numbered = {one.packet_id: one for one in numbered}
+        self._last_id = last_id
+        for parcel in waiting:
+            self.put(parcel)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def put(self, parcel: Parcel) -> bool:
+        """Let a parcel wait; False: there is no room, and it was dropped."""
+        size = parcel.publication.size_bytes
+        if len(self._waiting) >= self._messages_max or self._waiting_bytes + size > self._bytes_max:
+            self.dropped += 1
+            return False
+        self._waiting.append(parcel)
+        self._waiting_bytes += size
+        return True
+
+    def take(self, receive_max: int) -> Parcel | None:
+        """The next that may be sent; None while enough are under way."""
+        if not self._waiting or len(self._numbered) >= min(receive_max, PACKET_IDS):
+            return None
+        parcel = self._waiting.popleft()
+        self._waiting_bytes -= parcel.publication.size_bytes
+        return parcel
+
+    def number(self, parcel: Parcel) -> int:
+        """The packet id under which a parcel is sent. Ids are used in turn."""
+        while True:
+            self._last_id = self._last_id % PACKET_IDS + 1
+            if self._last_id not in self._numbered:
+                break
+        self._numbered[self._last_id] = Numbered(self._last_id, parcel)
+        return self._last_id
+
+    def acknowledged(self, packet_id: int) -> bool:
+        """PubAck, or a PubRec that refuses; False: nothing of that number was under way."""
+        known = self._numbered.get(packet_id)
+        if known is None or known.is_released:
+            return False
+        del self._numbered[packet_id]
+        return True
+
+    def received(self, packet_id: int) -> bool:
+        """PubRec: the publication will not be sent again, its number stays in use."""
+        known = self._numbered.get(packet_id)
+        if known is None or known.parcel.qos != 2:
+            return False
+        self._numbered[packet_id] = Numbered(packet_id, known.parcel, is_released=True)
+        return True
+
+    def completed(self, packet_id: int) -> bool:
+        """PubComp: the number is free."""
+        known = self._numbered.get(packet_id)
+        if known is None or not known.is_released:
+            return False
+        del self._numbered[packet_id]
+        return True
+
+    def expects(self, packet_id: int) -> type[PubAck | PubRec | PubComp] | None:
+        """The answer that is due for a number; None: it is not in use."""
+        known = self._numbered.get(packet_id)
+        if known is None:
+            return None
+        if known.parcel.qos == 1:
+            return PubAck
+        return PubComp if known.is_released else PubRec
+
+    def forget(self, packet_id: int) -> None:
+        """What was numbered cannot be sent after all."""
+        self._numbered.pop(packet_id, None)
+
+    def again(self) -> Iterator[Numbered]:
+        """What was under way when the last connection ended, in its order."""
+        yield from list(self._numbered.values())

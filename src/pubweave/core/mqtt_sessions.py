@@ -1,0 +1,128 @@
+"""The MQTT sessions of one door: who is attached to which, wills and expiry."""
+
+from __future__ import annotations
+
+import heapq
+from math import inf
+
+from pubweave.core.access import Access
+from pubweave.core.mqtt_config import MqttConfig
+from pubweave.core.mqtt_connection import MqttConnection
+from pubweave.core.mqtt_native import NativeLoop
+from pubweave.core.mqtt_session import MqttSession
+from pubweave.model.ids import BrokerId
+
+
+class Sessions:
+    """Sessions by name, from their first Connect until they expire."""
+
+    def __init__(
+        self, broker: BrokerId, config: MqttConfig, loop: NativeLoop, access: Access
+    ) -> None:
+        self._broker = broker
+        self._config = config
+        self._loop = loop
+        self._access = access
+        self._by_name: dict[str, MqttSession] = {}
+        self.dropped = self.qos0_dropped = 0
+        """Publications that sessions which are over had to drop."""
+        self._alarms: list[tuple[float, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def all(self) -> list[MqttSession]:
+        return list(self._by_name.values())
+
+    def get(self, name: str) -> MqttSession | None:
+        return self._by_name.get(name)
+
+    def of(self, connection: MqttConnection) -> MqttSession | None:
+        """The session that a connection is attached to."""
+        return self._by_name.get(connection.session) if connection.session else None
+
+    def superseded(self, name: str, by: MqttConnection) -> MqttConnection | None:
+        """The connection of a session whose place another is about to take."""
+        session = self._by_name.get(name)
+        if session is None or session.connection is by:
+            return None
+        return session.connection
+
+    def begin(
+        self, name: str, client_id: str, user: str, now: float, *, can_move: bool = True
+    ) -> MqttSession:
+        """A new session, with a native client of its own.
+
+        Its name has the broker's in it: what a client published at one broker may be under way
+        still while it publishes at another, and is no older copy of that."""
+        session = MqttSession(name, client_id, user, self._config)
+        session.end = self._loop.open(f"{name}@{self._broker}", user, name, now, can_move=can_move)
+        self._by_name[name] = session
+        return session
+
+    def attach(self, session: MqttSession, connection: MqttConnection, now: float) -> None:
+        """A client has come (back); the will of its last connection is void."""
+        session.connection = connection
+        connection.session = session.name
+        session.will_at = session.expires_at = None
+        session.since = now
+
+    def left(self, session: MqttSession, now: float) -> bool:
+        """The client is gone; True if that was the session's end as well."""
+        session.connection_lost()
+        if not session.expiry_s or session.end is None:
+            self.end(session, now)
+            return True
+        session.expires_at = now + session.expiry_s
+        self._watch(session.expires_at, session.name)
+        if session.will is not None and not session.will.delay_s:
+            self._publish_will(session, now)
+        elif session.will is not None:
+            session.will_at = now + min(session.will.delay_s, session.expiry_s)
+            self._watch(session.will_at, session.name)
+        return False
+
+    def await_client(self, session: MqttSession, now: float) -> None:
+        """A session is here before its client is."""
+        session.expires_at = now + session.expiry_s
+        self._watch(session.expires_at, session.name)
+
+    def end(self, session: MqttSession, now: float) -> None:
+        """Forget a session; a will that waits is published before that."""
+        del self._by_name[session.name]
+        self.dropped += session.outbox.dropped
+        self.qos0_dropped += session.qos0_dropped
+        end = session.end
+        if end is None:
+            return
+        self._publish_will(session, now)
+        self._loop.leave(end)
+
+    def _publish_will(self, session: MqttSession, now: float) -> None:
+        session.publish_will(self._access.publish_rights(session.user), now)
+        if session.end is not None:
+            self._loop.touch(session.end)
+
+    # --- time ------------------------------------------------------------------------------
+
+    @property
+    def deadline(self) -> float:
+        return self._alarms[0][0] if self._alarms else inf
+
+    def _watch(self, at: float, name: str) -> None:
+        heapq.heappush(self._alarms, (at, name))
+
+    def on_deadline(self, now: float) -> list[MqttSession]:
+        """Publish wills that are due; the sessions that ended."""
+        ended = []
+        while self._alarms and self._alarms[0][0] <= now:
+            _, name = heapq.heappop(self._alarms)
+            session = self._by_name.get(name)
+            if session is None:
+                continue
+            if session.will_at is not None and session.will_at <= now:
+                self._publish_will(session, now)
+            if session.expires_at is not None and session.expires_at <= now:
+                self.end(session, now)
+                ended.append(session)
+        return ended

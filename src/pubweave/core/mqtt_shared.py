@@ -1,0 +1,85 @@
+"""Shared subscriptions over all doors: which member of a group gets a publication.
+
+Every door knows all members of a group and makes the same choice by the publication's name, with
+no word to the others: the member for which a hash of both is largest. So a member that comes takes
+over its share and nothing else changes, and so does one that goes. Members whose client is
+connected go before those whose session only waits.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import msgspec
+
+from pubweave.model.ids import BrokerId
+from pubweave.model.publications import Publication
+
+_BITS = (1 << 64) - 1
+Group = tuple[str, str]
+"""A group's name and the pattern that it shares."""
+
+
+class Member(msgspec.Struct, frozen=True, array_like=True):
+    """A session that shares a subscription."""
+
+    group: str
+    pattern: str
+    session: str
+    is_connected: bool
+
+
+class SharedGroups:
+    """The members of all groups that this door knows of.
+
+    >>> groups = SharedGroups()
+    >>> groups.replace("b1", (Member("g", "jobs", "mqtt:a", True),))
+    >>> groups.chosen(("g", "jobs"), Publication("p", 1, "jobs", {}, b"", 0.0))
+    'mqtt:a'
+    """
+
+    def __init__(self) -> None:
+        self._by_door: dict[BrokerId, tuple[Member, ...]] = {}
+        self._groups: dict[Group, dict[str, int]] = {}
+        """The candidates of a group, each with its number."""
+
+    def replace(self, door: BrokerId, members: tuple[Member, ...]) -> None:
+        """All members at a door, in the place of those it had. O(members)."""
+        if members:
+            self._by_door[door] = members
+        elif self._by_door.pop(door, None) is None:
+            return
+        self._groups.clear()
+
+    def of(self, door: BrokerId) -> tuple[Member, ...]:
+        return self._by_door.get(door, ())
+
+    def chosen(self, group: Group, publication: Publication) -> str | None:
+        """The session that gets a publication; None: the group has no members. O(members)."""
+        names = self._groups.get(group)
+        if names is None:
+            names = self._groups[group] = self._candidates(group)
+        if not names:
+            return None
+        key = _number(f"{publication.publisher}\0{publication.sequence}")
+        return max(names, key=lambda name: (_mixed(key ^ names[name]), name))
+
+    def _candidates(self, group: Group) -> dict[str, int]:
+        members = [
+            member
+            for door in self._by_door.values()
+            for member in door
+            if (member.group, member.pattern) == group
+        ]
+        connected = [member for member in members if member.is_connected]
+        return {member.session: _number(member.session) for member in connected or members}
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
+
+
+def _mixed(number: int) -> int:
+    """Spreads the bits of a number over all others."""
+    number = (number ^ number >> 31) * 0x9E3779B97F4A7C15 & _BITS
+    return number ^ number >> 29

@@ -1,0 +1,181 @@
+"""Subscribe and Unsubscribe: from topic filters to subscriptions of the overlay, and the answers.
+
+A Subscribe is answered when the broker has taken in what it became, or refused it; retained
+publications follow the answer.
+"""
+
+from __future__ import annotations
+
+from pubweave.core.mqtt_config import MqttConfig
+from pubweave.core.mqtt_content import quality_of
+from pubweave.core.mqtt_doors import OtherDoors
+from pubweave.core.mqtt_native import NativeLoop, Promise
+from pubweave.core.mqtt_outbox import Parcel
+from pubweave.core.mqtt_session import MqttSession, session_of
+from pubweave.core.mqtt_subscriptions import MqttSubscription
+from pubweave.core.mqtt_topics import filters_of, has_wildcards, parse_pattern
+from pubweave.model.filter_text import NotationError, parse_filter
+from pubweave.model.filters import Filter
+from pubweave.model.mqtt_packets import (
+    Reason,
+    SubAck,
+    Subscribe,
+    TopicFilter,
+    UnsubAck,
+    Unsubscribe,
+)
+
+FILTER_PROPERTY = "filter"
+"""The user property of a Subscribe that has a filter over contents."""
+
+
+class Subscribing:
+    """Grants and takes back what sessions subscribe to."""
+
+    def __init__(self, config: MqttConfig, loop: NativeLoop, doors: OtherDoors) -> None:
+        self._config = config
+        self._loop = loop
+        self._doors = doors
+
+    # --- asking ----------------------------------------------------------------------------
+
+    def subscribe(self, session: MqttSession, packet: Subscribe) -> None:
+        """Ask the overlay for each filter of a packet; `granted` answers."""
+        end = session.end
+        if end is None:
+            return
+        content, problem = _content_filter(packet)
+        natives: list[tuple[str, ...]] = []
+        is_news: list[bool] = []
+        for wish in packet.filters:
+            fault = problem or self._fault(session, wish)
+            is_news.append(wish.pattern not in session.subscriptions)
+            if fault:
+                # A name that no subscription has: it counts as refused.
+                natives.append((fault,))
+                end.refusals[fault] = fault
+                continue
+            filters = filters_of(parse_pattern(wish.pattern).pattern, content)
+            natives.append(tuple(end.client.subscribe(filter_) for filter_ in filters))
+        end.promise(packet, None, tuple(natives), tuple(is_news))
+        self._loop.touch(end)
+
+    def _fault(self, session: MqttSession, wish: TopicFilter) -> str:
+        """What is wrong with a filter, before anybody is asked; empty: nothing."""
+        try:
+            shared = parse_pattern(wish.pattern)
+        except ValueError as error:
+            return f"{Reason.TOPIC_FILTER_INVALID:#x} {error}"
+        if has_wildcards(shared.pattern) and not self._doors.takes_wildcards:
+            text = "this overlay routes by topic and takes no wildcards"
+            return f"{Reason.WILDCARDS_NOT_SUPPORTED:#x} {wish.pattern!r}: {text}"
+        if shared.group and wish.no_local:
+            return f"{Reason.PROTOCOL_ERROR:#x} {wish.pattern!r}: shared and no local"
+        most = self._config.subscriptions_per_session
+        if len(session.subscriptions) >= most and wish.pattern not in session.subscriptions:
+            return f"{Reason.QUOTA_EXCEEDED:#x} {most} subscriptions are the limit for a session"
+        return ""
+
+    # --- answering -------------------------------------------------------------------------
+
+    def granted(self, session: MqttSession, promise: Promise, now: float) -> None:
+        """The broker has heard of all that a Subscribe became: answer it."""
+        packet, end, connection = promise.answer, session.end, session.connection
+        assert isinstance(packet, Subscribe)
+        if end is None:
+            return
+        content, _ = _content_filter(packet)
+        reasons, texts, granted = [], [], []
+        for wish, natives, is_new in zip(
+            packet.filters, promise.natives, promise.is_news, strict=True
+        ):
+            refusal = next((end.refusals[n] for n in natives if n in end.refusals), None)
+            if refusal is None:
+                reasons.append(wish.qos)
+                granted.append((self._add(session, packet, wish, natives, content), is_new))
+                continue
+            for native in natives:
+                if native in end.client.subscriptions:
+                    _take_back(session, native, is_refused=native in end.refusals)
+            code, _, text = refusal.partition(" ")
+            is_ours = code.startswith("0x")
+            reasons.append(int(code, 16) if is_ours else int(Reason.NOT_AUTHORIZED))
+            texts.append(text if is_ours else refusal)
+        self._doors.members_changed(session)
+        if connection is None:
+            return
+        problem = connection.problem("; ".join(texts)) if texts else None
+        connection.say(SubAck(packet.packet_id, tuple(reasons), problem))
+        for subscription, is_new in granted:
+            self._send_retained(session, subscription, is_new, now)
+
+    def _add(
+        self,
+        session: MqttSession,
+        packet: Subscribe,
+        wish: TopicFilter,
+        natives: tuple[str, ...],
+        content: Filter | None,
+    ) -> MqttSubscription:
+        shared = parse_pattern(wish.pattern)
+        added = MqttSubscription(
+            wish, shared.group, shared.pattern, packet.subscription_id, content, natives
+        )
+        before = session.subscriptions.add(added)
+        for native in () if before is None else before.native:
+            _take_back(session, native)
+        if session.end is not None:
+            self._loop.touch(session.end)
+        return added
+
+    def _send_retained(
+        self, session: MqttSession, subscription: MqttSubscription, is_new: bool, now: float
+    ) -> None:
+        """Retain handling: 0 always, 1 for a new subscription, 2 never; never to a group."""
+        handling = subscription.options.retain_handling
+        if subscription.group or handling == 2 or (handling == 1 and not is_new):
+            return
+        ids = () if subscription.subscription_id is None else (subscription.subscription_id,)
+        for publication in self._doors.retained.matching(subscription.pattern, now):
+            content = subscription.content
+            if content is not None and not content.matches(publication):
+                continue
+            if subscription.options.no_local and session_of(publication.publisher) == session.name:
+                continue
+            qos = min(subscription.options.qos, quality_of(publication))
+            session.send(Parcel(publication, qos, True, ids), now)
+
+    def unsubscribe(self, session: MqttSession, packet: Unsubscribe) -> UnsubAck:
+        """Take subscriptions back, and say which there were."""
+        reasons = []
+        for pattern in packet.patterns:
+            known = session.subscriptions.remove(pattern)
+            reasons.append(0 if known is not None else int(Reason.NO_SUBSCRIPTION_EXISTED))
+            for native in () if known is None else known.native:
+                _take_back(session, native)
+        if session.end is not None:
+            self._loop.touch(session.end)
+        self._doors.members_changed(session)
+        return UnsubAck(packet.packet_id, tuple(reasons))
+
+
+def _take_back(session: MqttSession, native: str, *, is_refused: bool = False) -> None:
+    if session.end is None:
+        return
+    if is_refused:
+        session.end.client.forget(native)
+    else:
+        session.end.client.unsubscribe(native)
+
+
+def _content_filter(packet: Subscribe) -> tuple[Filter | None, str]:
+    """The filter over contents that a packet asks for, and what is wrong with it."""
+    texts = [value for name, value in packet.user_properties if name == FILTER_PROPERTY]
+    if not texts:
+        return None, ""
+    try:
+        predicates = [p for text in texts for p in parse_filter(text).predicates]
+        return Filter(tuple(predicates)), ""
+    except (NotationError, ValueError) as error:
+        first_line = str(error).partition("\n")[0]
+        return None, f"{Reason.IMPLEMENTATION_SPECIFIC:#x} {first_line}"

@@ -1,0 +1,85 @@
+"""The scenario `mqtt`: a few seeds of each kind, and the checker that knows the truth."""
+
+from __future__ import annotations
+
+import pytest
+
+from pubweave.sim.mqtt_checker import MqttChecker
+from pubweave.sim.mqtt_scenario import MqttScenario
+from pubweave.sim.trace import Trace
+
+
+def failed(seeds: range, **options: str) -> dict[int, str]:
+    results = {seed: MqttScenario(seed, max_brokers=4, **options).run() for seed in seeds}  # type: ignore[arg-type]
+    return {seed: r.violations[0] for seed, r in results.items() if r.violations}
+
+
+def test_mqtt_keeps_its_promises_under_faults() -> None:
+    assert not failed(range(2)), "again: pubweave simulate mqtt --max-brokers 4 --seed N"
+
+
+@pytest.mark.slow
+def test_mqtt_keeps_its_promises_in_more_runs() -> None:
+    assert not failed(range(2, 14)), "again: pubweave simulate mqtt --max-brokers 4 --seed N"
+
+
+@pytest.mark.slow
+def test_nothing_acknowledged_is_lost_with_journals() -> None:
+    again = "again: pubweave simulate mqtt --max-brokers 4 --durability journal --seed N"
+    assert not failed(range(8), durability="journal"), again
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_run() -> None:
+    runs = [MqttScenario(3, max_brokers=3, trace=Trace()).run() for _ in range(2)]
+    assert runs[0].trace_digest == runs[1].trace_digest
+
+
+# --- the checker -----------------------------------------------------------------------------
+
+
+def test_the_checker_sees_a_loss() -> None:
+    checker = MqttChecker()
+    checker.publishing("p", 1, {"s": 1})
+    checker.check_all_delivered(1.0)
+    assert "never came to s" in checker.violations[0]
+
+
+@pytest.mark.parametrize(("qos", "is_wrong"), [(1, False), (2, True)])
+def test_the_checker_sees_what_came_twice(qos: int, is_wrong: bool) -> None:
+    checker = MqttChecker()
+    payload = checker.publishing("p", qos, {"s": 2})
+    checker.delivered("s", payload, 1.0)
+    checker.delivered("s", payload, 1.0)
+    assert bool(checker.violations) == is_wrong
+
+
+def test_the_checker_sees_order_and_strays() -> None:
+    checker = MqttChecker()
+    first, second = (checker.publishing("p", 1, {"s": 1}) for _ in range(2))
+    checker.delivered("s", second, 1.0)
+    checker.delivered("s", first, 1.0)
+    checker.delivered("t", first, 1.0)
+    assert [v.split(" ", 1)[1] for v in checker.violations] == [
+        "s got b'p/1/1' after a later one",
+        "t got b'p/1/1', which it never asked for",
+    ]
+
+
+def test_a_client_that_lost_its_session_is_owed_nothing() -> None:
+    checker = MqttChecker()
+    checker.publishing("p", 1, {"s": 1})
+    checker.session_lost("s")
+    checker.publishing("p", 1, {"s": 1})
+    checker.check_all_delivered(1.0)
+    assert not checker.violations
+    assert checker.excused == 1
+
+
+def test_a_group_gets_each_once() -> None:
+    checker = MqttChecker()
+    payload = checker.publishing("p", 2, {}, ["s", "t"])
+    checker.delivered("s", payload, 1.0)
+    checker.delivered("t", payload, 1.0)
+    checker.check_shared([payload], 1.0)
+    assert "not to one of its group" in checker.violations[0]
