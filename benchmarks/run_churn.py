@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -42,6 +43,7 @@ from pubweave.runtime.overlay_processes import ProcessRunner, RunnerEvent
 
 LOOK_EVERY_S = 0.05
 START_LIMIT_S = 60.0
+STOP_LIMIT_S = 10.0
 TOPICS_OF_BROKER = (4, 8)
 _status = msgspec.json.Decoder(TopicsStatus)
 
@@ -106,8 +108,8 @@ class ChurnRun:
         async with asyncio.timeout(START_LIMIT_S):
             for name in self._first:
                 await self._listening[name].wait()
-        print(f"{len(self._first)} brokers listen", file=sys.stderr)
-        await asyncio.gather(*(self._add_subscriber(name) for name in self._first))
+            print(f"{len(self._first)} brokers listen", file=sys.stderr)
+            await asyncio.gather(*(self._add_subscriber(name) for name in self._first))
         print("all clients subscribed", file=sys.stderr)
 
     async def _start_broker(self, name: str, neighbors: list[str]) -> None:
@@ -224,8 +226,10 @@ class ChurnRun:
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        await self._observer.close()
-        await asyncio.gather(*(client.close() for client in self._clients))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_LIMIT_S):
+                await self._observer.close()
+                await asyncio.gather(*(client.close() for client in self._clients))
         await self._runner.close()
         self._ports.close()
         self._directory.cleanup()

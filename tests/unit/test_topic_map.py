@@ -17,7 +17,7 @@ def record(
     version: int = 1,
     incarnation: int = 1,
 ) -> BrokerRecord:
-    gone = tuple((name, 1) for name in lost.split())
+    gone = tuple((name, 1, 1) for name in lost.split())
     return BrokerRecord(
         broker,
         f"{broker}:1",
@@ -67,11 +67,29 @@ def test_a_lost_broker_is_gone_and_those_behind_it_are_not() -> None:
     assert links_among(view, shadow_set(view, map_.records), 3.0) == [("a", "b")]
 
 
-def test_a_lost_broker_that_others_still_reach_is_not_gone() -> None:
-    map_ = map_of("a", record("a", "b", lost="w"), record("b", "w"), record("w", "b"))
+def test_a_lost_broker_that_tells_of_itself_is_not_gone() -> None:
+    """w has lost nobody and b is linked with it; a has lost it, and w hears that."""
+    map_ = map_of("a", record("a", "b", lost="w"), record("b", "w"))
+    map_.take(record("w", "b", version=2), 0.0)
     view = map_.view()
     assert not view.gone
     assert view.is_connected
+
+
+def test_a_lost_broker_is_gone_before_all_its_neighbors_have_lost_it() -> None:
+    """b and c still believe to be linked with w: no link is sought to it, and none through it."""
+    map_ = map_of("a", record("a", "b", lost="w"), record("b", "a w"), record("c", "w"))
+    map_.take(record("w", "a b c"), 0.0)
+    view = map_.view()
+    assert view.gone == {"w"}
+    assert view.pieces["x"] == {"a": 0, "b": 0, "c": 1}
+    # That c has not said that it lost it does not make c gone, too.
+    assert "w" not in shadow_set(view, map_.records)
+
+
+def test_a_broker_does_not_count_itself_as_gone() -> None:
+    map_ = map_of("w", record("w", "b"), record("b", "w a"), record("a", "b", lost="w"))
+    assert not map_.view().gone
 
 
 def test_a_new_incarnation_is_not_lost() -> None:

@@ -37,6 +37,8 @@ class Endings:
         self._meter = meter
         self.on_end: Callable[[Session], None] = lambda session: None
         """Also hears of every end."""
+        self.on_link_down: Callable[[float], None] = lambda now: None
+        """Hears that the connection of a link is gone."""
 
     def end(self, session: Session, reason: str, now: float) -> None:
         """Forget a session; what was queued for it is gone."""
@@ -68,7 +70,10 @@ class Endings:
     def closed(self, connection: ConnectionId, now: float) -> None:
         """A connection is gone; its session waits for the next one."""
         session = self._sessions.closed(connection, now)
-        if session is not None and not session.is_client and self._meter is not None:
+        if session is None or session.is_client:
+            return
+        self.on_link_down(now)
+        if self._meter is not None:
             self._meter.link_changed(session.remote, LinkChange.DOWN, now)
 
     def link_changed(self, neighbor: BrokerId, is_added: bool, now: float) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from pubweave.model.ids import ActionId, BrokerId, ClientId
 from pubweave.model.messages import Message
+from pubweave.model.mqtt_packets import FromClient
 from pubweave.model.plans import Action
 from pubweave.model.remaps import RemapStep
 from pubweave.model.rendezvous_messages import Occupant
@@ -60,8 +61,35 @@ class PasswordVerified(msgspec.Struct, frozen=True, gc=False):
     user: str | None
 
 
+class MqttOpened(msgspec.Struct, frozen=True, gc=False):
+    """A connection stands at the door for MQTT clients; ``certified`` as in `ConnectionOpened`."""
+
+    connection: ConnectionId
+    certified: str = ""
+
+
+class PacketsReceived(msgspec.Struct, frozen=True):
+    """MQTT packets came in on one connection, everything that one read brought."""
+
+    connection: ConnectionId
+    packets: Sequence[FromClient]
+
+
+class WritingPaused(msgspec.Struct, frozen=True, gc=False):
+    """An MQTT client has too much that it has not read yet, or has read most of it again."""
+
+    connection: ConnectionId
+    is_paused: bool
+
+
 class LinkAdded(msgspec.Struct, frozen=True, gc=False):
     """The topology now has a link from this broker to ``neighbor``."""
+
+    neighbor: BrokerId
+
+
+class DialRefused(msgspec.Struct, frozen=True, gc=False):
+    """Nobody listens where ``neighbor`` should: its machine says so."""
 
     neighbor: BrokerId
 
@@ -140,8 +168,12 @@ Event = (
     | MessagesReceived
     | LoginReceived
     | PasswordVerified
+    | MqttOpened
+    | PacketsReceived
+    | WritingPaused
     | LinkAdded
     | LinkRemoved
+    | DialRefused
     | LinkExpected
     | ActionRequested
     | ActionDecided

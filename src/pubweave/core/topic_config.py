@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from pubweave.model.ids import BrokerId
 
 
 @dataclass(frozen=True)
 class TopicConfig:
     """Durations in seconds on the clock the driver passes in."""
 
+    ring: tuple[BrokerId, ...] = ()
+    """Brokers of a ring that this one has links with: it may be its overlay's gateway there."""
     lost_after_s: float = 0.4
     """A link that stood and has no connection for so long is lost."""
     open_limit_s: float = 0.8
@@ -40,3 +44,10 @@ class TopicConfig:
     """How often backups cover each topic of a broker (lambda of Shadows)."""
     rho: float = 3.0
     """The balance between average and maximum degree (Shadows, Algorithm 2)."""
+
+    def patient(self) -> TopicConfig:
+        """For brokers with journals: each step of a handshake waits for a sync on both sides, so a
+        link takes longer to stand, and both ends must not begin it anew meanwhile."""
+        return replace(
+            self, knock_after_s=2.5 * self.knock_after_s, open_limit_s=2.0 * self.open_limit_s
+        )

@@ -16,6 +16,10 @@ from pubweave.core.session import Session
 from pubweave.core.topic_inside import TopicInside
 from pubweave.model.ids import BrokerId
 
+Age = tuple[int, int]
+"""Of a record (`BrokerRecord.age`)."""
+NO_AGE: Age = (0, 0)
+
 
 @dataclass
 class WatchedLink:
@@ -29,7 +33,8 @@ class WatchedLink:
     is_probe: bool = False
     """It is to find out whether the far end is there: nobody counts on it before it stands."""
     lost_at: float | None = None
-    lost_incarnation: int = 0
+    lost_age: Age = NO_AGE
+    """Of the last record of the far end when it was lost."""
     knocked_at: float = 0.0
     dialed_at: str | None = None
     """The address that the driver was told to dial."""
@@ -40,19 +45,21 @@ class WatchedLink:
 
 
 class LinkWatch:
-    """All links of a broker; ``address_of`` and ``incarnation_of`` ask the map."""
+    """All links of a broker; ``address_of`` and ``age_of`` ask the map."""
 
     def __init__(
         self,
         inside: TopicInside,
         address_of: Callable[[BrokerId], str],
-        incarnation_of: Callable[[BrokerId], int],
+        age_of: Callable[[BrokerId], Age] = lambda broker: NO_AGE,
     ) -> None:
         self._inside = inside
         self._config = inside.config.topics
         self._address_of = address_of
-        self._incarnation_of = incarnation_of
+        self._age_of = age_of
         self.links: dict[BrokerId, WatchedLink] = {}
+        self.lasting: frozenset[BrokerId] = frozenset()
+        """Neighbors that are never given up."""
 
     @property
     def own(self) -> BrokerId:
@@ -68,18 +75,20 @@ class LinkWatch:
             )
         )
 
-    def lost(self) -> tuple[tuple[BrokerId, int], ...]:
+    def lost(self) -> tuple[tuple[BrokerId, int, int], ...]:
         """Links that are lost, each with what was lost of its far end."""
         return tuple(
-            sorted((n, link.lost_incarnation) for n, link in self.links.items() if link.is_lost)
+            sorted((name, *link.lost_age) for name, link in self.links.items() if link.is_lost)
         )
 
     # --- beginnings ------------------------------------------------------------------------
 
     def added(self, neighbor: BrokerId, now: float) -> None:
         """The driver gave us a link; it dials by itself if it is up to us."""
+        # The far end need not know of us: if it is to dial, we knock at the next look.
+        before = now - self._config.knock_after_s
         limit_s = self._config.start_limit_s
-        self.links[neighbor] = WatchedLink(now, limit_s, knocked_at=now, dialed_at="")
+        self.links[neighbor] = WatchedLink(now, limit_s, knocked_at=before, dialed_at="")
 
     def accept(self, neighbor: BrokerId, now: float) -> None:
         """A broker that is no neighbor says Hello: it is one now."""
@@ -108,6 +117,26 @@ class LinkWatch:
             link.dialed_at = address
             self._inside.emit(OpenLink(neighbor, address))
 
+    def came_back(self, now: float) -> None:
+        """This broker was away: its driver knows no link any more, and each has its time anew."""
+        for neighbor, link in self.links.items():
+            link.up_at = now
+            link.limit_s = max(link.limit_s, self._config.open_limit_s)
+            link.lost_at = None if link.lost_at is None else now
+            link.dialed_at = None
+            self._dial(neighbor, link, now)
+
+    def refused(self, neighbor: BrokerId, now: float) -> bool:
+        """Nobody listens where a neighbor should: it is lost without waiting, unless it may yet
+        have to start. Whether that is news."""
+        link, session = self.links.get(neighbor), self._inside.sessions.links.get(neighbor)
+        if link is None or link.is_lost or session is None or session.is_established:
+            return False
+        if not link.has_stood and link.limit_s > self._config.open_limit_s:
+            return False
+        self._lose(neighbor, link, session, now)
+        return True
+
     # --- by the clock ----------------------------------------------------------------------
 
     def look(self, now: float) -> None:
@@ -120,21 +149,28 @@ class LinkWatch:
                 self._stands(neighbor, link, session, now)
             elif link.lost_at is None and now - link.up_at > link.limit_s:
                 self._lose(neighbor, link, session, now)
-            elif link.lost_at is not None and now - link.lost_at > 2 * self._config.forget_after_s:
+            elif self._is_hopeless(neighbor, link, now):
                 self.forget(neighbor, now)
-            elif self.own > neighbor and now - link.knocked_at > self._knock_every_s(link):
+            elif self._may_dial(neighbor, link, now):
                 self._dial(neighbor, link, now)
 
-    def _knock_every_s(self, link: WatchedLink) -> float:
-        return self._config.knock_after_s * (5 if link.is_lost else 1)
+    def _is_hopeless(self, neighbor: BrokerId, link: WatchedLink, now: float) -> bool:
+        if link.lost_at is None or neighbor in self.lasting:
+            return False
+        return now - link.lost_at > 2 * self._config.forget_after_s
+
+    def _may_dial(self, neighbor: BrokerId, link: WatchedLink, now: float) -> bool:
+        """A link that was knocked for is up to the smaller id as soon as it is down."""
+        if self.own < neighbor:
+            return bool(self._address_of(neighbor))
+        every_s = self._config.knock_after_s * (5 if link.is_lost else 1)
+        return now - link.knocked_at > every_s
 
     def _stands(self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float) -> None:
         link.up_at = now
         link.has_stood = True
         link.limit_s = self._config.lost_after_s
         link.lost_at = None
-        if self.own < neighbor and self._address_of(neighbor):
-            self._dial(neighbor, link, now)  # it was knocked at: from here on it is up to us
         if session.queue_bytes > self._config.queue_limit_bytes:
             self._lose(neighbor, link, session, now)
 
@@ -144,7 +180,7 @@ class LinkWatch:
         self._inside.endings.end(session, "the link is lost", now)
         self._make_session(neighbor, now)
         link.lost_at = now
-        link.lost_incarnation = self._incarnation_of(neighbor)
+        link.lost_age = self._age_of(neighbor)
 
     def forget(self, neighbor: BrokerId, now: float) -> None:
         """The link is over for good."""

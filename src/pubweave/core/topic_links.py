@@ -63,6 +63,26 @@ def _in_order(view: TopicView, brokers: set[BrokerId]) -> list[BrokerId]:
     return canonical(staying)
 
 
+def needs_backups(view: TopicView, own: BrokerRecord, coverage: int) -> bool:
+    """Whether the backups of a broker do not do any more (Step III of Shadows).
+
+    While something is broken, repair goes first (Step II): each change reaches everybody. Then
+    only a topic counts that no backup covers at all, for repair may need one."""
+    staying = [
+        view.present[backup]
+        for backup in own.backups
+        if backup in view.present and not view.present[backup].is_leaving
+    ]
+    if view.is_connected and len(staying) < len(own.backups):
+        return True
+    enough = coverage if view.is_connected else 1
+    return any(
+        sum(topic in record.topics for record in staying)
+        < min(enough, len(view.members.get(topic, ())) - 1)
+        for topic in own.topics
+    )
+
+
 def choose_backups(view: TopicView, own: BrokerRecord, coverage: int) -> tuple[BrokerId, ...]:
     """Backups of a broker: ``coverage`` covers of its topics, and of the map, that share nobody.
 

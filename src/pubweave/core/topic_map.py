@@ -8,6 +8,11 @@ and none has lost the other. A broker is gone if somebody whom we reach has lost
 whom we reach is linked with it. Whoever is out of reach otherwise counts as alive: behind a
 crash there may be half of the overlay, and it is the task of repair to find it again.
 
+One that is lost counts as gone at once, whoever else still believes to be linked with it, until
+there is a newer record of it than the one that was lost: neighbors do not all notice a crash in
+the same moment, and a link that is chosen to a dead broker costs more time than anything else.
+Whoever is there after all learns that it is taken for lost, and tells of itself.
+
 Witnesses die, too. Who was gone stays gone when those who lost it are, but is doubtful then: it
 may be behind one of them. Nobody waits for it, and one broker probes whether it is there.
 """
@@ -76,6 +81,10 @@ class TopicMap:
         self._buried.pop(broker, None)
         return True
 
+    def came_back(self, away_s: float) -> None:
+        """This broker was away: that time was nobody's silence."""
+        self._heard_at = {broker: at + away_s for broker, at in self._heard_at.items()}
+
     def forget_silent(self, now: float, after_s: float) -> bool:
         """Forget brokers whose records are not renewed any more; whether there were any."""
         silent = [b for b, at in self._heard_at.items() if now - at > after_s and b != self.own]
@@ -91,7 +100,7 @@ class TopicMap:
         return {
             (broker, name)
             for broker, record in records.items()
-            for name, incarnation in record.lost
+            for name, incarnation, _ in record.lost
             if name not in records or incarnation >= records[name].incarnation
         }
 
@@ -99,11 +108,13 @@ class TopicMap:
         """O(records, links and topics of all brokers)."""
         lost = self._lost()
         neighbors = self._neighbors(lost)
-        reached = reach([self.own], neighbors.__getitem__)
+        silent = self._silent(reach([self.own], neighbors.__getitem__))
+        reached = reach([self.own], lambda broker: neighbors[broker] - silent)
         witnessed = {
             name: self.records[name].age
             for broker, name in lost
-            if broker in reached and name not in reached and name in self.records
+            if name in silent
+            or (broker in reached and name not in reached and name in self.records)
         }
         doubtful = frozenset(
             name
@@ -121,6 +132,16 @@ class TopicMap:
             if any(labels.values()):
                 pieces[topic] = labels
         return TopicView(present, gone, lost, here, members, pieces, doubtful, min(reached))
+
+    def _silent(self, reached: Collection[BrokerId]) -> set[BrokerId]:
+        """Whom somebody in reach has lost, and who has told nothing of itself since."""
+        records = self.records
+        return {
+            name
+            for broker in reached
+            for name, *age in records[broker].lost
+            if name in records and records[name].age <= tuple(age) and name != self.own
+        }
 
     def _neighbors(
         self, lost: Collection[tuple[BrokerId, BrokerId]]

@@ -18,13 +18,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pubweave.core.session import Session
+from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.core.topic_gateway import RingGateway
 from pubweave.core.topic_inside import TopicInside
-from pubweave.core.topic_link_watch import LinkWatch
+from pubweave.core.topic_link_watch import NO_AGE, Age, LinkWatch
 from pubweave.core.topic_links import (
     choose_backups,
     everybody_concerned,
     links_among,
+    needs_backups,
     shadow_set,
 )
 from pubweave.core.topic_map import TopicMap, TopicView
@@ -49,7 +51,8 @@ class TopicRepair:
         self._config = inside.config.topics
         self._id = inside.config.id
         self.map = TopicMap(self._id)
-        self.links = LinkWatch(inside, self._address_of, self._incarnation_of)
+        self.links = LinkWatch(inside, self._address_of, self._age_of)
+        self.gateway = RingGateway(inside)
         self.map.take(BrokerRecord(self._id, inside.sessions.address, incarnation, 0), now)
         self._view: TopicView | None = None
         self._fading: dict[str, float] = {}
@@ -69,6 +72,7 @@ class TopicRepair:
         self.waits = SubscriptionWaits(inside, self.links, self.map, lambda: self.view)
         inside.routing.on_change = self._on_topics
         inside.routing.on_subscribed = self.waits.subscribed
+        inside.endings.on_link_down = self._link_down
 
     # --- what the map says -----------------------------------------------------------------
 
@@ -86,9 +90,9 @@ class TopicRepair:
         record = self.map.records.get(broker)
         return "" if record is None else record.address
 
-    def _incarnation_of(self, broker: BrokerId) -> int:
+    def _age_of(self, broker: BrokerId) -> Age:
         record = self.map.records.get(broker)
-        return 0 if record is None else record.incarnation
+        return NO_AGE if record is None else record.age
 
     # --- what happens ----------------------------------------------------------------------
 
@@ -99,14 +103,25 @@ class TopicRepair:
         self.deadline = min(self.deadline, now + self._config.settle_s)
 
     def link_added(self, neighbor: BrokerId, now: float) -> None:
-        self.links.added(neighbor, now)
+        self._watch_of(neighbor).added(neighbor, now)
         self._hurry(now)
 
     def link_removed(self, neighbor: BrokerId, now: float) -> None:
         """An operator takes a link away."""
-        if neighbor in self.links.links:
-            self.links.forget(neighbor, now)
+        if neighbor in self._watch_of(neighbor).links:
+            self._watch_of(neighbor).forget(neighbor, now)
             self._hurry(now)
+
+    def _watch_of(self, neighbor: BrokerId) -> LinkWatch:
+        return self.gateway.links if neighbor in self.gateway.ring else self.links
+
+    def _link_down(self, now: float) -> None:
+        self.deadline = min(self.deadline, now)
+
+    def refused(self, neighbor: BrokerId, now: float) -> None:
+        """Nobody listens where a broker should that was dialed."""
+        if self._watch_of(neighbor).refused(neighbor, now):
+            self.deadline = min(self.deadline, now)
 
     def greeted(self, hello: Message, now: float) -> None:
         """A broker that is no neighbor yet, and speaks as we do, may become one by saying so;
@@ -129,13 +144,17 @@ class TopicRepair:
 
     def link_began(self, link: Session, now: float) -> None:
         """A neighbor knows nothing, or another one did: tell the whole map."""
+        self._hurry(now)
+        if link.remote in self.gateway.ring:
+            return
         gone = self.view.gone
         for record in self.map.records.values():
             if record.broker not in gone:
                 self._inside.send(link, record)
-        self._hurry(now)
 
     def take(self, link: Session, message: TopicMessage, now: float) -> None:
+        if isinstance(message, BrokerRecord) and link.remote in self.gateway.ring:
+            raise RemoteProtocolError("BrokerRecord is for brokers of one topic-connected overlay")
         if not isinstance(message, BrokerRecord):
             self._inside.routing.take_wanted(link, message)
             self.waits.look(now)
@@ -148,6 +167,9 @@ class TopicRepair:
                 # It wants a link, or died when it did: we stand by it, or will have lost it.
                 self.links.accept(message.broker, now)
             self._inside.routing.tell_all(message, but=link)
+            if (self._id, *self.own.age) in message.lost:
+                # It takes us for gone as long as there is nothing newer of us.
+                self._tell(replace(self.own, version=self.own.version + 1), now)
 
     def _outlive(self, record: BrokerRecord, now: float) -> None:
         """A record of ours from an earlier life that is newer than ours would be believed."""
@@ -182,12 +204,33 @@ class TopicRepair:
         routing = self._inside.routing
         return not any(routing.logs[topic].kept for topic in routing.topics)
 
+    def came_back(self, incarnation: int, away_s: float, now: float) -> None:
+        """This broker was away and has come back as it was (`journal_recovery`). Others may have
+        lost it: as another incarnation it counts as there again. If it was leaving, whoever has
+        started it again wants it to stay."""
+        self.links.came_back(now)
+        self.gateway.links.came_back(now)
+        self.map.came_back(away_s)
+        self.waits.came_back()
+        routing = self._inside.routing
+        routing.came_back(away_s)
+        self._fading = {topic: at + away_s for topic, at in self._fading.items()}
+        self._broken_at = {topic: at + away_s for topic, at in self._broken_at.items()}
+        self._wishes.clear()
+        self._leaving_at = None
+        self._inside.sessions.closed_reason = ""
+        version = self.own.version + 1
+        self._tell(replace(self.own, incarnation=incarnation, version=version), now)
+        self._renew_at = self.deadline = now
+        self._tidy_at = now + TIDY_EVERY_S
+
     # --- looking around --------------------------------------------------------------------
 
     def look(self, now: float) -> None:
         """Bring links, topics and record up to date, and mend what is broken."""
         self.deadline = now + self._config.look_every_s
         self.links.look(now)
+        self.gateway.look(self.view.present, is_leaving=self._leaving_at is not None, now=now)
         topics = self._staying_topics(now)
         self._refresh(topics, now)
         self._mend(now)
@@ -225,7 +268,7 @@ class TopicRepair:
 
     def _refresh(self, topics: tuple[str, ...], now: float) -> None:
         """Tell everybody what has changed here."""
-        own = self.own
+        own, coverage = self.own, self._config.coverage
         fresh = replace(
             own,
             address=self._inside.sessions.address,
@@ -233,29 +276,17 @@ class TopicRepair:
             links=self.links.standing(),
             lost=self.links.lost(),
             is_leaving=self._leaving_at is not None,
+            is_gateway=self.gateway.is_linked,
         )
         if fresh != own or now >= self._renew_at:
             self._renew_at = now + self._config.forget_after_s / 4
             self._tell(replace(fresh, version=own.version + 1), now)
-        if self._backed_up is not self.view and self._needs_backups():
+        if self._backed_up is not self.view and needs_backups(self.view, self.own, coverage):
             own = self.own
-            backups = choose_backups(self.view, own, self._config.coverage)
+            backups = choose_backups(self.view, own, coverage)
             if backups != own.backups:
                 self._tell(replace(own, version=own.version + 1, backups=backups), now)
         self._backed_up = self.view
-
-    def _needs_backups(self) -> bool:
-        """Step III of Shadows: a backup is gone, or does not do any more."""
-        view, own = self.view, self.own
-        if any(backup not in view.present for backup in own.backups):
-            return True
-        if any(view.present[backup].is_leaving for backup in own.backups):
-            return True
-        for topic in own.topics:
-            covers = sum(topic in view.present[backup].topics for backup in own.backups)
-            if covers < min(self._config.coverage, len(view.members.get(topic, ())) - 1):
-                return True
-        return False
 
     def _tell(self, record: BrokerRecord, now: float) -> None:
         self.map.take(record, now)
@@ -332,4 +363,5 @@ class TopicRepair:
             broken=tuple(sorted(view.pieces)),
             repairs=self.repairs,
             widened=self.widened,
+            gateway=self.gateway.in_charge,
         )

@@ -23,7 +23,7 @@ from pubweave.core.routing import RefusedError, Send, TableSizes
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.topic_log import TopicLogs
 from pubweave.model.filters import Filter, Operator
-from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId
+from pubweave.model.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from pubweave.model.messages import (
     Advertise,
     SequencedMessage,
@@ -66,6 +66,12 @@ class TopicRouting:
         """By link: the topics that the neighbor takes part in, and its marks when it said so."""
         self.opened: dict[Session, dict[str, int]] = {}
         """By link: the topics of which the neighbor sends us all, and for which part in them."""
+        self.asked: dict[Session, dict[str, None]] = {}
+        """By link: the topics that we have said we want of just this neighbor."""
+        self.beyond: frozenset[BrokerId] = frozenset()
+        """Neighbors of another overlay: they hear nothing but what is asked of them."""
+        self.held: dict[str, int] = {}
+        """Topics in which this broker takes part for others (`hold`)."""
         self.subscriptions: dict[SubscriptionId, Claim] = {}
         self.advertisements: dict[AdvertisementId, Claim] = {}
         self.claimed: dict[str, int] = {}
@@ -80,6 +86,8 @@ class TopicRouting:
         """Hears of every topic that begins to be claimed, or ends."""
         self.on_subscribed: Callable[[Session, str], None] = lambda client, topic: None
         """Hears of every subscription of a client."""
+        self.on_wishes: Callable[[Session], None] = lambda client: None
+        """Hears of every client that wants something else than before."""
         self.returning: dict[ClientId, float] = {}
         """Clients that came from another broker, which may be gone, and when."""
 
@@ -91,6 +99,7 @@ class TopicRouting:
     def link_removed(self, link: Session) -> None:
         self.wanted.pop(link, None)
         self.opened.pop(link, None)
+        self.asked.pop(link, None)
         self._changes += 1
 
     def link_began(self, link: Session, under_way: Sequence[SequencedMessage] = ()) -> None:
@@ -99,7 +108,7 @@ class TopicRouting:
         self.wanted[link] = {}
         self.opened[link] = {}
         self._changes += 1
-        for topic in self.topics:
+        for topic in self.asked.get(link, ()) if link.remote in self.beyond else self.topics:
             self._send(link, self.logs.wanted(topic))
 
     def has_stale(self, link: Session) -> bool:
@@ -139,8 +148,13 @@ class TopicRouting:
     def tell_all(self, message: TopicMessage, but: Session | None = None) -> None:
         """Send to every neighbor; one whose session has yet to begin hears everything then."""
         for link in self.wanted:
-            if link is not but and link.remote_epoch:
+            if link is not but and link.remote_epoch and link.remote not in self.beyond:
                 self._send(link, message)
+
+    def came_back(self, away_s: float) -> None:
+        """The broker was away: what is kept is kept for as long as if it had not been."""
+        self.logs.came_back(away_s)
+        self.returning = {client: at + away_s for client, at in self.returning.items()}
 
     # --- topics ----------------------------------------------------------------------------
 
@@ -155,10 +169,37 @@ class TopicRouting:
 
     def end(self, topic: str) -> None:
         """Take part in a topic no longer; what is kept of it is gone."""
+        self._forget(topic)
+        self.tell_all(TopicUnwanted(topic))
+
+    def _forget(self, topic: str) -> None:
+        for link in list(self.asked):
+            self.ask(link, topic, wants=False)
         del self.topics[topic]
         self.logs.end(topic)
         self._changes += 1
-        self.tell_all(TopicUnwanted(topic))
+
+    def hold(self, topic: str) -> None:
+        """Take part in a topic for others than clients, until `release`."""
+        self._claim(topic, self.held)
+
+    def release(self, topic: str) -> None:
+        self._release(topic, self.held)
+
+    def ask(self, link: Session, topic: str, *, wants: bool) -> None:
+        """Want a topic of a neighbor from now on, or no longer."""
+        asked = self.asked.setdefault(link, {})
+        if wants == (topic in asked):
+            return
+        if wants:
+            asked[topic] = None
+            message: SequencedMessage = self.logs.wanted(topic)
+        else:
+            del asked[topic]
+            self.opened.get(link, {}).pop(topic, None)
+            message = TopicUnwanted(topic)
+        if link.remote_epoch:
+            self._send(link, message)
 
     def _claim(self, topic: str, among: dict[str, int]) -> None:
         among[topic] = among.get(topic, 0) + 1
@@ -211,6 +252,7 @@ class TopicRouting:
         if client.remote in self.returning:
             self._send_kept(client, claim)
         self.on_subscribed(client, claim.topic)
+        self.on_wishes(client)
 
     def _send_kept(self, client: Session, claim: Claim) -> None:
         """What came while a client had no broker; it drops what it has got before. O(kept)."""
@@ -224,6 +266,7 @@ class TopicRouting:
             del self.subscriptions[id_]
             self._index.remove(id_)
             self._release(claim.topic, self.subscribed)
+            self.on_wishes(client)
 
     def _advertise(self, client: Session, id_: AdvertisementId, filter_: Filter) -> None:
         claim = _checked(client, id_, filter_, self.advertisements)

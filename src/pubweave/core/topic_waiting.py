@@ -66,6 +66,11 @@ class SubscriptionWaits:
                 return False
         return True
 
+    def came_back(self) -> None:
+        """The broker was away: whoever waits is looked at afresh."""
+        for waited in self._waiting.values():
+            waited.update(dict.fromkeys(waited))
+
     def look(self, now: float) -> None:
         """Acknowledge what need not wait any longer."""
         if not self._waiting:

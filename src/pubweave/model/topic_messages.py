@@ -21,8 +21,9 @@ class BrokerRecord(msgspec.Struct, frozen=True, array_like=True):
 
     ``topics``, ``links`` and ``backups`` are the node structure of Shadows (Struct 5): whoever
     has this record knows the broker's shadow set, and can repair what its death leaves behind.
-    ``lost`` are neighbors that do not answer any more, each with the incarnation that was lost;
-    a broker that ``is_leaving`` is not counted on any more."""
+    ``lost`` are neighbors that do not answer any more, each with the age of its last record;
+    a broker that ``is_leaving`` is not counted on any more. ``is_gateway``: it has a link with a
+    ring of rendezvous brokers."""
 
     broker: BrokerId
     address: str
@@ -30,9 +31,10 @@ class BrokerRecord(msgspec.Struct, frozen=True, array_like=True):
     version: int
     topics: tuple[str, ...] = ()
     links: tuple[BrokerId, ...] = ()
-    lost: tuple[tuple[BrokerId, int], ...] = ()
+    lost: tuple[tuple[BrokerId, int, int], ...] = ()
     backups: tuple[BrokerId, ...] = ()
     is_leaving: bool = False
+    is_gateway: bool = False
 
     @property
     def age(self) -> tuple[int, int]:

@@ -60,6 +60,8 @@ class Dialer:
         self._context = context
         self.on_distrust: Callable[[str], None] = lambda reason: None
         """Hears that one side does not trust the other's certificate: no use in trying again."""
+        self.on_refused: Callable[[], None] = lambda: None
+        """Hears that nobody listens at an address."""
         self._task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
         self._is_redirected = False
@@ -151,6 +153,8 @@ class Dialer:
             log.debug("cannot reach %s at %s", self.remote, self.last_error)
             if isinstance(error, ssl.SSLError):
                 self._distrusted(error)
+            elif isinstance(error, ConnectionRefusedError):
+                self.on_refused()
             return False
         return True
 

@@ -32,9 +32,9 @@ class ChurnSimBroker(TopicSimBroker):
 
     _overlay: ChurnOverlay
 
-    def core_handle(self, event: Event, now: float) -> list[Effect]:
+    def core_effects(self, event: Event, now: float) -> list[Effect]:
         given_up = repair_of(self.broker).waits.given_up
-        effects = super().core_handle(event, now)
+        effects = super().core_effects(event, now)
         if repair_of(self.broker).waits.given_up == given_up:
             for effect in effects:
                 if isinstance(effect, Transmit) and any(type(m) is Ack for m in effect.messages):
@@ -51,6 +51,7 @@ class ChurnOverlay(TopicOverlay):
         """As `SimOverlay`."""
         self._heard: dict[str, set[str]] = {}
         """By client that lost a broker: the subscriptions which that one had taken in."""
+        self._established_at: dict[str, BrokerId] = {}
         self._acknowledged: set[tuple[str, str]] = set()
         """Subscriptions that have been acknowledged, with the broker that did."""
         super().__init__(*args, **options)
@@ -64,15 +65,17 @@ class ChurnOverlay(TopicOverlay):
 
     def bereave(self, client: SimClient) -> None:
         """What a client has subscribed to at the broker that it loses stays due."""
-        core = client.home.core
+        core = client.home.known_core
         heard = () if core is None else routing_of(core).subscriptions
         known = self._heard.setdefault(client.name, set())
         known.update(id_ for id_ in client.core.subscriptions if id_ in heard)
 
     def _on_session(self, client: SimClient, resumed: bool) -> None:
-        """Nothing is excused: a client that comes to another broker gets there what it missed."""
-        self.sessions_lost += not resumed and client.name in self._established
-        self._established.add(client.name)
+        """Nothing is excused: a client that comes to another broker gets there what it missed.
+        Lost is a session of a client that has stayed where it was."""
+        before = self._established_at.get(client.name)
+        self.sessions_lost += not resumed and before == client.home.name
+        self._established_at[client.name] = client.home.name
 
     def _is_heard(self, name: str, publication: Publication) -> bool:
         """Also if a broker has heard it that is gone."""
@@ -108,14 +111,28 @@ class ChurnOverlay(TopicOverlay):
     def _pieces_around(self, broker: SimBroker, topic: str) -> dict[BrokerId, int]:
         """The pieces of a topic if links count that others are opening: what is published
         meanwhile comes over them, and a broker cannot see from afar that they do not stand."""
-        taking = [n for n, b in self.brokers.items() if topic in routing_of(b.broker).topics]
-        ways = self.ways(topic, taking)
+        taking = [
+            name
+            for name, node in self.brokers.items()
+            if node.core is not None and topic in routing_of(node.core).topics
+        ]
+        ways = {
+            name: [o for o in taking if self._flows(name, o, topic) and self._flows(o, name, topic)]
+            for name in taking
+        }
         for one in taking:
             for other in repair_of(self.brokers[one].broker).own.links:
                 if other in ways and broker.name not in (one, other):
                     ways[one].append(other)
                     ways[other].append(one)
         return pieces_of(taking, ways)
+
+    def _flows(self, near: BrokerId, far: BrokerId, topic: str) -> bool:
+        """Whether what one broker gets of a topic goes to another, now or as soon as their session
+        has a connection again: it may just be changing from one to the next."""
+        core = self.brokers[near].broker
+        session = core.sessions.links.get(far)
+        return session is not None and topic in routing_of(core).wanted.get(session, ())
 
     def _wants_long(self, topic: str, broker: BrokerId, now: float) -> bool:
         since = self.wanted_since.get((topic, broker))

@@ -23,21 +23,25 @@ from pubweave.generate.latencies import Matrix
 from pubweave.model.filters import Filter, Operator, Predicate
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.publications import TOPIC_ATTRIBUTE
+from pubweave.sim.churn_asking import ask_at_rest
 from pubweave.sim.churn_overlay import ChurnOverlay
 from pubweave.sim.churn_setting import ChurnSetting
+from pubweave.sim.durability import check_sessions, journal_counts
 from pubweave.sim.faults import Faults
 from pubweave.sim.nodes import SimBroker, SimClient
+from pubweave.sim.publisher_offers import offers_again
 from pubweave.sim.repair_watch import WATCH_EVERY_S, RepairWatch
 from pubweave.sim.results import RunResult
-from pubweave.sim.routing_scenario import RoutingScenario, TelemetrySink
+from pubweave.sim.routing_scenario import RoutingScenario
 from pubweave.sim.topic_overlay import TopicOverlay, repair_of
-from pubweave.sim.trace import Trace
 
 SILENCE_LIMIT_S = 5.0
 PING_EVERY_S = 1.0
 FIRST_MEETING_S = 1.5
 """Nothing happens before: who has never heard of anybody but one cannot find the others."""
 CONTACT_AGAIN_S = 2.0
+IMPATIENT = 0.3
+"""The share of clients that go elsewhere if their broker is away for a moment."""
 CLIENT_EXPIRY_S = 8.0
 """Of clients whose goodbye was lost; others are back sooner."""
 
@@ -51,25 +55,18 @@ class ChurnScenario(RoutingScenario):
     setting: ChurnSetting  # type: ignore[assignment]
 
     def __init__(
-        self,
-        seed: int,
-        *,
-        max_brokers: int = 14,
-        rtt: Matrix | None = None,
-        fault: str | None = None,
-        trace: Trace | None = None,
-        on_telemetry: TelemetrySink | None = None,
+        self, seed: int, *, max_brokers: int = 14, fault: str | None = None, **options: Any
     ) -> None:
+        """As `RoutingScenario`; brokers that are killed for good do not come back either way."""
         self._fault = fault
-        self._leaving: dict[BrokerId, None] = {}
+        self._leaving: dict[BrokerId, int] = {}
+        """Brokers that were told to go, and in which incarnation."""
         self._broker_numbers = 0
         self._found_at_join: dict[BrokerId, frozenset[BrokerId]] = {}
         """For each broker that joined, who was there then."""
         self._lost_with_broker = 0
         self.counts: dict[str, int] = {}
-        super().__init__(
-            seed, max_brokers=max_brokers, rtt=rtt, trace=trace, on_telemetry=on_telemetry
-        )
+        super().__init__(seed, max_brokers=max_brokers, **options)
         self._living: list[SimBroker] = list(self.overlay.brokers.values())
         self._broker_numbers = len(self._living)
         self.faults = Faults(
@@ -77,10 +74,11 @@ class ChurnScenario(RoutingScenario):
             self.setting.faults,
             self._living,
             self.overlay.paths,
-            on_crash=lambda broker: None,
+            on_crash=self._on_crash,
         )
         self.watch = RepairWatch(self.overlay, self.faults, self._living)
         self.overlay.on_told_to_move = self._go_elsewhere
+        self.overlay.network.tells_refusals = self.setting.tells_refusals
 
     def draw_setting(self, max_brokers: int, rtt: Matrix | None) -> Any:
         return ChurnSetting.draw(self.world, max_brokers, self._fault)
@@ -111,7 +109,7 @@ class ChurnScenario(RoutingScenario):
             ping_every_s=PING_EVERY_S,
             silence_limit_s=SILENCE_LIMIT_S,
             client_expiry_s=CLIENT_EXPIRY_S,
-            topics=self.setting.config,
+            topics=self.setting.config.patient() if self.is_durable else self.setting.config,
         )
 
     def run(self) -> RunResult:
@@ -134,6 +132,13 @@ class ChurnScenario(RoutingScenario):
             if self.world.chance(0.4):
                 client.core.advertise(filter_)
         client.flush()
+
+    def _burst(self) -> None:
+        if self.overlay_type is ChurnOverlay:
+            self._join_broker()
+            ask_at_rest(self.overlay, self.setting.topics)
+            self._come_to_rest()
+        super()._burst()
 
     # --- churn -----------------------------------------------------------------------------
 
@@ -158,12 +163,15 @@ class ChurnScenario(RoutingScenario):
     def _count(self, what: str, broker: BrokerId) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
         self.world.note("churn", f"{what} {broker}")
-        self.watch.happened()
+        if what == "broker_join":
+            self.watch.joined()
+        else:
+            self.watch.happened()
 
     def _join_broker(self) -> None:
-        self._broker_numbers += 1
-        name = f"b{self._broker_numbers}"
-        known = [home for home in self.homes() if self._knows_most(home)] or self.homes()
+        name = self.next_broker()
+        peers = [home for home in self.homes() if self.is_peer(name, home)]
+        known = [home for home in peers if self._knows_most(home)] or peers
         contacts = {self.world.choice(known) for _ in range(self.world.integer(1, 2))}
         self._found_at_join[name] = frozenset(self.overlay.brokers)
         self._living.append(self.overlay.join_broker(name, sorted(contacts)))
@@ -172,13 +180,28 @@ class ChurnScenario(RoutingScenario):
         topics = [topic for topic in self.setting.topics if self.world.chance(0.35)]
         self._attach_client(name, topics)
 
+    def next_broker(self) -> BrokerId:
+        """The name of a broker that is to join."""
+        self._broker_numbers += 1
+        return f"b{self._broker_numbers}"
+
+    def is_peer(self, one: BrokerId, other: BrokerId) -> bool:
+        """Whether two brokers are of one overlay, if there are several."""
+        return True
+
+    def is_spare(self, name: BrokerId) -> bool:
+        """Whether a broker may be taken away for good."""
+        return True
+
     def _see_in(self, name: BrokerId) -> None:
         """An operator whose new broker finds nobody (its contacts crashed) names another one."""
         node = self.overlay.brokers.get(name)
         if node is None:
             return
         self.world.after(CONTACT_AGAIN_S, self._see_in, name)
-        others = [home for home in self.homes() if home != name]
+        if not node.is_up():
+            return
+        others = [home for home in self.homes() if home != name and self.is_peer(name, home)]
         if not others or (self._knows_most(name) and self._is_introduced(name)):
             return
         strangers = [other for other in others if other not in self._known_to(name)] or others
@@ -194,27 +217,37 @@ class ChurnScenario(RoutingScenario):
 
     def _knows_most(self, name: BrokerId) -> bool:
         """Whether a broker is part of the overlay, and not of a few who know but each other."""
-        return 2 * len(self._known_to(name) & self.overlay.brokers.keys()) > len(self._living)
+        peers = [node.name for node in self._living if self.is_peer(name, node.name)]
+        return 2 * len(self._known_to(name) & set(peers)) > len(peers)
 
     def _known_to(self, name: BrokerId) -> AbstractSet[BrokerId]:
-        return repair_of(self.overlay.brokers[name].broker).map.records.keys()
+        core = self.overlay.brokers[name].known_core
+        return set() if core is None else repair_of(core).map.records.keys()
 
     def _leave_broker(self) -> None:
-        if len(self.homes()) < 2:
+        names = [name for name in self.homes() if self.is_spare(name)]
+        if len(self.homes()) < 2 or not names:
             return
-        name = self.world.choice(self.homes())
-        self._leaving[name] = None
+        name = self.world.choice(names)
+        self._leaving[name] = -1
         self._count("broker_leave", name)
         for client in self._clients_of(name):
             self.world.after(self.world.uniform(0.0, 1.0), self._go_elsewhere, client)
-        self.overlay.brokers[name].take(LeaveRequested())
+        self._ask_to_leave(self.overlay.brokers[name])
         self.world.after(WATCH_EVERY_S, self._see_off, name)
+
+    def _ask_to_leave(self, node: SimBroker) -> None:
+        """Also again, for a broker that was started anew is to stay."""
+        if node.is_up() and self._leaving[node.name] != node.incarnation:
+            self._leaving[node.name] = node.incarnation
+            node.take(LeaveRequested())
 
     def _see_off(self, name: BrokerId) -> None:
         node = self.overlay.brokers.get(name)
         if node is None:
             return
-        topics = node.broker.topics
+        self._ask_to_leave(node)
+        topics = node.core.topics if node.core is not None else None
         if self._clients_of(name) or topics is None or not topics.may_go(self.world.now):
             self.world.after(WATCH_EVERY_S, self._see_off, name)
             return
@@ -223,8 +256,20 @@ class ChurnScenario(RoutingScenario):
         if is_alone:
             self._excuse_orphans()
 
+    def _on_crash(self, broker: SimBroker) -> None:
+        """A broker with a journal is killed and will come back; some of its clients do not wait."""
+        self.watch.happened()
+        for client in self._clients_of(broker.name):
+            if self.world.chance(IMPATIENT):
+                self.world.after(self.world.uniform(0.1, 2.0), self._go_on_elsewhere, client)
+
+    def _go_on_elsewhere(self, client: SimClient) -> None:
+        up = [name for name in self.homes() if self.overlay.brokers[name].is_up()]
+        if client.name in self.overlay.clients and not client.home.is_up() and up:
+            self._attach_elsewhere(client, up)
+
     def _crash_broker(self) -> None:
-        names = [name for name in self.overlay.brokers if self.homes() != [name]]
+        names = [n for n in self.overlay.brokers if self.homes() != [n] and self.is_spare(n)]
         if not names:
             return
         name = self.world.choice(names)
@@ -243,15 +288,21 @@ class ChurnScenario(RoutingScenario):
         self._leaving.pop(name, None)
         self.watch.happened()
 
-    def _excuse_orphans(self) -> None:
+    def _unadvertise(self) -> None:
+        """A publisher without a broker that takes back what it advertised offers nothing again."""
+        super()._unadvertise()
+        clients = self.overlay.clients.values()
+        self._excuse_orphans({c.name for c in clients if not c.core.session.is_established})
+
+    def _excuse_orphans(self, among: AbstractSet[str] | None = None) -> None:
         """What only the crashed broker had, and its publisher cannot offer again: it has left, or
-        advertises the topic no more."""
+        advertises the topic no more. ``among``: only of these publishers."""
         held = self.overlay.holders()
         for publication, client in self.overlay.checker.undelivered():
+            if among is not None and publication.publisher not in among:
+                continue
             publisher = self.overlay.clients.get(publication.publisher)
-            offers = publisher is not None and any(
-                own.matches(publication) for own in publisher.core.advertisements.values()
-            )
+            offers = publisher is not None and offers_again(publisher, publication)
             if publication.key not in held and not offers:
                 self._lost_with_broker += 1
                 self.overlay.checker.excuse_one(publication, client)
@@ -263,10 +314,17 @@ class ChurnScenario(RoutingScenario):
         """As the client library does with several addresses."""
         is_here = client.name in self.overlay.clients
         if is_here and client.home.name not in self.homes():
-            home = self.world.choice(self.homes())
-            self.overlay.bereave(client)
-            self.overlay.homes[client.name] = home
-            client.attach_to(self.overlay.brokers[home])
+            self._attach_elsewhere(client, self.homes())
+
+    def _attach_elsewhere(self, client: SimClient, homes: list[BrokerId]) -> None:
+        home = self.world.choice(homes)
+        self.overlay.bereave(client)
+        self.overlay.homes[client.name] = home
+        client.attach_to(self.overlay.brokers[home])
+
+    def durability_violations(self) -> list[str]:
+        """What brokers have forgotten that they should not, if they have journals."""
+        return check_sessions(self.overlay, self.overlay.gone.values()) if self.is_durable else []
 
     # --- outcome ---------------------------------------------------------------------------
 
@@ -280,6 +338,7 @@ class ChurnScenario(RoutingScenario):
             *self.overlay.relays,
             *self.overlay.early,
             *(f"refused: {text}" for text in self.overlay.refusals),
+            *self.durability_violations(),
         ]
         counts = {
             "lost_with_broker": self._lost_with_broker,
@@ -291,6 +350,7 @@ class ChurnScenario(RoutingScenario):
             "acknowledgements_checked": self.overlay.acknowledgements_checked,
             "acknowledged_by_limit": sum(repair_of(b).waits.given_up for b in brokers),
             **self.counts,
+            **journal_counts(self.overlay),
         }
         degrees = self.overlay.degrees()
         measures = {

@@ -35,6 +35,8 @@ class ChurnSetting:
     round_s: float
     actions_per_round: int
     churn_per_round: int
+    tells_refusals: bool = False
+    """Brokers die alone, and not with their machines."""
 
     @classmethod
     def draw(cls, world: World, max_brokers: int, fault: str | None) -> ChurnSetting:
@@ -61,6 +63,7 @@ class ChurnSetting:
             round_s=world.uniform(3.0, 6.0),
             actions_per_round=world.integer(30, 90),
             churn_per_round=world.integer(2, 8),
+            tells_refusals=world.chance(0.6),
         )
 
     def describe(self) -> dict[str, Any]:
@@ -70,6 +73,7 @@ class ChurnSetting:
             "window_bytes": self.limits.window_bytes,
             "fault": self.fault,
             "churn_per_round": self.churn_per_round,
+            "tells_refusals": self.tells_refusals,
         }
 
 

@@ -24,6 +24,8 @@ class RepairWatch:
         self._faults = faults
         self._living = living
         self._happened_at = 0.0
+        self._broke_at = 0.0
+        """When something happened last that may have cut somebody off."""
         self._fault_count = 0
         self._cut_until = 0.0
         """When the last partition ends, or would have: what was sent in it comes only then."""
@@ -37,13 +39,17 @@ class RepairWatch:
 
     def happened(self) -> None:
         """Something happened to the overlay as a whole."""
-        self._happened_at = self._overlay.calm_since = self._overlay.world.now
+        self._happened_at = self._broke_at = self._overlay.calm_since = self._overlay.world.now
+
+    def joined(self) -> None:
+        """A broker is new: others are connected as before."""
+        self._happened_at = self._overlay.world.now
 
     def _look(self) -> None:
         now = self._overlay.world.now
         self._overlay.world.after(WATCH_EVERY_S, self._look)
         if self._is_disturbed(now):
-            self._happened_at = now
+            self._happened_at = self._broke_at = now
         wanted = self._overlay.wanted_topics()
         self._tell_overlay(wanted, now)
         split = self._overlay.split_topics(wanted)
@@ -63,7 +69,7 @@ class RepairWatch:
     def _tell_overlay(self, wanted: dict[str, set[BrokerId]], now: float) -> None:
         """Since when it has been calm, and since when brokers want what they do."""
         overlay = self._overlay
-        overlay.calm_since = self._happened_at
+        overlay.calm_since = self._broke_at
         known = overlay.wanted_since
         overlay.wanted_since = {
             (topic, broker): known.get((topic, broker), now)
@@ -82,4 +88,9 @@ class RepairWatch:
             or now < self._cut_until
             or any(path.extra_s for path in paths)
             or any(broker.busy_until > now + WATCH_EVERY_S for broker in self._living)
+            or any(not broker.is_up() or _has_bad_disk(broker) for broker in self._living)
         )
+
+
+def _has_bad_disk(broker: SimBroker) -> bool:
+    return broker.journal is not None and broker.journal.disk.is_troubled

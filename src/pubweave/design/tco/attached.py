@@ -1,20 +1,15 @@
 """Large overlays by a backbone: Low-ODA on the nodes with most topics, everybody else attached.
 
-The others come in parts that know nothing of each other. In a part each node, those with more
-topics first, is linked with nodes that together want its topics: of the backbone, or attached
-before it in the same part. All of them are connected in all their topics, so the node is, too.
-The backbone's nodes have a quota of links for every part; without it each part would load the
-same few.
+The others come in parts that know nothing of each other; in a part nodes are attached one by one
+(`attaching`), to the backbone or to each other. The backbone's nodes have a quota of links for
+every part; without it each part would load the same few.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from pubweave.design.tco import _kernels_attaching as kernels
-from pubweave.design.tco._kernels_bags import bags_of
+from pubweave.design.tco.attaching import AttachTask, attach_part
 from pubweave.design.tco.divided import RunAll, dealt
 from pubweave.design.tco.interests import Indices, Integers, Subscriptions, gathered
 from pubweave.design.tco.low_oda import (
@@ -23,35 +18,11 @@ from pubweave.design.tco.low_oda import (
     OnShare,
     build_overlay,
     ignore_share,
-    indexed,
 )
 
 BACKBONE_SHARE = 0.1
 LEVEL_FACTOR = 1.5
 """Attached nodes keep to this much of the backbone's maximum degree; so does its quota."""
-
-
-class AttachTask(NamedTuple):
-    """The backbone's rows first, then a part's; ``rooms`` is how many links each may get."""
-
-    starts: Integers
-    topics: Indices
-    topic_count: int
-    first: int
-    rooms: Indices
-
-
-def attach_part(task: AttachTask) -> Indices:
-    """The links of one part with the backbone and in itself, as pairs of rows."""
-    backbone = indexed(
-        task.starts[: task.first + 1], task.topics[: task.starts[task.first]], task.topic_count
-    )
-    nodes_of = bags_of(backbone.topic_starts, backbone.owners[backbone.topic_places])
-    links = np.empty((len(task.topics) - int(task.starts[task.first]), 2), np.int32)
-    count = kernels.attach_all(
-        task.starts, task.topics, task.first, task.rooms.copy(), nodes_of, links
-    )
-    return links[:count].copy()
 
 
 def build_attached(

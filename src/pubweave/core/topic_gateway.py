@@ -1,0 +1,105 @@
+"""A broker of a topic-connected overlay as the overlay's gateway to a ring of rendezvous brokers.
+
+DYNATOPS section 7: clusters of unstructured overlays, of which only gateways join the structured
+core. A gateway has a link with a broker of the ring (`rendezvous_clusters`) besides those of its
+own overlay. Of all gateways that have one the first by name is *in charge*: it takes part in every
+topic of the cluster, which it knows from the map (`topic_map`), and wants these of the ring, which
+wants them of it. So a publication crosses the border once each way.
+
+If the gateway in charge, or its link, is lost, the map says so to everybody, and the next one takes
+over: as new to the topics it gets what is kept on both sides, and what has crossed before is
+dropped by its marks. Two in charge at once do no harm but to send copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pubweave.core.session import Session
+from pubweave.core.topic_inside import TopicInside
+from pubweave.core.topic_link_watch import LinkWatch
+from pubweave.model.ids import BrokerId
+from pubweave.model.messages import Hello, Role
+from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
+from pubweave.model.topic_messages import BrokerRecord
+
+
+class RingGateway:
+    """What one broker does for its cluster at the border; nothing unless it has links there."""
+
+    def __init__(self, inside: TopicInside) -> None:
+        self._inside = inside
+        self._id = inside.config.id
+        self.ring = frozenset(inside.config.topics.ring)
+        """Brokers of the ring that this one has links with."""
+        self.links = LinkWatch(inside, lambda broker: "")
+        self.links.lasting = self.ring
+        self.in_charge: BrokerId | None = None
+        """The cluster's gateway, as far as this broker knows; None: the cluster is on its own."""
+        self._held: dict[str, None] = {}
+        """Topics in which this broker takes part for the cluster."""
+        inside.sessions.is_beyond = self.is_ring_broker
+        inside.routing.beyond = self.ring
+
+    def is_ring_broker(self, hello: Hello) -> bool:
+        """Whether a Hello is one of a broker of the ring that we were told of."""
+        is_told = hello.role is Role.BROKER and hello.id in self.ring
+        return is_told and hello.routing == RENDEZVOUS_PROTOCOL
+
+    def _border(self) -> Session | None:
+        """The link over which everything goes: the first that stands."""
+        for name in sorted(self.ring):
+            session = self._inside.sessions.links.get(name)
+            if session is not None and session.is_established:
+                return session
+        return None
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether this broker could be in charge."""
+        return self._border() is not None
+
+    def look(
+        self, present: Mapping[BrokerId, BrokerRecord], *, is_leaving: bool, now: float
+    ) -> None:
+        """See who is in charge, and act if it is us. O(brokers), and O(topics of all) if it is."""
+        self.links.look(now)
+        others = {
+            name: record
+            for name, record in present.items()
+            if name != self._id and not record.is_leaving
+        }
+        linked = [name for name, record in others.items() if record.is_gateway]
+        if self.is_linked and not is_leaving:
+            linked.append(self._id)
+        self.in_charge = min(linked, default=None)
+        if not self.ring:
+            return
+        if self.in_charge == self._id:
+            self._hold({topic for record in others.values() for topic in record.topics})
+        else:
+            self._hold(set())
+        self._ask()
+
+    def _hold(self, topics: set[str]) -> None:
+        routing = self._inside.routing
+        for topic in [topic for topic in self._held if topic not in topics]:
+            del self._held[topic]
+            routing.release(topic)
+        for topic in sorted(topics - self._held.keys()):
+            self._held[topic] = None
+            routing.hold(topic)
+
+    def _ask(self) -> None:
+        """Want everything over the border, or nothing."""
+        routing = self._inside.routing
+        border = self._border() if self.in_charge == self._id else None
+        for name in sorted(self.ring):
+            session = self._inside.sessions.links.get(name)
+            if session is None:
+                continue
+            wanted = routing.claimed if session is border else {}
+            for topic in [t for t in routing.asked.get(session, ()) if t not in wanted]:
+                routing.ask(session, topic, wants=False)
+            for topic in wanted:
+                routing.ask(session, topic, wants=True)
