@@ -29,7 +29,7 @@ import msgspec
 import numpy as np
 import uvloop
 
-from benchmarks.churn_receipts import Receipts
+from benchmarks.topic_traffic import TopicTraffic, verdict
 from pubweave.cli.design_dynatops_files import write_mapping
 from pubweave.deploy.documents import ExecutorDocument, decode
 from pubweave.deploy.layout import Layout
@@ -41,7 +41,6 @@ from pubweave.design.tco.interests import Subscriptions
 from pubweave.generate.trees import random_tree
 from pubweave.model.rendezvous_status import RendezvousStatus, TreeStatus
 from pubweave.model.status import TOPICS_SUBJECT
-from pubweave.runtime.client import Client, connect
 from pubweave.runtime.overlay import Overlay
 from pubweave.runtime.overlay_events import StoreChoice
 from pubweave.runtime.overlay_run_directory import RunDirectory
@@ -67,18 +66,10 @@ class Look:
 
 
 @dataclass
-class RemapRun:
+class RemapRun(TopicTraffic):
     """One run."""
 
-    overlay: Overlay
-    directory: Path
-    topics: dict[str, list[str]]
-    """By broker."""
-    rate: float
-    rng: np.random.Generator
-    receipts: Receipts = field(default_factory=Receipts)
-    clients: list[Client] = field(default_factory=list)
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    directory: Path = field(kw_only=True)
     killed: str | None = None
 
     @property
@@ -86,35 +77,6 @@ class RemapRun:
         """With one publication on each topic: all have the same rate."""
         wanted = Subscriptions.of(self.topics)
         return MappingProblem.of(wanted, dict.fromkeys(wanted.topic_names, 1.0))
-
-    # --- clients -----------------------------------------------------------------------------
-
-    async def attach(self) -> None:
-        """One subscriber at each broker, one publisher for each topic."""
-        for broker, topics in self.topics.items():
-            client = await self._connect(f"s-{broker}", broker)
-            for topic in topics:
-                subscription = await client.subscribe(f"class = '{topic}'")
-                self.receipts.subscribed(client.id, topic, time.time())
-                receiving = self.receipts.receive(client.id, topic, subscription)
-                self.tasks.append(asyncio.create_task(receiving))
-        for topic in sorted({topic for topics in self.topics.values() for topic in topics}):
-            client = await self._connect(f"p-{topic}", str(self.rng.choice(list(self.topics))))
-            await client.advertise(f"class = '{topic}'")
-            self.tasks.append(asyncio.create_task(self._publish(client, topic)))
-
-    async def _connect(self, client_id: str, broker: str) -> Client:
-        others = [str(name) for name in self.rng.permutation(list(self.topics)) if name != broker]
-        places = ",".join(str(self.overlay.spec.addresses[b]) for b in (broker, *others[:3]))
-        client = await connect(places, client_id=client_id, timeout_s=20.0).__aenter__()
-        self.clients.append(client)
-        return client
-
-    async def _publish(self, client: Client, topic: str) -> None:
-        await asyncio.sleep(float(self.rng.random()) / self.rate)
-        while not self.receipts.is_over:
-            self.receipts.published(await client.publish(topic, {}, b"x" * 64))
-            await asyncio.sleep(1.0 / self.rate)
 
     # --- looking -----------------------------------------------------------------------------
 
@@ -180,13 +142,8 @@ class RemapRun:
         pid = self.overlay.pid(leader)
         assert pid is not None
         self.killed = leader
-        self.receipts.broker_died([c.id for c in self.clients if c.broker == leader], time.time())
+        self.broker_dies(leader)
         os.kill(pid, signal.SIGKILL)
-
-    async def close(self) -> None:
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*(client.close() for client in self.clients))
 
 
 def _cost_of(places: dict[str, TreeStatus]) -> MappingCost:
@@ -226,7 +183,7 @@ async def _started(given: argparse.Namespace) -> AsyncIterator[RemapRun]:
         async with Overlay(spec, directory, store=StoreChoice(None)) as overlay:
             drawn = draw_topics(given.brokers, given.topics, rng)
             topics = {broker: drawn[broker] for broker in spec.brokers}
-            run = RemapRun(overlay, Path(scratch), topics, given.rate, rng)
+            run = RemapRun(overlay, topics, given.rate, rng, directory=Path(scratch))
             try:
                 yield run
             finally:
@@ -287,13 +244,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=8.0, help="of traffic before and after")
     parser.add_argument("--kill", action="store_true", help="kill whoever sees it through")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     figures = uvloop.run(run(given))
-    print(json.dumps(figures, indent=None if given.json else 2))
     is_priced = given.kill or figures["cost_after"] == figures["cost_after_predicted"]
-    faults = ("missing", "duplicates", "out_of_order")
-    return 1 if any(figures[name] for name in faults) or not is_priced else 0
+    return verdict(figures) or int(not is_priced)
 
 
 if __name__ == "__main__":

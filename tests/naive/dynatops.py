@@ -80,23 +80,26 @@ def swapped(mapping: Sequence[int], a: int, b: int) -> list[int]:
 
 def ssbr_greedy(instance: Instance, mapping: Sequence[int]) -> Iterator[list[int]]:
     """Algorithm 3: every configuration of the improvement path, the first one included."""
-    current = list(mapping)
-    while True:
+    current: list[int] | None = list(mapping)
+    while current is not None:
         yield current
         totals = instance.broker_totals(current)
-        bottleneck = totals.index(max(totals))
-        least = instance.cost(current)
-        following = None
-        for other in range(len(current)):
-            if other == bottleneck:
-                continue
-            candidate = swapped(current, bottleneck, other)
-            cost = instance.cost(candidate)
-            if cost < least:
-                least, following = cost, candidate
-        if following is None:
-            return
-        current = following
+        bottlenecks = [b for b, total in enumerate(totals) if total == max(totals)]
+        steps = (best_neighbor(instance, current, b) for b in bottlenecks)
+        current = next((step for step in steps if step is not None), None)
+
+
+def best_neighbor(instance: Instance, current: list[int], bottleneck: int) -> list[int] | None:
+    """The cheapest configuration of Nb(X) for one bottleneck; None if none is cheaper than X."""
+    least, following = instance.cost(current), None
+    for other in range(len(current)):
+        if other == bottleneck:
+            continue
+        candidate = swapped(current, bottleneck, other)
+        cost = instance.cost(candidate)
+        if cost < least:
+            least, following = cost, candidate
+    return following
 
 
 def place_users(
@@ -119,6 +122,23 @@ def place_users(
         subscribed[best] |= topics
         load[best] += len(topics)
     return placed
+
+
+def best_home(
+    wanted: set[str],
+    own: int,
+    brokers: Sequence[tuple[set[str], int]],
+    load_weight: float,
+    least_gain: float,
+) -> int:
+    """Algorithm 1 for a user who is at ``own``: by topics and subscriptions of each broker."""
+    every = sum(load for _, load in brokers)
+    worth = []
+    for topics, load in brokers:
+        similarity = len([t for t in wanted if t in topics]) / len(wanted) if wanted else 0.0
+        worth.append(similarity - load_weight * (load / every if every else 0.0))
+    order = sorted(range(len(brokers)), key=lambda b: (-worth[b], brokers[b][1], b))
+    return order[0] if worth[order[0]] > worth[own] + least_gain else own
 
 
 def net_choice(costs: Sequence[float], changed: Sequence[int], price: Mapping[int, float]) -> int:

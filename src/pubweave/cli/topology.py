@@ -18,6 +18,7 @@ import numpy as np
 from pubweave.cli.errors import BadInput
 from pubweave.cli.topology_report import TopologySummary, draw_tree, print_summary, summarize
 from pubweave.generate import networks, trees, underlay
+from pubweave.generate.hybrid_networks import hybrid_network
 from pubweave.generate.latencies import assign_latencies, read_rtt_matrix
 from pubweave.generate.mutation import change_links
 from pubweave.model.ids import Link
@@ -190,6 +191,28 @@ def random(brokers: int, seed: int, **rest: Any) -> None:
     """
     rng = np.random.default_rng(seed)
     _deliver(trees.random_tree(brokers, rng), rng, **rest)
+
+
+@generate.command()
+@brokers_option
+@click.option("--clusters", default=3, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--gateways",
+    default=2,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Of each cluster, so many have a link with the ring.",
+)
+@_making_options
+def hybrid(brokers: int, clusters: int, gateways: int, seed: int, **rest: Any) -> None:
+    """Clusters around a ring, for 'pubweave up --strategy rendezvous' (DYNATOPS, section 7).
+
+    \b
+    Example:
+      pubweave topology generate hybrid -n 20 --clusters 3 -o hybrid.json
+    """
+    rng = np.random.default_rng(seed)
+    _deliver(hybrid_network(brokers, clusters, gateways, rng), rng, **rest)
 
 
 @generate.command()

@@ -55,6 +55,11 @@ class SpareLinks:
                 self._unused_since[neighbor] = now
                 self._offer(neighbor, now)
 
+    def came_back(self) -> None:
+        """This broker was away: a link that does not stand may be needed all the same."""
+        self._unused_since.clear()
+        self._offered_at.clear()
+
     def take(self, neighbor: BrokerId, now: float) -> None:
         """The other end has no use for a link."""
         if neighbor not in self._links.links or self._is_used(neighbor):

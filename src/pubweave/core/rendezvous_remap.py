@@ -130,6 +130,11 @@ class Remapping:
         plane.trees.hand_over(position, first.trees.entries(), now)
         self._waits_until = now + PATIENCE_S
 
+    def came_back(self, away_s: float) -> None:
+        """This broker was away: what it had reported may not have been heard."""
+        self._reported = -1
+        self._waits_until += away_s
+
     def look(self, subscribed: Collection[str], offered: Collection[str], now: float) -> None:
         """Report what has been done."""
         plane = self.plane
@@ -141,7 +146,9 @@ class Remapping:
             case RemapStep.TABLES:
                 is_done = plane.trees.has_tables or now > self._waits_until
             case RemapStep.TREES:
-                is_done = plane.trees.is_settled(subscribed, offered) and self._upkeep.is_fed(plane)
+                is_done = plane.trees.is_settled(
+                    subscribed, offered
+                ) and self._upkeep.topics.is_fed(plane)
             case _:
                 is_done = True
         if is_done:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pubweave.core.rendezvous_plane import RendezvousPlane
 from pubweave.core.rendezvous_routing import RendezvousRouting
+from pubweave.model.ids import BrokerId
 from pubweave.model.rendezvous_status import RendezvousStatus, TreeStatus
 
 RATE_WINDOW_S = 20.0
@@ -16,6 +17,7 @@ def rendezvous_status(
     plane: RendezvousPlane,
     versions: Iterable[int],
     routing: RendezvousRouting,
+    gateways: Iterable[BrokerId],
     now: float,
 ) -> RendezvousStatus:
     """The version that counts. O(topics x links + kept)."""
@@ -40,6 +42,7 @@ def rendezvous_status(
         successors=tuple(table.successors()),
         fingers=tuple(table.fingers()),
         trees=trees,
+        gateways=tuple(gateways),
     )
 
 

@@ -18,7 +18,6 @@ from pubweave.core.topic_routing import TopicRouting
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import SequencedMessage
 from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
-from pubweave.model.topic_messages import TopicUnwanted
 
 
 class RendezvousRouting(TopicRouting):
@@ -28,14 +27,8 @@ class RendezvousRouting(TopicRouting):
 
     def __init__(self, send: Send) -> None:
         super().__init__(send)
-        self.asked: dict[Session, dict[str, None]] = {}
-        """By link: the topics that we want of the neighbor."""
         self.published_lately: dict[str, None] = {}
         """Topics that clients may publish on, or could since the upkeep looked last."""
-
-    def link_removed(self, link: Session) -> None:
-        super().link_removed(link)
-        self.asked.pop(link, None)
 
     def link_began(self, link: Session, under_way: Sequence[SequencedMessage] = ()) -> None:
         """What was under way needs no care, as there; what we want of the neighbor is said."""
@@ -52,11 +45,15 @@ class RendezvousRouting(TopicRouting):
             self._changes += 1
 
     def end(self, topic: str) -> None:
-        for link in list(self.asked):
-            self.ask(link, topic, wants=False)
-        del self.topics[topic]
-        self.logs.end(topic)
-        self._changes += 1
+        self._forget(topic)
+
+    def hold(self, topic: str) -> None:
+        self._claim(topic, self.subscribed)
+        self._claim(topic, self.advertised)
+
+    def release(self, topic: str) -> None:
+        self._release(topic, self.subscribed)
+        self._release(topic, self.advertised)
 
     def _claim(self, topic: str, among: dict[str, int]) -> None:
         """Subscribing and advertising differ here: each is told of."""
@@ -70,21 +67,6 @@ class RendezvousRouting(TopicRouting):
         super()._release(topic, among)
         if topic not in among:
             self.on_change()
-
-    def ask(self, link: Session, topic: str, *, wants: bool) -> None:
-        """Want a topic of a neighbor from now on, or no longer."""
-        asked = self.asked.setdefault(link, {})
-        if wants == (topic in asked):
-            return
-        if wants:
-            asked[topic] = None
-            message: SequencedMessage = self.logs.wanted(topic)
-        else:
-            del asked[topic]
-            self.opened.get(link, {}).pop(topic, None)
-            message = TopicUnwanted(topic)
-        if link.remote_epoch:
-            self._send(link, message)
 
     def askers(self, topic: str) -> list[BrokerId]:
         """The neighbors that want a topic of us."""

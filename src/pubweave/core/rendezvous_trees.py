@@ -238,6 +238,13 @@ class TopicTrees:
                 place.is_joined = topic in subscribed and (place.is_root or place.above is not None)
                 place.join_at = now + self._config.refresh_s if place.is_joined else now
 
+    def came_back(self, away_s: float, now: float) -> None:
+        """This broker was away: what held holds as much longer, and all is said again at once."""
+        for place in self.places.values():
+            place.targets = {target: until + away_s for target, until in place.targets.items()}
+            place.sources = {source: until + away_s for source, until in place.sources.items()}
+            place.join_at = place.offer_at = now
+
     # --- by the clock ----------------------------------------------------------------------
 
     def look(self, now: float, subscribed: Collection[str], offered: Collection[str]) -> None:

@@ -1,10 +1,10 @@
 """A broker's part in a rendezvous overlay over time: links, ring, trees, and who wants what.
 
 The ring and the trees (`rendezvous_plane`) say whom the broker has to be linked with and of whom
-it wants which topic; here links are opened, wishes are told, and topics end that nobody needs. As
-in every overlay that routes by topic, a link that is lost costs time and no publications: what a
-broker has taken in it keeps for a while (`topic_log`), and whoever wants the topic next says what
-it has got.
+it wants which topic; here links are opened and lost, and everything is looked at when it is time
+(`rendezvous_topics` then tells wishes and ends topics). As in every overlay that routes by topic, a
+link that is lost costs time and no publications: what a broker has taken in it keeps for a while
+(`topic_log`), and whoever wants the topic next says what it has got.
 
 Nobody waits for a neighbor: only clients are held up by congested queues (`flow`), because links
 of a ring close circles. A neighbor that is too far behind is cut off, and gets what is kept when
@@ -15,11 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from pubweave.core.rendezvous_clusters import AttachedClusters
 from pubweave.core.rendezvous_links import SpareLinks
+from pubweave.core.rendezvous_placement import UserPlacing
 from pubweave.core.rendezvous_plane import RendezvousPlane
 from pubweave.core.rendezvous_remap import Remapping
 from pubweave.core.rendezvous_report import rendezvous_status
 from pubweave.core.rendezvous_routing import RendezvousRouting
+from pubweave.core.rendezvous_topics import RendezvousTopics
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.topic_inside import TopicInside
 from pubweave.core.topic_link_watch import LinkWatch
@@ -30,6 +33,7 @@ from pubweave.model.rendezvous_messages import (
     ChordNeighbors,
     LinkUnused,
     Occupant,
+    PlacementTold,
     RendezvousMessage,
 )
 from pubweave.model.rendezvous_status import RendezvousStatus
@@ -37,8 +41,6 @@ from pubweave.model.topic_messages import BrokerRecord, TopicMessage
 
 FIRST_VERSION = 1
 TIDY_EVERY_S = 1.0
-RETURNING_S = 10.0
-"""A client that came from another broker has told its subscriptions again after so long."""
 
 
 class RendezvousUpkeep:
@@ -50,12 +52,14 @@ class RendezvousUpkeep:
         self._topics = inside.config.topics
         self._config = inside.config.rendezvous
         self.id = inside.config.id
-        self.links = LinkWatch(inside, self._address_of, lambda broker: 0)
+        self.links = LinkWatch(inside, self._address_of)
         self.default = FIRST_VERSION
         """The version of the plane by which publications travel."""
         self.planes: dict[int, RendezvousPlane] = {}
         self.add_plane(FIRST_VERSION, self.first_position)
         self.remapping = Remapping(self, inside.emit)
+        self.clusters = AttachedClusters(inside.sessions, routing)
+        self.topics = RendezvousTopics(inside, routing, self.planes, self.clusters)
         self._given: set[BrokerId] = set()
         """Neighbors that the driver named: these links stay."""
         self.spare = SpareLinks(
@@ -66,11 +70,8 @@ class RendezvousUpkeep:
             self._on_link_closed,
             self._config.release_after_s,
         )
+        self.placing = UserPlacing(inside, routing, self._tell, now)
         self._lost: set[BrokerId] = set()
-        self._published_at: dict[str, float] = {}
-        """When clients could publish on a topic last."""
-        self._fading: dict[str, float] = {}
-        """Topics that nobody needs any more, since when."""
         self._leaving_at: float | None = None
         self._tidy_at = now + TIDY_EVERY_S
         self._looked_at = now
@@ -119,9 +120,13 @@ class RendezvousUpkeep:
             self._inside.send(session, message)
 
     def linked(self) -> list[BrokerId]:
-        """Neighbors with a link that stands."""
+        """Neighbors on the ring with a link that stands."""
         sessions = self._inside.sessions.links
-        return [n for n, link in sessions.items() if link.is_established and not self.is_lost(n)]
+        return [
+            name
+            for name, link in sessions.items()
+            if link.is_established and not self.is_lost(name) and name not in self.clusters.gateways
+        ]
 
     def _address_of(self, broker: BrokerId) -> str:
         for plane in self.planes.values():
@@ -151,23 +156,29 @@ class RendezvousUpkeep:
             session = self._inside.sessions.clients.get(hello.id)
             if hello.remote_epoch and (session is None or not session.continues(hello)):
                 self._routing.returning[hello.id] = now
-        elif hello.routing == self._routing.protocol and hello.id not in (
-            self.id,
-            *self._inside.sessions.links,
-        ):
-            self.links.accept(hello.id, now)
+                self.placing.greeted(hello, now)
+        elif hello.id not in (self.id, *self._inside.sessions.links):
+            if self.clusters.is_gateway(hello):
+                self.clusters.gateways[hello.id] = None
+                self.links.accept(hello.id, now)
+            elif hello.routing == self._routing.protocol:
+                self.links.accept(hello.id, now)
 
     def link_began(self, link: Session, now: float) -> None:
         """A neighbor knows nothing of us, or another one did."""
+        if link.remote in self.clusters.gateways:
+            return  # it says what it wants
         for plane in self.planes.values():
             plane.table.own = self._occupant(plane.table.own.position)
             if plane.is_active:
                 plane.chord.greet(link.remote)
+        self.placing.link_began(link.remote)
         self.hurry(now)
 
     def _lose(self, neighbor: BrokerId, now: float) -> None:
         for plane in self.planes.values():
             plane.lost(neighbor, now)
+        self.placing.lost(neighbor)
         self.hurry(now)
 
     def _is_used(self, neighbor: BrokerId) -> bool:
@@ -175,6 +186,7 @@ class RendezvousUpkeep:
         session = self._inside.sessions.links.get(neighbor)
         return (
             neighbor in self._given
+            or neighbor in self.clusters.gateways
             or any(neighbor in plane.table.needed() for plane in self.planes.values())
             or self.remapping.is_under_way
             or session is None
@@ -201,9 +213,16 @@ class RendezvousUpkeep:
             raise RemoteProtocolError("BrokerRecord is not for rendezvous brokers")
         if isinstance(message, TopicMessage):
             self._routing.take_wanted(link, message)
+            if link.remote in self.clusters.gateways:
+                self.hurry(now)
             return
+        if link.remote in self.clusters.gateways:
+            raise RemoteProtocolError(f"{type(message).__name__} is for brokers of the ring")
         if isinstance(message, LinkUnused):
             self.spare.take(link.remote, now)
+            return
+        if isinstance(message, PlacementTold):
+            self.placing.take(link.remote, message)
             return
         if isinstance(message, ChordNeighbors):
             self._catch_up(message, now)
@@ -236,6 +255,7 @@ class RendezvousUpkeep:
             self._inside.sessions.closed_reason = f"broker {self.id!r} leaves the overlay"
             for plane in self.planes.values():
                 plane.chord.leave()
+            self.placing.leave()
             self.deadline = self._planes_at = now
 
     def may_go(self, now: float) -> bool:
@@ -247,17 +267,23 @@ class RendezvousUpkeep:
         links = self._inside.sessions.links.values()
         if any(link.queue_messages or link.pending for link in links):
             return False
-        kept = [t for t in self._routing.topics if self._routing.logs[t].kept]
-        return all(self._is_handed_on(topic) for topic in kept)
+        return self.topics.has_handed_on()
 
-    def _is_handed_on(self, topic: str) -> bool:
-        """Whether the next hop to the rendezvous gets what is kept of a topic, or it is here."""
-        for plane in self._live:
-            place = plane.trees.places.get(topic)
-            hop = plane.table.next_hop(key_of(topic) if place is None else place.key)
-            if hop is not None and hop.broker not in self._routing.askers(topic):
-                return False
-        return True
+    def came_back(self, incarnation: int, away_s: float, now: float) -> None:
+        """As `TopicRepair.came_back`; here sessions alone tell one incarnation from another."""
+        self.links.came_back(now)
+        self.spare.came_back()
+        self._routing.came_back(away_s)
+        self.topics.came_back(away_s)
+        for plane in self.planes.values():
+            plane.chord.came_back()
+            plane.trees.came_back(away_s, now)
+        self.remapping.came_back(away_s)
+        self.placing.came_back()
+        self._leaving_at = None
+        self._inside.sessions.closed_reason = ""
+        self.deadline = self._planes_at = now
+        self._tidy_at = now + TIDY_EVERY_S
 
     # --- looking around --------------------------------------------------------------------
 
@@ -266,19 +292,20 @@ class RendezvousUpkeep:
         self.deadline = now + self._topics.look_every_s
         self._looked_at = now
         self._look_at_links(now)
+        self.placing.look(now)
         if now < self._planes_at:
             return
         self._planes_at = now + self._config.retry_s
-        offered = self._offered(now)
+        self.clusters.look()
+        offered = self.topics.offered(now)
         subscribed = self.subscribed
         for plane in self.planes.values():
             self._look_at_plane(plane, subscribed, offered, now)
         self.remapping.look(subscribed, offered, now)
-        self._end_topics(now)
-        self._ask_for_topics()
+        self.topics.look(now, is_alone=not self.plane.table.known)
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY_S
-            self._tidy(now)
+            self.topics.tidy(now)
 
     def _look_at_plane(
         self,
@@ -295,10 +322,6 @@ class RendezvousUpkeep:
         if plane.is_live:
             plane.trees.look(now, subscribed, offered)
 
-    @property
-    def _live(self) -> list[RendezvousPlane]:
-        return [plane for plane in self.planes.values() if plane.is_live]
-
     def is_lost(self, broker: BrokerId) -> bool:
         """Whether a link with a broker is lost."""
         link = self.links.links.get(broker)
@@ -312,92 +335,6 @@ class RendezvousUpkeep:
             self._lose(broker, now)
         self._lost = lost
 
-    def _offered(self, now: float) -> dict[str, None]:
-        """Topics that have to go to their rendezvous from here: clients publish on them, or
-        something is kept of them that may be nowhere else."""
-        routing = self._routing
-        self._published_at.update(
-            dict.fromkeys((*routing.advertised, *routing.published_lately), now)
-        )
-        routing.published_lately.clear()
-        for topic, at in list(self._published_at.items()):
-            is_over = now - at > self._topics.linger_s and self._is_handed_on(topic)
-            if topic not in routing.topics or is_over:
-                del self._published_at[topic]
-        kept = [topic for topic in self._fading if routing.logs[topic].kept]
-        return dict.fromkeys([*self._published_at, *kept])
-
-    def _needed(self, topic: str) -> bool:
-        return topic in self._routing.claimed or any(
-            place.targets or place.sources
-            for plane in self._live
-            if (place := plane.trees.places.get(topic)) is not None
-        )
-
-    def _end_topics(self, now: float) -> None:
-        """Take part in what is needed here; what is not ends when others have what is kept."""
-        routing = self._routing
-        for plane in self._live:
-            for topic, place in plane.trees.places.items():
-                if place.targets or place.sources:
-                    routing.begin(topic)
-        for topic in list(routing.topics):
-            if self._needed(topic):
-                self._fading.pop(topic, None)
-                continue
-            age_s = now - self._fading.setdefault(topic, now)
-            is_over = age_s >= self._topics.linger_s and self._is_handed_on(topic)
-            if not routing.logs[topic].kept:
-                self._end(topic)
-            elif not self.plane.table.known:
-                pass  # others may be found yet: it is kept as long as anything is
-            elif is_over:
-                self._end(topic)
-            elif age_s > self._topics.linger_s + self._topics.hand_over_s:
-                self._inside.counters.publications_lost += len(routing.logs[topic].kept)
-                self._end(topic)
-
-    def _end(self, topic: str) -> None:
-        self._routing.end(topic)
-        del self._fading[topic]
-
-    def _ask_for_topics(self) -> None:
-        """Tell neighbors what we want of them, and what no longer."""
-        routing = self._routing
-        wanted: dict[BrokerId, dict[str, None]] = {}
-        for topic in routing.topics:
-            for plane in self._live:
-                for broker in plane.trees.wanted_from(topic):
-                    wanted.setdefault(broker, {})[topic] = None
-        for name, link in self._inside.sessions.links.items():
-            now_wanted = wanted.get(name, {})
-            for topic in now_wanted:
-                routing.ask(link, topic, wants=True)
-            for topic in [t for t in routing.asked.get(link, ()) if t not in now_wanted]:
-                routing.ask(link, topic, wants=False)
-
-    def is_fed(self, plane: RendezvousPlane) -> bool:
-        """Whether all whom a version wants topics of have said that they send them."""
-        links = self._inside.sessions.links
-        return all(
-            broker in links and self._routing.is_opened(links[broker], topic)
-            for topic in plane.trees.places
-            for broker in plane.trees.wanted_from(topic)
-        )
-
-    def _tidy(self, now: float) -> None:
-        """Forget what is old; whatever nobody wanted meanwhile counts as lost."""
-        topics = self._topics
-        went = self._routing.logs.tidy(now, topics.keep_s, topics.keep_bytes)
-        for topic, times in went.items():
-            if not self._is_handed_on(topic):
-                self._inside.counters.publications_lost += len(times)
-        returning = self._routing.returning
-        for name in [name for name, at in returning.items() if now - at > RETURNING_S]:
-            del returning[name]
-        for client in list(self._inside.sessions.clients.values()):
-            if client.queue_bytes > topics.queue_limit_bytes:
-                self._inside.endings.expire(client, "too slow: its queue is full", now)
-
     def status(self) -> RendezvousStatus:
-        return rendezvous_status(self.plane, self.planes, self._routing, self._looked_at)
+        gateways = sorted(self.clusters.gateways)
+        return rendezvous_status(self.plane, self.planes, self._routing, gateways, self._looked_at)

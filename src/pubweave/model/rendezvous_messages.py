@@ -162,6 +162,20 @@ class LinkUnused(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return ENTRY_BYTES
 
 
+class PlacementTold(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a broker wants for its clients and how many subscriptions these have, for others of its
+    placement cluster (DYNATOPS section 4); clients reach it at ``address``, if it ``is_open``."""
+
+    topics: tuple[str, ...]
+    subscriptions: int
+    address: str
+    is_open: bool
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * (3 + len(self.topics))
+
+
 ChordMessage = ChordNeighbors | ChordLookup | ChordFound | ChordLeaving
 TreeMessage = TreeJoin | TreePath | TreeOffer | TreeBroken | TreeTables
-RendezvousMessage = ChordMessage | TreeMessage | LinkUnused
+RendezvousMessage = ChordMessage | TreeMessage | LinkUnused | PlacementTold

@@ -35,3 +35,5 @@ class RendezvousStatus(msgspec.Struct, frozen=True):
     successors: tuple[Occupant, ...]
     fingers: tuple[Occupant, ...]
     trees: tuple[TreeStatus, ...]
+    gateways: tuple[BrokerId, ...] = ()
+    """Of clusters that reach the ring through this broker."""

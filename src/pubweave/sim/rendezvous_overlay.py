@@ -6,7 +6,7 @@ what is, from the tables of the brokers and from what they want of each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -51,8 +51,17 @@ class RendezvousOverlay(ChurnOverlay):
 
     def make_broker(self, name: BrokerId) -> SimBroker:
         broker = self.made(SimOverlay.make_broker(self, name))
+        broker.before_start = self._link_contacts
         self.on_made(broker)
         return broker
+
+    def contacts_of(self, broker: SimBroker) -> Iterable[BrokerId]:
+        """Whom a broker is told of besides its neighbors in the topology."""
+        return ()
+
+    def _link_contacts(self, broker: SimBroker) -> None:
+        for name in self.contacts_of(broker):
+            broker.links[name] = self._find_path(broker.name, name)
 
     def remove_broker(self, name: BrokerId) -> None:
         super().remove_broker(name)
@@ -65,22 +74,28 @@ class RendezvousOverlay(ChurnOverlay):
         return {
             name: upkeep_of(node.broker)
             for name, node in self.brokers.items()
-            if name not in self.leaving
+            if name not in self.leaving and node.is_up()
         }
+
+    def homes_left(self) -> list[BrokerId]:
+        """Brokers whose clients stay."""
+        return list(self.staying())
 
     def split_topics(self, wanted: dict[str, set[BrokerId]] | None = None) -> list[str]:
         """Topics of which a publisher's broker does not reach all subscribers' brokers; those that
         leave send their clients elsewhere."""
         ways: dict[str, dict[BrokerId, list[BrokerId]]] = {}
         for name, node in self.brokers.items():
-            routing = routing_of(node.broker)
+            if node.core is None:
+                continue
+            routing = routing_of(node.core)
             for link, topics in routing.wanted.items():
                 if link.is_established and link.remote in self.brokers:
                     for topic in topics:
                         if topic in routing.topics:
                             ways.setdefault(topic, {}).setdefault(name, []).append(link.remote)
         split = []
-        routings = {name: routing_of(self.brokers[name].broker) for name in self.staying()}
+        routings = {name: routing_of(self.brokers[name].broker) for name in self.homes_left()}
         for topic in {topic for routing in routings.values() for topic in routing.subscribed}:
             subscribers = {n for n, routing in routings.items() if topic in routing.subscribed}
             publishers = {n for n, routing in routings.items() if topic in routing.advertised}
@@ -124,8 +139,8 @@ class RendezvousOverlay(ChurnOverlay):
 
     def is_quiet(self) -> bool:
         for node in self.brokers.values():
-            core = node.broker
-            if node.busy_until > self.world.now:
+            core = node.core
+            if core is None or node.busy_until > self.world.now:
                 return False
             if any(self.home_of(c) != node.name for c in core.sessions.clients):
                 return False  # a client that went elsewhere has yet to be forgotten here

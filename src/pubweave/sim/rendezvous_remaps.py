@@ -37,15 +37,20 @@ class SimRemapAgent:
         self._broker = broker
         config = AgentConfig(broker.name, OVERLAY, broker.name, number, 0.2)
         self._agent = RemapAgent(config)
+        self._is_alive = True
         self.line = store.connect(broker.name, self._give)
         broker.on_action = self._on_action
+
+    def die(self) -> None:
+        self._is_alive = False
+        self.line.die()
 
     def _on_action(self, broker: SimBroker, effect: ActionEffect) -> None:
         if isinstance(effect, ReportRemap) and broker.is_up():
             self._give(effect)
 
     def _give(self, event: StoreEvent | ReportRemap) -> None:
-        if not self._broker.is_up():
+        if not self._is_alive or not self._broker.is_up():
             return
         for effect in self._agent.handle(event, self._world.now):
             if isinstance(effect, StoreRequest):
@@ -116,7 +121,9 @@ class SimRemaps:
         self.agents[broker.name] = SimRemapAgent(self.store, broker, self._names)
 
     def gone(self, broker: BrokerId) -> None:
-        self.agents.pop(broker).line.die()
+        agent = self.agents.pop(broker, None)
+        if agent is not None:
+            agent.die()
 
     def registered(self) -> tuple[BrokerId, ...]:
         """Brokers that live as far as the store knows."""

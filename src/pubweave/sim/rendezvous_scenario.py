@@ -17,6 +17,7 @@ from pubweave.core.rendezvous_config import RendezvousConfig
 from pubweave.design.dynatops.ring import key_of
 from pubweave.model.ids import BrokerId
 from pubweave.sim.churn_scenario import ChurnScenario
+from pubweave.sim.durability import journal_counts
 from pubweave.sim.nodes import SimBroker
 from pubweave.sim.rendezvous_overlay import RendezvousOverlay, upkeep_of
 from pubweave.sim.rendezvous_remaps import SimRemaps
@@ -46,11 +47,14 @@ class RendezvousScenario(ChurnScenario):
         self.overlay.version = self.remaps.version
         self.overlay.on_made = lambda broker: self.world.after(0.0, self._attend, broker)
         for broker in self.overlay.brokers.values():
-            self.remaps.attend(broker)
+            self._attend(broker)
 
     def _attend(self, broker: SimBroker) -> None:
-        if broker.is_up():
+        if broker.is_up() and self.is_on_ring(broker.name):
             self.remaps.attend(broker)
+
+    def is_on_ring(self, broker: BrokerId) -> bool:
+        return True
 
     def _config(self, broker: BrokerId) -> BrokerConfig:
         routed_by_topic = super()._config(broker)
@@ -61,9 +65,10 @@ class RendezvousScenario(ChurnScenario):
         found, todo = {name}, [name]
         while todo:
             node = self.overlay.brokers.get(todo.pop())
-            if node is None:
+            core = None if node is None else node.known_core
+            if core is None:
                 continue
-            for occupant in upkeep_of(node.broker).plane.table.known:
+            for occupant in upkeep_of(core).plane.table.known:
                 if occupant.broker not in found:
                     found.add(occupant.broker)
                     todo.append(occupant.broker)
@@ -85,7 +90,9 @@ class RendezvousScenario(ChurnScenario):
         of them is gone."""
         where = {name: key_of(name) for name in self.remaps.registered()}
         for name, node in self.overlay.brokers.items():
-            where[name] = upkeep_of(node.broker).plane.table.own.position
+            core = node.known_core
+            if core is not None and self.is_on_ring(name):
+                where[name] = upkeep_of(core).plane.table.own.position
         moving = [name for name in where if self.world.chance(self.world.choice([0.3, 1.0]))]
         places = [where[name] for name in moving]
         self.world.rng.shuffle(places)
@@ -94,6 +101,12 @@ class RendezvousScenario(ChurnScenario):
 
     def _crash_remapper(self) -> None:
         self.remaps.crash_remapper(self.world.uniform(0.1, 3.0))
+
+    def _on_crash(self, broker: SimBroker) -> None:
+        """Its agent dies with it, and another one begins when it is back."""
+        super()._on_crash(broker)
+        self.remaps.gone(broker.name)
+        broker.before_start = lambda node: self.world.after(0.0, self._attend, node)
 
     def _remove(self, name: BrokerId) -> None:
         super()._remove(name)
@@ -108,20 +121,23 @@ class RendezvousScenario(ChurnScenario):
     def _result(self) -> RunResult:
         checker = self.overlay.checker
         brokers = [node.broker for node in self._living]
+        ring = [node.broker for node in self._living if self.is_on_ring(node.name)]
         violations = [
             *self.violations,
             *checker.violations,
             *self.watch.violations,
             *(f"refused: {text}" for text in self.overlay.refusals),
+            *self.durability_violations(),
         ]
         counts: dict[str, int] = {
             "lost_with_broker": self._lost_with_broker,
             "counted_as_lost": sum(b.counters.publications_lost for b in brokers),
             "duplicates_dropped": sum(b.counters.duplicates_dropped for b in brokers),
-            "links_closed": sum(upkeep_of(b).spare.closed for b in brokers),
+            "links_closed": sum(upkeep_of(b).spare.closed for b in ring),
             "repairs_watched": len(self.watch.repair_s),
             **self.counts,
             **self.remaps.counts,
+            **journal_counts(self.overlay),
         }
         degrees = self.overlay.degrees()
         measures: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Kernels that choose swaps: the bottleneck's best one (Algorithm 3), or everybody's in turn."""
+"""Kernels that choose swaps: a bottleneck's best one (Algorithm 3), or everybody's in turn."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from pubweave.design.dynatops._kernels_trees import Floats, Integers
 
 
 @njit(cache=True)
-def bottleneck(given: Given, current: Current) -> int:
-    """The broker with the highest c_b (Eq. 12); of equal ones the first."""
-    highest, found = -1.0, 0
-    for b in range(len(current.position_of)):
-        v = current.position_of[b]
-        cost = current.relayed[v] + given.weight * current.delayed[v]
-        if cost > highest:
-            highest, found = cost, b
-    return found
+def highest_cost(given: Given, current: Current) -> float:
+    """The highest c_b (Eq. 12) of any broker."""
+    highest = -1.0
+    for v in range(len(current.position_of)):
+        highest = max(highest, broker_cost(given, current, v))
+    return highest
+
+
+@njit(cache=True)
+def broker_cost(given: Given, current: Current, v: int) -> float:
+    """c_b (Eq. 12) of the broker at a position."""
+    cost: float = current.relayed[v] + given.weight * current.delayed[v]
+    return cost
 
 
 @njit(cache=True)
@@ -31,13 +35,19 @@ def improve_bottleneck(
 ) -> int:
     """Iterations of Algorithm 3 into the given room; fewer than the room when it has stopped."""
     for step in range(len(swaps)):
-        a = bottleneck(given, current)
-        b = best_swap(given, current, a, prices, least_gain)
-        if b < 0:
+        highest = highest_cost(given, current)
+        chosen = -1
+        for a in range(len(current.position_of)):
+            if broker_cost(given, current, current.position_of[a]) < highest:
+                continue
+            chosen = best_swap(given, current, a, prices, least_gain)
+            if chosen >= 0:
+                swap(given, current, a, chosen)
+                swaps[step, 0], swaps[step, 1] = a, chosen
+                sums[step] = current.sums
+                break
+        if chosen < 0:
             return step
-        swap(given, current, a, b)
-        swaps[step, 0], swaps[step, 1] = a, b
-        sums[step] = current.sums
     return len(swaps)
 
 

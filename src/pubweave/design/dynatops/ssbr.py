@@ -1,10 +1,11 @@
 """SSBR-Greedy (DYNATOPS, Algorithm 3): the bottleneck broker takes its best swap, again and again.
 
-How it is read: the bottleneck is the broker with the highest cost c_b (Eq. 12), of equal ones the
-first; its neighborhood is all n - 1 swaps with another broker, of equally good ones the first; it
-ends when the bottleneck has no swap that strictly lowers the notification cost. minC, which the
-paper never initialises, starts as the cost of the first mapping. Brokers come in the order of
-`Subscriptions.nodes`.
+How it is read: a bottleneck is a broker with the highest cost c_b (Eq. 12); its neighborhood is
+all n - 1 swaps with another broker, of equally good ones the first. Costs are sums of counts, so
+several brokers may have the highest one, and the paper does not say which of them is meant: they
+are tried in their order, and the first that has a swap which strictly lowers the notification cost
+takes it. It ends when none of them has one. minC, which the paper never initialises, starts as the
+cost of the first mapping. Brokers come in the order of `Subscriptions.nodes`.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ def ssbr_greedy(
     stop: Callable[[], bool] = never,
     on_progress: OnSwaps = ignore_swaps,
 ) -> ImprovementPath:
-    """The improvement path of Algorithm 3. O(n |S_b| + subscriptions) for each swap.
+    """The improvement path of Algorithm 3. O(n |S_b| + subscriptions) for each broker that is
+    tried; there is one for each swap unless costs are equal.
 
     >>> from pubweave.design.tco.interests import Subscriptions
     >>> wanted = Subscriptions.of({"a": ["x"], "b": ["y"], "c": ["y"], "d": ["x"]})
     >>> problem = MappingProblem.of(wanted, {"x": 10, "y": 10})
     >>> path = ssbr_greedy(problem, problem.in_order())
     >>> path.first_cost.notification_cost, path.last_cost.notification_cost
-    (60.0, 40.0)
+    (60.0, 20.0)
     """
     state = SwapState.of(problem, mapping)
     first_cost = state.cost
