@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    bench_chord,
     bench_design,
     bench_dynatops,
     bench_matching,
+    bench_mqtt,
     bench_pipeline,
     bench_relocation,
     bench_relocation_cost,
@@ -25,9 +27,11 @@ from benchmarks import (
 )
 
 BENCHMARKS: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "chord": bench_chord.run,
     "design": bench_design.run,
     "dynatops": bench_dynatops.run,
     "matching": bench_matching.run,
+    "mqtt": bench_mqtt.run,
     "pipeline": bench_pipeline.run,
     "relocation": bench_relocation.run,
     "relocation-cost": bench_relocation_cost.run,
@@ -95,6 +99,8 @@ def _machine_line(about: Mapping[str, Any]) -> str:
 def _print(name: str, result: Mapping[str, Any]) -> None:
     if name == "sockets":
         print("\n".join(bench_sockets_table.lines(result)))
+    elif name == "mqtt":
+        bench_mqtt.print_table(result)
     else:
         _print_figures(result, "")
 

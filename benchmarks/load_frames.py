@@ -28,7 +28,8 @@ PROBE = (1 << 64) - 1
 """The number of messages that only find out whether the way to the subscribers stands."""
 STAMP = struct.Struct(">QQ")
 NUMBER = struct.Struct(">Q")
-WINDOW_BYTES = 1 << 20
+WINDOW_BYTES = 4 << 20
+"""What clients grant and ask for; brokers without a journal grant a quarter of it."""
 FIRST_SEQUENCE = 1 << 48
 """Sequences from here on are all encoded in the same number of bytes, as those of the library."""
 _AFTER_PAYLOAD_BYTES = 9  # pubweave: published_at, a float

@@ -18,7 +18,6 @@ import numpy as np
 from benchmarks.load_frames import (
     PROBE,
     STAMP,
-    WINDOW_BYTES,
     Run,
     content_run,
     dialect_of,
@@ -134,7 +133,7 @@ class PublisherSide:
         ends = self._run.ends
         if self._dialect.acknowledges:
             before = int(ends[self._arrived - 1]) if self._arrived else 0
-            return before + WINDOW_BYTES
+            return before + self._task.window_bytes
         return int(ends[min(len(ends), self._arrived + self._task.window_messages) - 1])
 
     # --- what comes back -------------------------------------------------------------------

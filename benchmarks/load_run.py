@@ -20,6 +20,7 @@ from benchmarks.load_frames import content_filters, expected_deliveries
 from benchmarks.load_processors import processor_count
 from benchmarks.load_task import LoadReport, LoadTask
 from benchmarks.rivals import ROOT, Brokers
+from pubweave.core.session import SessionLimits
 
 CLIENT_MODULES = ("benchmarks.load_publisher", "benchmarks.load_subscriber")
 LIBRARY_MODULES = ("benchmarks.load_library", "benchmarks.load_library")
@@ -36,6 +37,8 @@ class Load:
     warm_count: int = 2000
     window_messages: int = 8000
     """Where a broker does not acknowledge: how many messages may be on their way."""
+    window_bytes: int = SessionLimits.window_bytes
+    """Where it does: how much of it, as the broker grants it."""
     library: bool = False
     seed: int = 7
 
@@ -105,6 +108,7 @@ def _tasks(brokers: Brokers, load: Load, near: int, far: int) -> tuple[LoadTask,
         content_seed=seed,
         rate_per_s=load.rate_per_s,
         window_messages=load.window_messages,
+        window_bytes=load.window_bytes,
         limit_s=20.0,
     )
     subscriber = msgspec.structs.replace(

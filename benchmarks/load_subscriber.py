@@ -18,7 +18,6 @@ from benchmarks.load_frames import (
     NUMBER,
     PROBE,
     STAMP,
-    WINDOW_BYTES,
     Dialect,
     content_filters,
     dialect_of,
@@ -27,7 +26,7 @@ from benchmarks.load_processors import machine_busy_s, processes_cpu_s
 from benchmarks.load_task import DONE, FEEDBACK, STANDS, WARM, LoadReport, LoadTask, dial, read_task
 
 BUFFER_BYTES = 1 << 19
-ACK_EVERY_BYTES = WINDOW_BYTES // 4
+ACK_EVERY_BYTES = 1 << 18
 READ_PAUSE_S = 0.0005
 
 

@@ -43,6 +43,8 @@ class LoadTask(msgspec.Struct, frozen=True):
     """0: as fast as the broker takes it."""
     window_messages: int = 8000
     """Without acknowledgements: how many messages may be on their way."""
+    window_bytes: int = 1 << 20
+    """With acknowledgements: how much may be on its way, as the broker grants it."""
     limit_s: float = 60.0
     broker_pids: list[int] = []
     """Whose processor time the subscriber side reports."""

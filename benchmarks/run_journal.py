@@ -1,6 +1,7 @@
 """Brokers with journals, killed at random under load while plans are carried out: is anything lost?
 
     python -m benchmarks.run_journal --kills 500 [--seed 1] [--json]
+    python -m benchmarks.run_journal --kills 20 --strategy topic_connected   # without plans
 
 Ten broker processes, clients at all of them, a real ZooKeeper, journals on an ordinary file
 system. Plans are applied one after the other, there and back again, while every moment some
@@ -30,6 +31,7 @@ import uvloop
 
 from benchmarks.run_fifty import SubscriberProcesses
 from benchmarks.run_transform import contents_of, make_plan, spread_workload
+from pubweave.core.strategies import GRAPHS, STRATEGIES
 from pubweave.generate.ipitt import IpittWorkload
 from pubweave.generate.mutation import change_links
 from pubweave.generate.trees import hierarchical_tree
@@ -38,7 +40,7 @@ from pubweave.model.topology import Topology
 from pubweave.runtime import overlay as overlay_module
 from pubweave.runtime.overlay import Overlay
 from pubweave.runtime.overlay_events import StoreChoice
-from pubweave.runtime.overlay_observer import wait_until_settled
+from pubweave.runtime.overlay_observer import Snapshot, wait_until_settled
 from pubweave.runtime.overlay_oracle import expected_deliveries, judge
 from pubweave.runtime.overlay_run_directory import RunDirectory
 from pubweave.runtime.overlay_spec import make_spec
@@ -47,6 +49,7 @@ from pubweave.runtime.overlay_workload import PublisherGroup, percentile, wait_f
 MAX_DEGREE = 4
 CHANGED_SHARE = 0.4
 APPLY_LIMIT_S = 90.0
+SETTLE_S = 5.0
 
 
 @dataclass
@@ -62,17 +65,19 @@ class JournalRun:
     rate: float
     durability: str
     seed: int
+    strategy: str = "tree"
     plans: Counter[str] = field(default_factory=Counter)
     killed: Counter[str] = field(default_factory=Counter)
     is_over: bool = False
 
     async def run(self) -> dict[str, Any]:
+        self.scratch.mkdir(parents=True, exist_ok=True)
         rng = np.random.default_rng(self.seed)
         source = hierarchical_tree(self.brokers, MAX_DEGREE, True, rng)
         target = change_links(source, CHANGED_SHARE, rng)
         files = [self._plan(source, target, "there"), self._plan(target, source, "back")]
         workload = spread_workload(source, rng, self.publishers, self.subscribers, self.rate)
-        spec = make_spec(source, name="journal", base_port=0)
+        spec = make_spec(source, name="journal", base_port=0, strategy=self.strategy)
         if self.durability == "journal":
             spec = replace(spec, journal_directory=self.scratch / "journal")
         # Brokers are killed on purpose here: each is started again as after its first death.
@@ -105,7 +110,7 @@ class JournalRun:
         with SubscriberProcesses(workload.subscribers, addresses) as receivers:
             await receivers.wait_until_ready()
             async with group:
-                await wait_until_settled(overlay.observer)
+                await self._settle(overlay)
                 began = time.monotonic()
                 publishing = asyncio.create_task(group.publish_until(lambda: self.is_over))
                 applying = asyncio.create_task(self._apply(overlay, ends, files))
@@ -118,7 +123,7 @@ class JournalRun:
                 due = expected_deliveries(group.published, wanted)
                 total = sum(len(keys) for keys in due.values())
                 await wait_for_deliveries(receivers.count, total, patience_s=30.0)
-                settled = await wait_until_settled(overlay.observer)
+                settled = await self._settle(overlay)
                 receipts = receivers.finish()
         received = {client: keys for r in receipts for client, keys in r.received.items()}
         verdict = judge(group.published, wanted, received)
@@ -127,6 +132,7 @@ class JournalRun:
         return {
             "brokers": self.brokers,
             "durability": self.durability,
+            "strategy": self.strategy,
             "seconds": round(seconds, 1),
             "kills": sum(self.killed.values()),
             "broker_deaths": overlay.deaths,
@@ -143,6 +149,13 @@ class JournalRun:
             "recovery_s_max_of_last": max((j.recovery_s for j in journals), default=None),
             "links_up": settled.links_up,
         }
+
+    async def _settle(self, overlay: Overlay) -> Snapshot:
+        """Until all is quiet, and what it is like then; a ring never is."""
+        if self.strategy not in GRAPHS:
+            return await wait_until_settled(overlay.observer)
+        await asyncio.sleep(SETTLE_S)
+        return await overlay.snapshot()
 
     async def _kill(self, overlay: Overlay, rng: np.random.Generator) -> None:
         """Kill brokers at random moments, also while they come back."""
@@ -163,7 +176,9 @@ class JournalRun:
         self, overlay: Overlay, ends: tuple[Topology, Topology], files: list[Path]
     ) -> None:
         """Carry plans out, there and back, until it is over; an aborted one leaves the topology
-        in between, and is followed by a plan from there."""
+        in between, and is followed by a plan from there. Only trees have plans."""
+        if self.strategy in GRAPHS:
+            return
         number = 0
         while not self.is_over:
             number += 1
@@ -203,6 +218,7 @@ def main() -> int:
     parser.add_argument("--publishers", type=int, default=10)
     parser.add_argument("--rate", type=float, default=10.0)
     parser.add_argument("--durability", choices=("memory", "journal"), default="journal")
+    parser.add_argument("--strategy", choices=sorted(STRATEGIES), default="tree")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="leave everything in this directory")
     parser.add_argument("--json", action="store_true")
@@ -218,6 +234,7 @@ def main() -> int:
             given.rate,
             given.durability,
             given.seed,
+            given.strategy,
         )
         figures = uvloop.run(bench.run())
     lines = [json.dumps(figures)] if given.json else [f"{k:32} {v}" for k, v in figures.items()]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.cli.up import choose_store, usable_name
+from pubweave.cli.store_choice import choose_store
+from pubweave.cli.up import usable_name
 from pubweave.deploy.commands import read_topology
 from pubweave.deploy.layout import Layout, UnusableNameError
 from pubweave.deploy.store import Create, List, Outcome, Read

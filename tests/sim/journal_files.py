@@ -16,7 +16,15 @@ from pubweave.sim.journal_node import Shape, shape
 from pubweave.sim.scenarios import SCENARIOS
 from pubweave.wire.journal_codec import decode_records
 
-RUNS = (("transform", 3), ("relocate", 1), ("reorganize", 2))
+RUNS = (
+    ("transform", 3),
+    ("relocate", 1),
+    ("reorganize", 2),
+    ("churn", 1),
+    ("churn", 2),
+    ("rendezvous", 1),
+    ("rendezvous", 2),
+)
 
 
 class Noted(msgspec.Struct):
@@ -36,7 +44,7 @@ def write(directory: Path) -> int:
         noted = []
         for node in run.overlay.brokers.values():
             noted.append(Noted(node.name, *node.journal.contents()))
-        (directory / f"{scenario}.msgpack").write_bytes(msgspec.msgpack.encode(noted))
+        (directory / f"{scenario}-{seed}.msgpack").write_bytes(msgspec.msgpack.encode(noted))
     return 0
 
 
@@ -45,9 +53,9 @@ def check(directory: Path) -> int:
     differing = 0
     for scenario, seed in RUNS:
         run = SCENARIOS[scenario](seed, durability="journal", max_brokers=8)
-        data = (directory / f"{scenario}.msgpack").read_bytes()
+        data = (directory / f"{scenario}-{seed}.msgpack").read_bytes()
         for noted in msgspec.msgpack.decode(data, type=list[Noted]):
-            config = run.overlay.brokers[noted.broker].config
+            config = run._config(noted.broker)
             broker = restore_broker(noted.snapshot, config, epoch=1, now=0.0)
             again: list[Shape] = []
 

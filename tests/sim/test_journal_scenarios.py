@@ -27,6 +27,17 @@ def test_a_run_loses_nothing() -> None:
     assert sum(result.counts["replayed"] for result in results) > 0
 
 
+@pytest.mark.parametrize(("scenario", "seed"), [("churn", 5), ("rendezvous", 1)])
+def test_brokers_that_route_by_topic_come_back_to_an_overlay_that_was_mended(
+    scenario: str, seed: int
+) -> None:
+    """Some stay away for good, the others come back, and some clients do not wait for them."""
+    result = run(scenario, seed, 4)
+    assert not result.violations
+    assert result.counts["recoveries"] > 0
+    assert result.counts["due"] > 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", DURABLE)
 def test_more_seeds_lose_nothing(scenario: str) -> None:
@@ -43,6 +54,15 @@ def test_effects_that_do_not_wait_are_caught(monkeypatch: pytest.MonkeyPatch) ->
     """If acknowledgements left before their event is on disk, runs would show it."""
     monkeypatch.setattr(JournalOrder, "_has_to_wait", lambda self, effect: False)
     assert any(run("routing", seed).violations for seed in range(4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", ["churn", "rendezvous"])
+def test_topic_brokers_whose_effects_do_not_wait_are_caught(
+    scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JournalOrder, "_has_to_wait", lambda self, effect: False)
+    assert any(run(scenario, seed, 8).violations for seed in range(8))
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def test_a_journal_of_other_code_is_refused_in_words(
     async def main() -> None:
         await (await started(tmp_path)).stop()
         monkeypatch.setattr("pubweave.runtime.journal_host.code_version", lambda: "9.9")
-        with pytest.raises(OverlayError, match=r"this is 9\.9 .*: start that version again"):
+        with pytest.raises(OverlayError, match=r"this is 9\.9 .*: start the version that wrote it"):
             BrokerHost(HostConfig(BrokerConfig("b1"), ANY_PORT, journal_directory=tmp_path))
 
     run(main())

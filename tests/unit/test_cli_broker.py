@@ -108,3 +108,20 @@ def test_a_broker_without_a_store_cannot_organize(
     text = "id = 'b1'\nlisten = '127.0.0.1:0'\n[settings.organize]\neta = 3"
     assert main.run(["broker", "--config", str(written(tmp_path, text))]) == 2
     assert "needs a store" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--ring", "r1=127.0.0.1:7002"], "--ring is for brokers of clusters"),
+        (["--placement-load", "2"], "--placement-load needs --placement-with"),
+        (["--placement-with", "b2=127.0.0.1:7002"], "is for --strategy rendezvous"),
+        (["--ring", "r1"], "write id=host:port"),
+    ],
+)
+def test_gateways_and_placement_need_their_strategy(
+    options: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["broker", "--id", "b1", "--listen", "127.0.0.1:0", *options]
+    assert main.run(given) == 2
+    assert told in capsys.readouterr().err

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from pubweave.cli.durability_options import chosen_journal
 from pubweave.cli.errors import BadInput
 from pubweave.cli.simulate import simulate
+from pubweave.sim.scenarios import DURABLE
 
 
 def test_the_directory_given_goes_before_the_usual_one() -> None:
@@ -28,12 +29,7 @@ def test_a_journal_without_a_directory_is_refused() -> None:
         chosen_journal("journal", None, None)
 
 
-def test_a_strategy_for_graphs_has_no_journal() -> None:
-    with pytest.raises(BadInput, match="not for --strategy topic_connected"):
-        chosen_journal("journal", Path("mine"), None, "topic_connected")
-
-
 def test_a_scenario_without_restarts_cannot_be_durable() -> None:
-    result = CliRunner().invoke(simulate, ["churn", "--seed", "0", "--durability", "journal"])
+    result = CliRunner().invoke(simulate, ["autopilot", "--seed", "0", "--durability", "journal"])
     assert result.exit_code == 2
-    assert "relocate, reorganize, routing, transform" in result.output
+    assert ", ".join(DURABLE) in result.output

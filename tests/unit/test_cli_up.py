@@ -102,3 +102,22 @@ def test_an_overlay_made_of_subscriptions_is_connected_by_topic_and_as_a_whole(
     assert len(made.brokers) == 4
     assert {Link("n1", "n2"), Link("n2", "n3")} <= made.links
     assert "4 brokers, 3 topics, 3 links" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--placement", "4"], "--placement is for --strategy rendezvous"),
+        (
+            ["--strategy", "rendezvous", "--placement-rest", "4"],
+            "--placement-rest needs --placement",
+        ),
+    ],
+)
+def test_users_are_placed_on_rings_only(
+    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "tree.json"
+    assert main.run(["topology", "generate", "chain", "-n", "2", "-o", str(file)]) == 0
+    assert main.run(["up", str(file), *options]) == 2
+    assert said in capsys.readouterr().err

@@ -45,3 +45,19 @@ def test_what_is_no_longer_advertised_is_not_offered() -> None:
     kept = AcknowledgedPublications()
     kept.acknowledging(_session(1), 1, 0.0)
     assert kept.again([parse_filter("class = 'y'")]) == []
+
+
+def test_what_is_acknowledged_again_is_kept_once_and_not_for_longer() -> None:
+    kept = AcknowledgedPublications()
+    kept.acknowledging(_session(1, 2), 2, 0.0)
+    kept.acknowledging(_session(1, 2, 3), 3, KEEP_S - 1.0)
+    assert _kept(kept) == [1, 2, 3]
+    kept.acknowledging(_session(), 0, KEEP_S + 1.0)
+    assert _kept(kept) == [3]
+
+
+def test_what_is_held_anyway_is_not_offered_twice() -> None:
+    kept = AcknowledgedPublications()
+    kept.acknowledging(_session(1, 2, 3), 3, 0.0)
+    held = list(_session(3, 4).unacked)
+    assert [publication.sequence for publication in kept.again(ALL, held)] == [1, 2]

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pubweave.core.events import (
+    ActionDecided,
     ActionRequested,
     BrokerProbed,
+    ConnectionClosed,
     ConnectionOpened,
     DeadlineReached,
+    DialRefused,
     Event,
+    ExchangeEnded,
+    LeaveRequested,
     LinkAdded,
+    LinkExpected,
+    LinkRemoved,
+    LoginReceived,
     MessagesReceived,
+    MigrationRequested,
+    MqttOpened,
+    PacketsReceived,
+    PasswordVerified,
+    RemapAnnounced,
+    WritingPaused,
 )
 from pubweave.core.journal_events import event_of, record_of
+from pubweave.model.journal_records import EventRecord
 from pubweave.model.messages import Ack, Ping, Unsubscribe
+from pubweave.model.mqtt_packets import Connect, Publish
 from pubweave.model.plans import Shift
 from pubweave.model.publications import make_publication
+from pubweave.model.remaps import RemapStep
+from pubweave.model.rendezvous_messages import Occupant
 from pubweave.wire.codec import FrameDecoder, encode_all
 from pubweave.wire.journal_codec import (
     JournalDamagedError,
@@ -42,9 +62,23 @@ MESSAGES = FrameDecoder().feed(
 EVENTS: list[Event] = [
     MessagesReceived(5, MESSAGES, 1.25),
     ConnectionOpened(6, "b2"),
+    ConnectionClosed(6),
+    LoginReceived(6, "ada"),
+    PasswordVerified(6, None),
+    MqttOpened(7, ""),
+    PacketsReceived(7, [Connect("ann"), Publish("t", b"\x00", 2, packet_id=3)]),
+    WritingPaused(7, True),
     LinkAdded("b3"),
+    LinkRemoved("b3"),
+    DialRefused("b3"),
+    LinkExpected("d1/0/0", "b3"),
     ActionRequested("d1/0/0", Shift("b1", "b2", "b3")),
+    ActionDecided("d1/0/0", True),
+    ExchangeEnded("r1", False, "too late"),
     BrokerProbed("b9", None),
+    MigrationRequested("k1", "b2"),
+    LeaveRequested(),
+    RemapAnnounced(2, RemapStep.OVERLAY, (Occupant(5, "b1", "here:1"), Occupant(9, "b2"))),
     DeadlineReached(),
 ]
 
@@ -54,6 +88,15 @@ def test_an_event_comes_back_from_its_record(event: Event) -> None:
     (record,) = decode_records(encode_record(record_of(event, 1.5)))
     assert record.now == 1.5
     assert event_of(record) == event
+
+
+def test_every_kind_of_event_is_looked_at() -> None:
+    assert {type(event) for event in EVENTS} == set(get_args(Event))
+
+
+def test_a_record_of_an_event_with_other_fields_is_told_from_ours() -> None:
+    with pytest.raises(LookupError, match="a record of LinkAdded that is none"):
+        event_of(EventRecord(1.0, "LinkAdded", ()))
 
 
 def test_records_that_are_none_of_ours_are_damage() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pubweave.core.effects import CloseConnection, Effect, EmitTelemetry, Transmit
 from pubweave.core.journal_order import JournalOrder
-from pubweave.model.messages import Ack, Answer, Ping, Pong
+from pubweave.model.messages import PROTOCOL_VERSION, Ack, Answer, Hello, Ping, Pong, Role
 
 ONLOOKER = 9
 FREE: list[Effect] = [
@@ -48,3 +48,14 @@ def test_each_effect_leaves_once_and_the_bound_ones_after_their_event(
         assert journal.is_awaited == bool(waiting)
     left += journal.settled(len(events))
     assert left == [effect for effects in events for effect in effects if effect in BOUND]
+
+
+def test_nothing_goes_before_the_hello_of_its_connection() -> None:
+    journal = order()
+    hello = Transmit(1, (Hello(PROTOCOL_VERSION, Role.BROKER, "b1", 1, 0, 0, 1),))
+    ping, elsewhere = Transmit(1, (Ping(0.0),)), Transmit(2, (Ping(0.0),))
+    assert journal.noted([hello]) == []
+    assert journal.noted([ping, elsewhere]) == [elsewhere]
+    assert journal.settled(1) == [hello]
+    assert journal.noted([ping]) == [ping]
+    assert journal.settled(3) == [ping]

@@ -139,3 +139,35 @@ def test_a_broker_with_something_strange_in_it_has_no_snapshot(
 def test_bytes_that_are_no_snapshot_run_nothing_and_are_refused(data: bytes) -> None:
     with pytest.raises(SnapshotError):
         restore_broker(data, CONFIG, epoch=1, now=0.0)
+
+
+def test_what_happens_after_a_snapshot_was_taken_is_not_in_it(busy_broker: Broker) -> None:
+    """Containers are changed in place all the time: none may be shared with the snapshot."""
+    data = take_snapshot(busy_broker, 2.0)
+    before = restore_broker(data, CONFIG, epoch=1, now=9.0)
+    give(busy_broker, 2, Ack(3), Subscribe("sub:2", parse_filter("class = 'U'")))
+    give(busy_broker, 3, make_publication("pub", 9, "T", {"x": 9}, b"", 1.5))
+    busy_broker.sessions.clients.pop("pub")
+    after = restore_broker(data, CONFIG, epoch=1, now=9.0)
+    assert take_snapshot(after, 2.0) == take_snapshot(before, 2.0)
+    assert set(after.sessions.clients) == {"sub", "pub"}
+    assert after.sessions.clients["sub"].acked == 0
+    assert after.last_sequence("pub") == 8
+    assert after.routing.sizes().subscriptions == 1
+
+
+def test_restored_containers_are_those_that_the_parts_of_a_broker_share(
+    busy_broker: Broker,
+) -> None:
+    """They are filled, not replaced: whoever got hold of one in a constructor sees what is in it,
+    and what one restored broker does is not seen by another."""
+    data = take_snapshot(busy_broker, 2.0)
+    one, other = (restore_broker(data, CONFIG, epoch=1, now=9.0) for _ in range(2))
+    assert one._publishing._touched is one._sending.touched
+    assert one.sessions is one.upkeep._sessions
+    assert one.actions is not None
+    give(one, 3, make_publication("pub", 9, "T", {"x": 9}, b"", 1.5))
+    one.sessions.clients["sub"].entries.add("more")
+    assert "more" not in other.sessions.clients["sub"].entries
+    assert other.last_sequence("pub") == 8
+    assert one.last_sequence("pub") == 9

@@ -173,6 +173,15 @@ def test_the_far_end_cannot_claim_more_of_our_memory_than_our_own_window() -> No
     assert session.remote_window_bytes == SMALL.window_bytes
 
 
+def test_acknowledgements_keep_up_with_the_smaller_of_two_windows() -> None:
+    """Who grants much more than the far end uses must not wait for a quarter of its own."""
+    wide = Session("s", own_epoch=2, is_client=False, limits=SMALL.widened(100))
+    narrow = Session("r", own_epoch=1, is_client=False, limits=SMALL)
+    wide.opened(1)
+    wide.take_hello(narrow.hello(Role.BROKER, "s"))
+    assert wide.ack_every_bytes == SMALL.window_bytes // 4
+
+
 def test_table_messages_have_a_weight() -> None:
     from pubweave.model.filters import Filter
 

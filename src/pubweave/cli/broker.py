@@ -14,7 +14,9 @@ import click
 from pubweave.cli.deployment_options import given_target, zookeeper_options
 from pubweave.cli.durability_options import chosen_journal, durability_options
 from pubweave.cli.errors import BadInput
+from pubweave.cli.mqtt_options import mqtt_option, with_mqtt
 from pubweave.cli.output import json_option, print_json, remark
+from pubweave.cli.ring_options import RingChoice, parse_neighbor, ring_options
 from pubweave.cli.security_options import broker_security_options
 from pubweave.cli.target import address_option
 from pubweave.core.strategies import GRAPHS, STRATEGIES
@@ -46,17 +48,6 @@ class BrokerFile:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-def parse_neighbor(text: str) -> tuple[str, Address]:
-    """``id=host:port``."""
-    broker, separator, address = text.partition("=")
-    if not separator or not broker:
-        raise click.BadParameter(f"{text!r}: write id=host:port, for example b2=10.0.0.2:7001")
-    try:
-        return broker, Address.parse(address)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
 @click.command()
 @click.option("--id", "id_", help="The broker's id.")
 @address_option("--listen", help="Where to listen; port 0 takes any free one.")
@@ -68,6 +59,7 @@ def parse_neighbor(text: str) -> tuple[str, Address]:
     metavar="ID=HOST:PORT",
     help="A neighbor and where it listens; once for each link.",
 )
+@ring_options
 @click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -80,6 +72,7 @@ def parse_neighbor(text: str) -> tuple[str, Address]:
     type=click.Path(dir_okay=False, path_type=Path),
     help="What the overlay looks like at first, with --zookeeper: stored there unless one is.",
 )
+@mqtt_option
 @address_option("--advertise", help="Where others reach this broker. [default: --listen]")
 @click.option("--strategy", type=click.Choice(sorted(STRATEGIES)), help="How to route.")
 @click.option(
@@ -98,11 +91,13 @@ def broker(
     id_: str | None,
     listen: Address | None,
     neighbors: tuple[tuple[str, Address], ...],
+    ring: RingChoice,
     config: Path | None,
     zookeeper: str | None,
     zookeeper_auth: str | None,
     overlay: str | None,
     topology: Path | None,
+    mqtt: Address | None,
     advertise: Address | None,
     strategy: str | None,
     telemetry: Path | None,
@@ -129,6 +124,9 @@ def broker(
     Example:
       pubweave broker --id b1 --listen 127.0.0.1:7001 --neighbor b2=127.0.0.1:7002
       pubweave broker --id b2 --listen 127.0.0.1:7002 --neighbor b1=127.0.0.1:7001
+      pubweave broker --id b3 --listen 127.0.0.1:7005 --mqtt 127.0.0.1:1883
+      pubweave broker --id c1 --listen 127.0.0.1:7003 --strategy topic_connected \\
+        --ring b1=127.0.0.1:7001
       pubweave broker --id b1 --listen 10.0.0.3:7001 --overlay demo --topology tree.json \\
         --zookeeper 10.0.0.1:2181
     """
@@ -138,17 +136,17 @@ def broker(
     from pubweave.runtime.overlay_spec import is_loopback
 
     written = BrokerFile() if config is None else read_broker_file(config)
-    given = BrokerFile(id_, listen, strategy, dict(neighbors), telemetry, sample)
-    host_config = make_host_config(_merged(written, given))
+    near = {**dict(neighbors), **ring.neighbors}
+    given = BrokerFile(id_, listen, strategy, near, telemetry, sample)
+    host_config = ring.applied(make_host_config(_merged(written, given)))
     coordination = _coordination(zookeeper, zookeeper_auth, overlay)
     host_config = replace(
         host_config,
         advertised=advertise,
         links_at_start=coordination is None or host_config.broker.strategy in GRAPHS,
-        journal_directory=chosen_journal(
-            durability, journal_dir, None, host_config.broker.strategy
-        ),
+        journal_directory=chosen_journal(durability, journal_dir, None),
     )
+    host_config = with_mqtt(host_config, mqtt)
     host_config = _secured(host_config, security(host_config.broker.id))
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format=LOG_FORMAT)
@@ -226,10 +224,13 @@ async def _start(service: BrokerService) -> None:
 
 def _tell_listening(host: BrokerHost, as_json: bool) -> None:
     id_, address = host.config.broker.id, str(host.address)
+    mqtt = None if host.mqtt_address is None else str(host.mqtt_address)
     if as_json:
-        print_json({"event": "listening", "broker": id_, "address": address})
+        print_json({"event": "listening", "broker": id_, "address": address, "mqtt": mqtt})
     else:
-        remark(f"broker {id_} listens at {address}, neighbors: {len(host.config.neighbors)}")
+        neighbors = len(host.config.neighbors)
+        at = address if mqtt is None else f"{address} (MQTT at {mqtt})"
+        remark(f"broker {id_} listens at {at}, neighbors: {neighbors}")
 
 
 def _tell_stopped(host: BrokerHost, as_json: bool) -> None:
@@ -279,7 +280,9 @@ def make_host_config(file: BrokerFile) -> HostConfig:
 
     from pubweave.core.broker_config import BrokerConfig
     from pubweave.core.entry_limits import EntryLimits
+    from pubweave.core.mqtt_config import MqttConfig
     from pubweave.core.organize_config import OrganizeConfig
+    from pubweave.core.placement_config import PlacementConfig
     from pubweave.core.relocation_config import RelocationConfig
     from pubweave.core.session import SessionLimits
     from pubweave.core.strategies import make_strategy
@@ -294,9 +297,11 @@ def make_host_config(file: BrokerFile) -> HostConfig:
     tables = {
         "settings": (BrokerConfig, file.settings),
         "settings.limits": (SessionLimits, file.settings.get("limits", {})),
+        "settings.mqtt": (MqttConfig, file.settings.get("mqtt", {})),
         "settings.entry": (EntryLimits, file.settings.get("entry", {})),
         "settings.organize": (OrganizeConfig, file.settings.get("organize", {})),
         "settings.relocation": (RelocationConfig, file.settings.get("relocation", {})),
+        "settings.placement": (PlacementConfig, file.settings.get("placement", {})),
     }
     for name, (known, table) in tables.items():
         allowed = sorted({f.name for f in fields(known)} - _NOT_SETTINGS)

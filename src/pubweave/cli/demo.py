@@ -66,7 +66,8 @@ async def _run(options: DemoOptions) -> int:
     from pubweave.cli.demo_stages import Demo
     from pubweave.cli.demo_world import make_demo
     from pubweave.cli.signals import StopRequest
-    from pubweave.cli.up import choose_store, open_overlay, start_with_progress
+    from pubweave.cli.store_choice import choose_store
+    from pubweave.cli.up import open_overlay, start_with_progress
     from pubweave.runtime.overlay_run_directory import TELEMETRY_DIRECTORY
     from pubweave.runtime.overlay_spec import make_spec
 

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import click
 
 from pubweave.cli.errors import BadInput
-from pubweave.core.strategies import GRAPHS
 
 F = TypeVar("F", bound=Callable[..., Any])
 DURABILITIES = ("memory", "journal")
@@ -35,16 +34,12 @@ def durability_options(default_directory: str) -> Callable[[F], F]:
     return add
 
 
-def chosen_journal(
-    durability: str, given: Path | None, default: Path | None, strategy: str | None = None
-) -> Path | None:
+def chosen_journal(durability: str, given: Path | None, default: Path | None) -> Path | None:
     """The directory for journals; None: everything stays in memory. BadInput in words."""
     if durability == "memory":
         if given is not None:
             raise BadInput("--journal-dir is of no use without --durability journal")
         return None
-    if strategy in GRAPHS:
-        raise BadInput(f"--durability journal is not for --strategy {strategy}, only for trees")
     if given is None and default is None:
         raise BadInput("--durability journal needs --journal-dir: where to keep the journal")
     return given or default

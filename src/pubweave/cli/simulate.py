@@ -30,6 +30,9 @@ SHOWN = 5
 MAX_BROKERS = {
     "autopilot": 10,
     "churn": 14,
+    "hybrid": 14,
+    "mqtt": 8,
+    "placement": 14,
     "relocate": 20,
     "rendezvous": 14,
     "reorganize": 14,
@@ -50,11 +53,11 @@ MAX_BROKERS = {
 @click.option("--telemetry", type=click.Path(path_type=Path, file_okay=False),
               help="Also write the telemetry of the runs to this folder.")  # fmt: skip
 @click.option("--max-brokers", type=click.IntRange(min=1),
-              help="The largest overlay: autopilot 10, churn 14, relocate 20, rendezvous 14, "
-              "reorganize 14, routing 30, transform 60.")  # fmt: skip
+              help="The largest overlay: autopilot 10, relocate 20, routing 30, transform 60, "
+              "mqtt 8, others 14.")  # fmt: skip
 @click.option("--fault", type=click.Choice(FAULTS),
-              help="What fails in all runs, not a random choice (not churn, rendezvous, "
-              "routing).")  # fmt: skip
+              help="What fails in all runs, not a random choice (transform and "
+              "reorganize).")  # fmt: skip
 @click.option("--durability", type=click.Choice(DURABILITIES), default="memory",
               show_default=True, help="With 'journal' brokers crash in every run and their disks "
               "fail, and nothing acknowledged may be lost (not autopilot, churn).")  # fmt: skip
@@ -86,17 +89,17 @@ def simulate(
       pubweave simulate routing --seeds 1000
       pubweave simulate routing --seed 17 --trace
       pubweave simulate transform --seeds 2000
-      pubweave simulate reorganize --seeds 1000
       pubweave simulate autopilot --seeds 200
       pubweave simulate churn --seeds 1000
       pubweave simulate rendezvous --seeds 1000
+      pubweave simulate mqtt --seeds 200 --durability journal
       pubweave simulate transform --seeds 1000 --durability journal
     """
     largest = max_brokers or MAX_BROKERS[scenario]
     matrix = None if rtt is None else _read_rtt(rtt, largest)
     options: dict[str, Any] = {"max_brokers": largest, "rtt": matrix}
     if fault is not None:
-        if scenario in ("churn", "rendezvous", "routing"):
+        if scenario in ("churn", "hybrid", "mqtt", "placement", "rendezvous", "routing"):
             raise click.UsageError("--fault is for the scenarios transform and reorganize")
         options["fault"] = fault
     if durability != "memory":

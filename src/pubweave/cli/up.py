@@ -12,23 +12,26 @@ import click
 from pubweave.cli.deployment_options import given_target, zookeeper_options
 from pubweave.cli.durability_options import chosen_journal, durability_options
 from pubweave.cli.errors import BadInput, blaming
+from pubweave.cli.mqtt_options import mqtt_option
 from pubweave.cli.organize_options import OrganizeChoice, organize_options
 from pubweave.cli.output import LiveView, json_option, print_json, progress_bar, remark, warn
+from pubweave.cli.placement_options import PlacementChoice, placement_options
 from pubweave.cli.relocation_options import relocation_options
 from pubweave.cli.security_options import security_option
+from pubweave.cli.store_choice import store_for
 from pubweave.cli.target import run_dir_option
 from pubweave.cli.tco_start import choose_source, topology_for
-from pubweave.core.strategies import GRAPHS, STRATEGIES
+from pubweave.core.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from pubweave.cli.overlay_report import PulseMeter
     from pubweave.cli.signals import StopRequest
     from pubweave.core.relocation_config import RelocationConfig
     from pubweave.model.topology import Topology
+    from pubweave.runtime.addresses import Address
     from pubweave.runtime.overlay import Overlay
     from pubweave.runtime.overlay_events import OverlayEvent, StoreChoice
     from pubweave.runtime.overlay_spec import OverlaySpec
-    from pubweave.runtime.zookeeper_target import ZooKeeperTarget
 
 LIVE_INTERVAL_S = 1.0
 LINE_INTERVAL_S = 5.0
@@ -65,6 +68,7 @@ LINE_INTERVAL_S = 5.0
 @click.option("--no-zookeeper", is_flag=True, help="Do without: no plan can be applied then.")
 @organize_options
 @relocation_options
+@placement_options
 @click.option(
     "--telemetry/--no-telemetry",
     default=True,
@@ -78,6 +82,7 @@ LINE_INTERVAL_S = 5.0
     type=click.FloatRange(0, 1),
     help="The share of publications that telemetry records.",
 )
+@mqtt_option
 @durability_options("[default: RUN_DIR/journal, new with every start]")
 @click.option("--no-restart", is_flag=True, help="Leave broker processes that died alone.")
 @click.option(
@@ -103,6 +108,8 @@ def up(
     security_dir: Path | None,
     organize: OrganizeChoice | None,
     relocation: RelocationConfig,
+    placement: PlacementChoice,
+    mqtt: Address | None,
     durability: str,
     journal_dir: Path | None,
     quiet: bool,
@@ -122,7 +129,8 @@ def up(
 
     With --strategy rendezvous the brokers form a Chord ring and topics have trees on it; the links
     of the TOPOLOGY are only how they meet. A broker's attribute "ring_id" says where on the ring it
-    is; 'pubweave remap' moves brokers to other positions.
+    is; 'pubweave remap' moves brokers to other positions, and --placement clients. Brokers with an
+    attribute "cluster" reach the ring through those of their cluster that have a link with it.
 
     A ZooKeeper server is started with the overlay (that needs Java), so that plans can be applied
     to it with 'pubweave apply'; or name an existing ensemble. With --self-organize the brokers
@@ -137,8 +145,9 @@ def up(
       pubweave up tree.json --self-organize ci --organize-every 10
       pubweave up tree.json --relocation grape --relocation-priority delay
       pubweave security init secure --topology tree.json; pubweave up tree.json --security secure
+      pubweave up tree.json --mqtt 127.0.0.1:1883
       pubweave up overlay.json --strategy topic_connected
-      pubweave up tree.json --strategy rendezvous
+      pubweave up tree.json --strategy rendezvous --placement 10
       pubweave up --strategy topic_connected --subscriptions subscriptions.csv
     """
     from pubweave.cli.signals import run_async
@@ -147,17 +156,14 @@ def up(
     source = choose_source(topology, subscriptions, strategy)
     read = _read(source) if subscriptions is None else topology_for(subscriptions)
     spec = _spec(source, read, strategy, run_dir, given)
-    journal = chosen_journal(durability, journal_dir, run_dir / JOURNAL_DIRECTORY, strategy)
+    journal = chosen_journal(durability, journal_dir, run_dir / JOURNAL_DIRECTORY)
     spec = replace(spec, relocation=relocation, journal_directory=journal, security=security_dir)
+    spec = placement.applied(_with_mqtt(spec, mqtt))
     if organize is not None:
         prices = organize.read_prices(read)
         spec = replace(spec, organize=organize.config, link_prices=prices)
     _check_security(spec)
-    login = given["zookeeper_auth"]
-    if given["zookeeper"] is not None and login is None:
-        login = _store_login(security_dir)
-    target = given_target(given["zookeeper"], login)
-    store = _store_for(strategy, target, not given["no_zookeeper"])
+    store = _store(strategy, security_dir, given)
     restart = not given["no_restart"]
     start = OverlayStart(spec, run_dir, given["in_process"], restart, store, as_json)
     view = LiveView(as_json=as_json, quiet=quiet)
@@ -182,20 +188,24 @@ def _spec(
         )
 
 
+def _with_mqtt(spec: OverlaySpec, mqtt: Address | None) -> OverlaySpec:
+    from pubweave.runtime.overlay_spec import mqtt_addresses
+
+    return spec if mqtt is None else replace(spec, mqtt=mqtt_addresses(spec, mqtt))
+
+
+def _store(strategy: str, security_dir: Path | None, given: dict[str, Any]) -> StoreChoice | None:
+    login = given["zookeeper_auth"]
+    if given["zookeeper"] is not None and login is None:
+        login = _store_login(security_dir)
+    target = given_target(given["zookeeper"], login)
+    return store_for(strategy, target, not given["no_zookeeper"])
+
+
 def _store_login(security_dir: Path | None) -> str | None:
     from pubweave.runtime.security_directory import SecurityDirectory
 
     return None if security_dir is None else SecurityDirectory(security_dir).store_login()
-
-
-def _store_for(
-    strategy: str, target: ZooKeeperTarget | None, is_wanted: bool
-) -> StoreChoice | None:
-    """The store an overlay gets; brokers that route on any graph decide by themselves."""
-    uses_store = strategy not in GRAPHS or strategy == "rendezvous"
-    if not uses_store and target is not None:
-        raise click.UsageError(f"--zookeeper is of no use with --strategy {strategy}")
-    return choose_store(target, is_wanted=is_wanted and uses_store)
 
 
 def usable_name(stem: str) -> str:
@@ -205,26 +215,6 @@ def usable_name(stem: str) -> str:
     'my-tree-2'
     """
     return re.sub(r"[^A-Za-z0-9_.:-]+", "-", stem).strip("-_.:") or "overlay"
-
-
-def choose_store(target: ZooKeeperTarget | None, *, is_wanted: bool) -> StoreChoice | None:
-    """The store an overlay gets: the one named, or one of its own, or none where none can be."""
-    from pubweave.runtime.overlay_events import StoreChoice
-
-    if not is_wanted:
-        if target is not None:
-            raise click.UsageError("give either --zookeeper or --no-zookeeper, not both")
-        return None
-    if target is None:
-        from pubweave.runtime.embedded_zookeeper import ZooKeeperUnavailable, find_jars, find_java
-
-        try:
-            find_java()
-            find_jars()
-        except ZooKeeperUnavailable as error:
-            warn(f"no plan can be applied to this overlay: {error}")
-            return None
-    return StoreChoice(target)
 
 
 def _read(path: Path) -> Topology:
@@ -249,7 +239,7 @@ def _check_security(spec: OverlaySpec) -> None:
     from pubweave.runtime.tls import server_context
 
     if spec.security is None:
-        if open_to_all := exposed(spec.addresses.values()):
+        if open_to_all := exposed([*spec.addresses.values(), *spec.mqtt.values()]):
             warn_exposed(str(open_to_all[0]))
         return
     directory = SecurityDirectory(spec.security)
@@ -403,6 +393,7 @@ def _tell_started(overlay: Overlay, run_dir: Path, as_json: bool) -> None:
                 "run_dir": str(run_dir),
                 "brokers": {b: str(address) for b, address in spec.addresses.items()},
                 "links": len(spec.topology.links),
+                "mqtt": {b: str(address) for b, address in spec.mqtt.items()},
                 "zookeeper": None if overlay.zookeeper is None else str(overlay.zookeeper),
             }
         )
@@ -411,6 +402,7 @@ def _tell_started(overlay: Overlay, run_dir: Path, as_json: bool) -> None:
         f"overlay {spec.name} (strategy {spec.strategy}): {len(spec.brokers)} brokers and "
         f"{len(spec.topology.links)} links are up "
         f"({first[0]} at {first[1]}); state and logs in {run_dir}"
+        + (f"; MQTT at {next(iter(spec.mqtt.values()))} and so on" if spec.mqtt else "")
         + ("" if overlay.zookeeper is None else f"; ZooKeeper at {overlay.zookeeper}")
     )
 

@@ -51,6 +51,10 @@ RIGHTS_SHOWN = 5
 OPERATOR_MARK = "$"
 """Ids of clients that only look at a broker begin so; they are for operators."""
 _EVERYTHING = UserRules((Filter(),), (Filter(),), operate=True)
+DOOR_USER = "\0door"
+"""The broker's own door for MQTT clients; no user can have such a name."""
+DOOR_CLIENT = "mqtt-door:"
+"""Ids of doors' own clients begin so."""
 
 
 class Access:
@@ -173,7 +177,34 @@ class Access:
             reason = f"the certificate is that of {certified}, not of broker {hello.id!r}"
             raise self._denied(Refusal.CERTIFICATE, reason)
 
+    def is_waiting(self, connection: ConnectionId) -> bool:
+        """Whether a password is being compared for a connection."""
+        return connection in self._waiting and connection not in self._verdicts
+
+    def proven_user(self, connection: ConnectionId) -> str:
+        """Whose connection this is, by certificate or password; empty where nobody has to prove a
+        name. RemoteProtocolError if there is no proof, and one is needed."""
+        if not self.needs_names:
+            return ""
+        return self._proven(connection, self._certified.get(connection))
+
+    def vouch(self, connection: ConnectionId, user: str) -> None:
+        """A connection within this process is that of a user who is proven."""
+        self._users[connection] = user
+
+    def publish_rights(self, user: str) -> tuple[Filter, ...]:
+        """What a user may publish at all."""
+        return (self._rights(user) or UserRules()).publish
+
     def _user(self, connection: ConnectionId, certified: Certified | None, hello: Hello) -> str:
+        user = self._proven(connection, certified)
+        rights = self._rights(user) or UserRules()
+        if not self._may_be(user, hello.id, rights):
+            reason = f"user {user!r} cannot be client {hello.id!r}: take '{user}' or '{user}/...'"
+            raise self._denied(Refusal.NAME, reason)
+        return user
+
+    def _proven(self, connection: ConnectionId, certified: Certified | None) -> str:
         user = self._users.get(connection)
         if user is None and certified is not None:
             if certified.role is not Role.CLIENT:
@@ -189,16 +220,14 @@ class Access:
                     Refusal.NAME, f"anonymous clients are not let in: come with {way}"
                 )
             user = ANONYMOUS
-        rights = self._rights(user)
-        if rights is None:
+        if self._rights(user) is None:
             reason = f"user {user!r} has no rules here: add a table [users.{user}] to the rules"
-            raise self._denied(Refusal.NAME, reason)
-        if not self._may_be(user, hello.id, rights):
-            reason = f"user {user!r} cannot be client {hello.id!r}: take '{user}' or '{user}/...'"
             raise self._denied(Refusal.NAME, reason)
         return user
 
     def _may_be(self, user: str, client: str, rights: UserRules) -> bool:
+        if user == DOOR_USER or client.startswith(DOOR_CLIENT):
+            return user == DOOR_USER
         if client.startswith(OPERATOR_MARK):
             return rights.operate
         if user == ANONYMOUS and self.rules is not None:
@@ -206,7 +235,7 @@ class Access:
         return owns_client(user, client)
 
     def _rights(self, user: str) -> UserRules | None:
-        return _EVERYTHING if self.rules is None else self.rules.of(user)
+        return _EVERYTHING if self.rules is None or user == DOOR_USER else self.rules.of(user)
 
     def user_of(self, client: Session) -> str:
         """The user of an attached client; empty where nobody has to prove a name."""

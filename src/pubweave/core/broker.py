@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from pubweave.core.actions import BrokerActions
 from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.broker_deadlines import next_deadline, on_deadline
 from pubweave.core.broker_meter import BrokerMeter
 from pubweave.core.broker_status import broker_status
-from pubweave.core.broker_wiring import inside_of
+from pubweave.core.broker_wiring import door_of, inside_of
 from pubweave.core.counters import Counters
 from pubweave.core.effects import DecideAction, Effect, EmitTelemetry, Transmit
 from pubweave.core.endings import Endings
@@ -27,6 +28,7 @@ from pubweave.core.events import (
     ConnectionId,
     ConnectionOpened,
     DeadlineReached,
+    DialRefused,
     Event,
     ExchangeEnded,
     LeaveRequested,
@@ -49,7 +51,7 @@ from pubweave.core.rendezvous_upkeep import RendezvousUpkeep
 from pubweave.core.reorganizing import Organizer
 from pubweave.core.routing import RefusedError
 from pubweave.core.sending import Sending
-from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.core.session import OvertakenError, RemoteProtocolError, Session
 from pubweave.core.session_table import SessionTable
 from pubweave.core.strategies import make_strategy
 from pubweave.core.topic_inside import TopicInside
@@ -136,6 +138,7 @@ class Broker:
                 self.topics = RendezvousUpkeep(inside, self.routing, now)
             else:
                 self.topics = TopicRepair(inside, epoch, now)
+        self.door = door_of(self, now)
 
     def _make_changeable(self, routing: TreeRouting, epoch: int, now: float) -> None:
         inside = inside_of(self, routing)
@@ -158,12 +161,16 @@ class Broker:
         self._sending.effects = effects = list[Effect]()
         if type(event) is MessagesReceived:
             self._on_messages(event, now)
-        else:
+        elif self.door is None or not self.door.take(event, now, effects):
             self._on_other(event, now)
             self._flush(None, now)
+        if self.door is not None:
+            self.door.finish(effects, now)
         if self.migrations is not None and self.migrations.is_eager:
             self.migrations.look(now)
             self._flush(None, now)
+            if self.door is not None:
+                self.door.finish(effects, now)
         if self._meter is not None:
             records = self._meter.take()
             if records:
@@ -174,17 +181,13 @@ class Broker:
         """After `handle` raised: what was to be done until then. Sessions count it as sent, so
         it has to be; what was queued and not yet sent goes with the next event."""
         effects, self._sending.effects = self._sending.effects, []
+        if self.door is not None:
+            self.door.keep(effects)
         return effects
 
     def next_deadline(self) -> float:
         """When `DeadlineReached` is due."""
-        ack_at = self._flow.ack_at
-        deadline = self.upkeep.tick_at if ack_at is None else min(ack_at, self.upkeep.tick_at)
-        for collaborator in (self.organizer, self.actions, self.migrations, self.topics):
-            due = None if collaborator is None else collaborator.deadline
-            if due is not None and due < deadline:
-                deadline = due
-        return deadline
+        return next_deadline(self, self._flow.ack_at)
 
     def last_sequence(self, publisher: ClientId) -> int:
         """The last publication of a publisher that came by; 0 if none did."""
@@ -202,10 +205,8 @@ class Broker:
                 self._on_messages(MessagesReceived(connection, (), now), now)
             case ConnectionClosed(connection):
                 self._endings.closed(connection, now)
-            case LinkAdded(neighbor):
-                self._on_link_added(neighbor, now)
-            case LinkRemoved(neighbor):
-                self._on_link_removed(neighbor, now)
+            case LinkAdded() | LinkRemoved() | DialRefused():
+                self._on_link_event(event, now)
             case LinkExpected() | ActionRequested() | ActionDecided():
                 self._on_action_event(event, now)
             case BrokerProbed() | ExchangeEnded() if self.organizer is not None:
@@ -217,7 +218,16 @@ class Broker:
             case LeaveRequested() if self.topics is not None:
                 self.topics.leave(now)
             case DeadlineReached():
-                self._on_deadline(now)
+                self._flow.send_due_acks(now, self._sending.effects)
+                on_deadline(self, self._sending.effects, now)
+
+    def _on_link_event(self, event: LinkAdded | LinkRemoved | DialRefused, now: float) -> None:
+        if isinstance(event, LinkAdded):
+            self._on_link_added(event.neighbor, now)
+        elif isinstance(event, LinkRemoved):
+            self._on_link_removed(event.neighbor, now)
+        elif isinstance(self.topics, TopicRepair):
+            self.topics.refused(event.neighbor, now)
 
     def _on_link_added(self, neighbor: BrokerId, now: float) -> None:
         added = self.sessions.add_link(neighbor)
@@ -262,7 +272,7 @@ class Broker:
                 origin, messages, self._on_other_message, event.received_at, now
             )
         except RemoteProtocolError as error:
-            self.counters.protocol_errors += 1
+            self.counters.protocol_errors += not isinstance(error, OvertakenError)
             self.sessions.drop(event.connection, str(error), now, self._sending.effects)
         self._flush(origin, now)
         if origin is not None:
@@ -360,6 +370,8 @@ class Broker:
                 self._sending.effects.append(Transmit(origin.connection, (reply,)))  # type: ignore[arg-type]
             case RedirectReply() if self.migrations is not None:
                 self.migrations.replied(origin, message, now)
+            case RedirectReply() if isinstance(self.topics, RendezvousUpkeep):
+                self.topics.placing.replied(origin, message, now)
             case ProbeReply() if self.relocator is not None and origin.is_client:
                 self.relocator.take_reply(origin, message, now)
             case Goodbye():
@@ -403,7 +415,7 @@ class Broker:
         try:
             self._on_hello(connection, hello, now)
         except RemoteProtocolError as error:
-            self.counters.protocol_errors += 1
+            self.counters.protocol_errors += not isinstance(error, OvertakenError)
             self.sessions.drop(connection, str(error), now, self._sending.effects)
 
     def _on_link_began(self, link: Session, under_way: list[SequencedMessage], now: float) -> None:
@@ -431,20 +443,3 @@ class Broker:
 
     def _flush(self, origin: Session | None, now: float) -> None:
         self._sending.flush(origin, self.sessions, self.routing, now)
-
-    # --- time ------------------------------------------------------------------------------
-
-    def _on_deadline(self, now: float) -> None:
-        self._flow.send_due_acks(now, self._sending.effects)
-        if self.actions is not None:
-            self.actions.on_deadline(now)
-        if self.organizer is not None and now >= self.organizer.deadline:
-            self.organizer.on_deadline(now)
-        if self.migrations is not None:
-            self.migrations.on_deadline(now)
-        if self.topics is not None and now >= self.topics.deadline:
-            self.topics.look(now)
-        if now >= self.upkeep.tick_at:
-            self.upkeep.on_tick(now, self._sending.effects)
-            if self.relocator is not None:
-                self.relocator.on_tick(now)

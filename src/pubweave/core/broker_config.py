@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pubweave.core.entry_limits import EntryLimits
+from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.organize_config import OrganizeConfig
+from pubweave.core.placement_config import PlacementConfig
 from pubweave.core.relocation_config import RelocationConfig
 from pubweave.core.rendezvous_config import RendezvousConfig
 from pubweave.core.session import SessionLimits
@@ -65,5 +67,9 @@ class BrokerConfig:
     """How the broker relocates the publishers attached to it."""
     topics: TopicConfig = field(default_factory=TopicConfig)
     """How the broker keeps an overlay topic-connected, if it routes so."""
+    placement: PlacementConfig = field(default_factory=PlacementConfig)
+    """How it sends users to others of its placement cluster, if it routes so."""
     rendezvous: RendezvousConfig = field(default_factory=RendezvousConfig)
     """Its place on the ring of a rendezvous overlay, if it routes so."""
+    mqtt: MqttConfig | None = None
+    """How the broker lets MQTT clients in; None: not at all."""

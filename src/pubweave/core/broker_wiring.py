@@ -1,4 +1,4 @@
-"""What the parts of a broker that change the overlay are given of its inside."""
+"""What the parts of a broker that change the overlay, or let others in, are given of its inside."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pubweave.core.broker_inside import BrokerInside
+from pubweave.core.mqtt_door import MqttDoor
+from pubweave.core.mqtt_native import NativeLoop
 from pubweave.core.tree_routing import TreeRouting
 
 if TYPE_CHECKING:
@@ -36,3 +38,20 @@ def inside_of(broker: Broker, routing: TreeRouting) -> BrokerInside:
         in_action=lambda: broker.actions is not None and broker.actions.is_busy,
         meter=broker._meter,
     )
+
+
+def door_of(broker: Broker, now: float) -> MqttDoor | None:
+    """The door of a broker that lets MQTT clients in."""
+    config, access = broker.config, broker.sessions.access
+    if config.mqtt is None:
+        return None
+    loop = NativeLoop(
+        access,
+        lambda event, now: broker.sessions.opened(event, now, broker._sending.effects),
+        broker._on_messages,
+    )
+    is_tree = isinstance(broker.routing, TreeRouting)
+    door = MqttDoor(config.id, config.mqtt, access, loop, now, takes_wildcards=is_tree)
+    if broker.migrations is not None:
+        broker.migrations.redirect = door.redirecting.redirect
+    return door

@@ -271,7 +271,7 @@ class Client:
         session.took_in(sequenced, size_bytes)
         if notifications:
             self._effects.append(Notify(notifications))
-        if session.received_bytes_unacked >= session.limits.ack_every_bytes:
+        if session.received_bytes_unacked >= session.ack_every_bytes:
             session.ack(self._effects)
         elif session.owes_ack and self._ack_at is None:
             self._ack_at = now + self._ack_delay_s
@@ -358,12 +358,14 @@ class Client:
         return [
             *(Advertise(i, f) for i, f in advertisements.items()),
             *(Subscribe(i, f) for i, f in subscriptions.items()),
-            *self._published_lately(advertisements.values()),
+            *self._published_lately(advertisements.values(), held),
             *held,
         ]
 
-    def _published_lately(self, advertised: Iterable[Filter]) -> list[Publication]:
-        return [] if self._acknowledged is None else self._acknowledged.again(advertised)
+    def _published_lately(
+        self, advertised: Iterable[Filter], held: list[SequencedMessage]
+    ) -> list[Publication]:
+        return [] if self._acknowledged is None else self._acknowledged.again(advertised, held)
 
     def _on_deadline(self, now: float) -> None:
         session = self.session

@@ -14,6 +14,7 @@ import msgspec
 from pubweave.core.events import ConnectionId
 from pubweave.model.ids import ActionId, BrokerId, Link
 from pubweave.model.messages import Message
+from pubweave.model.mqtt_packets import ToClient
 from pubweave.model.publications import Publication
 from pubweave.model.remaps import RemapStep
 
@@ -31,6 +32,20 @@ class CloseConnection(msgspec.Struct, frozen=True, gc=False):
 
     connection: ConnectionId
     reason: str
+
+
+class TransmitPackets(msgspec.Struct, frozen=True):
+    """Write these packets to an MQTT client; its session knows what to do if it is gone."""
+
+    connection: ConnectionId
+    packets: Sequence[ToClient]
+
+
+class PauseReading(msgspec.Struct, frozen=True, gc=False):
+    """Let an MQTT client wait with what it sends, or go on: the overlay cannot take more."""
+
+    connection: ConnectionId
+    is_paused: bool
 
 
 class VerifyPassword(msgspec.Struct, frozen=True, gc=False):
@@ -162,6 +177,8 @@ ActionEffect = OpenLink | CloseLink | DecideAction | ReportAction | ReportRemap
 Effect = (
     Transmit
     | CloseConnection
+    | TransmitPackets
+    | PauseReading
     | VerifyPassword
     | EmitTelemetry
     | ActionEffect

@@ -28,7 +28,7 @@ class FlowControl:
 
     def schedule_ack(self, session: Session, now: float, effects: list[Effect]) -> None:
         """Acknowledge at once after many bytes, else soon, so that several share one message."""
-        if session.received_bytes_unacked >= session.limits.ack_every_bytes:
+        if session.received_bytes_unacked >= session.ack_every_bytes:
             session.ack(effects)
         elif session.owes_ack:
             self._ack_due[session] = None

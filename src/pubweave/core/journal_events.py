@@ -10,8 +10,10 @@ from pubweave.core.events import (
     ActionRequested,
     Event,
     MessagesReceived,
+    PacketsReceived,
 )
 from pubweave.model.journal_records import EventRecord, MessagesRecord, Record
+from pubweave.model.mqtt_packets import FromClient
 from pubweave.model.plans import Append, Detach, Move, Shift
 
 HANDLING_MEASURED = "HandlingMeasured"
@@ -51,7 +53,16 @@ def event_of(record: Record) -> Event:
     if record.name == ActionRequested.__name__:
         action_id, kind, brokers = record.fields
         return ActionRequested(action_id, _ACTIONS[kind](*brokers))
-    event: Event = _EVENTS[record.name](*record.fields)
+    if record.name == PacketsReceived.__name__:
+        connection, packets = record.fields
+        return PacketsReceived(connection, msgspec.convert(packets, list[FromClient]))
+    type_ = _EVENTS[record.name]
+    fields = dict(zip(type_.__struct_fields__, record.fields, strict=False))
+    try:
+        # By their types: of what is inside a field a record has only the bare values.
+        event: Event = msgspec.convert(fields, type_)
+    except msgspec.ValidationError as error:
+        raise LookupError(f"a record of {record.name} that is none: {error}") from error
     return event
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from pubweave.core.effects import Effect, EmitTelemetry, Transmit
+from pubweave.core.effects import Effect, EmitTelemetry, PauseReading, Transmit, TransmitPackets
 from pubweave.core.events import ConnectionId
-from pubweave.model.messages import Answer, Ping, Pong
+from pubweave.model.messages import Answer, Hello, Ping, Pong
+from pubweave.model.mqtt_packets import PingResp
 
 _PROMISES_NOTHING = (Ping, Pong, Answer)
 
@@ -32,6 +33,8 @@ class JournalOrder:
         """``is_onlooker`` knows the connections of clients that only look on."""
         self._is_onlooker = is_onlooker
         self._waiting: deque[tuple[int, list[Effect]]] = deque()
+        self._greeted_by: dict[ConnectionId, int] = {}
+        """Connections whose Hello waits, and for which event: nothing may go before it."""
         self.events = 0
         """How many events were noted so far."""
 
@@ -56,11 +59,19 @@ class JournalOrder:
         freed: list[Effect] = []
         while self._waiting and self._waiting[0][0] <= events:
             freed += self._waiting.popleft()[1]
+        if self._greeted_by:
+            self._greeted_by = {c: event for c, event in self._greeted_by.items() if event > events}
         return freed
 
     def _has_to_wait(self, effect: Effect) -> bool:
         if isinstance(effect, Transmit):
             if all(isinstance(message, _PROMISES_NOTHING) for message in effect.messages):
+                return effect.connection in self._greeted_by
+            if self._is_onlooker(effect.connection):
                 return False
-            return not self._is_onlooker(effect.connection)
-        return not isinstance(effect, EmitTelemetry)
+            if type(effect.messages[0]) is Hello:
+                self._greeted_by[effect.connection] = self.events
+            return True
+        if isinstance(effect, TransmitPackets):
+            return not all(isinstance(packet, PingResp) for packet in effect.packets)
+        return not isinstance(effect, EmitTelemetry | PauseReading)

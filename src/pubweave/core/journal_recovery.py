@@ -53,15 +53,24 @@ def give_hint(broker: Broker, hint: str, value: Any) -> None:
 def come_back(broker: Broker, *, epoch: int, now: float) -> list[Effect]:
     """After the replay: whatever was connected is not any more. ``epoch`` as for a new broker.
 
-    Clients get their whole time to come back, for they could not while the broker was away."""
+    Clients get their whole time to come back, for they could not while the broker was away; and
+    where brokers keep publications for a while, that time does not count either."""
+    away_s = max(0.0, now - broker.upkeep.looked_at)
     effects: list[Effect] = []
-    for connection in broker.sessions.connections():
+    outer = [connection for connection in broker.sessions.connections() if connection > 0]
+    if broker.door is not None:
+        broker.door.came_back(now)
+        outer += broker.door.connections()
+    for connection in outer:
         effects += broker.handle(ConnectionClosed(connection), now)
     broker.sessions.begin_epochs(epoch)
     for session in broker.sessions:
         session.down_since = now
         if session.congested_since is not None:
             session.congested_since = now
+    if broker.topics is not None:
+        broker.topics.came_back(epoch, away_s, now)
+        effects += broker.salvage()
     return effects
 
 

@@ -63,6 +63,8 @@ class Migrations:
         self._hops = 0
         self._paused_ms = self._longest_paused_ms = 0.0
         self.parts = MigrationParts(self._inside, self._is_open, self._answered, self._arrived)
+        self.redirect: Callable[[ClientId, BrokerId, float], str | None] = _is_native
+        """Sends clients away that do not speak the native protocol (`mqtt_redirecting`)."""
         self.on_arrival: list[Callable[[ClientId, float], None]] = []
         """Called with every client that has come here from another broker, and the instant."""
         self.on_end: list[Callable[[MigrationEnd, float], None]] = []
@@ -84,6 +86,11 @@ class Migrations:
         if self.is_under_way(client):
             return
         self._begun += 1
+        refusal = self.redirect(client, destination, now)
+        if refusal is not None:
+            outcome = MigrationOutcome.REFUSED if refusal else MigrationOutcome.DONE
+            self._end(MigrationEnd(client, destination, outcome, refusal), now)
+            return
         number = f"{self._number}.{self._begun}"
         departure = Departure(self._inside, number, client, destination, path, now, most_clients)
         self._departures[client] = departure
@@ -340,3 +347,7 @@ class Migrations:
             meter.migration_ended(end.client, end.destination, outcome, end.hops, paused_ms, now)
         for listener in self.on_end:
             listener(end, now)
+
+
+def _is_native(client: ClientId, destination: BrokerId, now: float) -> None:
+    """No client speaks anything else."""

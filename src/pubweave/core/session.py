@@ -36,6 +36,10 @@ class RemoteProtocolError(Exception):
     """The far end broke the protocol; its connection is closed with this reason."""
 
 
+class OvertakenError(RemoteProtocolError):
+    """A connection lost a race against a newer one of the same far end: nobody's fault."""
+
+
 @dataclass(frozen=True)
 class SessionLimits:
     """Bounds of one session, in bytes of messages."""
@@ -47,9 +51,11 @@ class SessionLimits:
     relieved_bytes: int = 1 << 18
     """Below this much waiting, they are let go again."""
 
-    @property
-    def ack_every_bytes(self) -> int:
-        return self.window_bytes // 4
+    def widened(self, times: int) -> SessionLimits:
+        """All of it so many times as large: for sides that are slow to acknowledge."""
+        return SessionLimits(
+            times * self.window_bytes, times * self.congested_bytes, times * self.relieved_bytes
+        )
 
 
 class SessionState(enum.Enum):
@@ -319,6 +325,11 @@ class Session:
         self.received_total += count
         self.received_total_bytes += size_bytes
         self.received_bytes_unacked += size_bytes
+
+    @property
+    def ack_every_bytes(self) -> int:
+        """Both sides have told their windows, and the smaller one counts in both directions."""
+        return self.remote_window_bytes // 4
 
     @property
     def owes_ack(self) -> bool:

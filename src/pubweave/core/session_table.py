@@ -6,14 +6,19 @@ anew or ended means for the tables is the broker's business: it passes callbacks
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pubweave.core.access import Access
 from pubweave.core.admission import Refusal
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import CloseConnection, Effect, Transmit
 from pubweave.core.events import ConnectionId, ConnectionOpened
-from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.core.session import (
+    OvertakenError,
+    RemoteProtocolError,
+    Session,
+    SessionState,
+)
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.messages import PROTOCOL_VERSION, Goodbye, Hello, Ping, Role
 
@@ -35,8 +40,11 @@ class SessionTable:
         """Where clients reach this broker, in the words of its driver."""
         self.closed_reason = ""
         """Why no further clients are taken; empty: they are."""
+        self.is_beyond: Callable[[Hello], bool] = lambda hello: False
+        """Whether a broker that routes otherwise may be a neighbor all the same."""
         self._by_connection: dict[ConnectionId, Session] = {}
         self._unknown: dict[ConnectionId, float] = {}
+        self._dialed: set[ConnectionId | None] = set()
         self.access = Access(config)
 
     def __iter__(self) -> Iterator[Session]:
@@ -78,6 +86,7 @@ class SessionTable:
             effects.append(CloseConnection(connection, f"{neighbor!r} is not a neighbor"))
             return
         self._attach(session, connection, effects)
+        self._dialed.add(connection)
         session.attempts += 1
         hello = session.hello(Role.BROKER, self._config.id, routing=self._routing)
         effects.append(Transmit(connection, (hello,)))
@@ -94,6 +103,7 @@ class SessionTable:
     def closed(self, connection: ConnectionId, now: float) -> Session | None:
         """A connection is gone; the session it carried, if any."""
         self._unknown.pop(connection, None)
+        self._dialed.discard(connection)
         self.access.closed(connection)
         session = self._by_connection.pop(connection, None)
         if session is not None:
@@ -112,6 +122,7 @@ class SessionTable:
         """The newest connection carries the session; an older one is let go unread."""
         if session.connection is not None:
             self._by_connection.pop(session.connection, None)
+            self._dialed.discard(session.connection)
             self.access.closed(session.connection)
             effects.append(CloseConnection(session.connection, "superseded by a newer connection"))
         self._by_connection[connection] = session
@@ -129,7 +140,8 @@ class SessionTable:
             raise RemoteProtocolError(
                 f"speaks protocol version {hello.version}, this broker speaks {PROTOCOL_VERSION}"
             )
-        if hello.role is Role.BROKER and hello.routing != self._routing:
+        is_stranger = hello.role is Role.BROKER and hello.routing != self._routing
+        if is_stranger and not self.is_beyond(hello):
             raise RemoteProtocolError(
                 f"broker {hello.id!r} routes by {hello.routing!r}, this one by {self._routing!r}: "
                 f"start all brokers with the same strategy"
@@ -139,7 +151,9 @@ class SessionTable:
         if session is None:
             session = self._session_for(hello)
             if session.is_outdated(hello):
-                raise RemoteProtocolError("a newer connection has taken this one's place")
+                raise OvertakenError("a newer connection has taken this one's place")
+            if self._is_crossed(session, hello):
+                raise OvertakenError("the connection that we dialed takes this one's place")
             if not session.continues(hello):
                 session.own_epoch = self._fresh_epoch()
             self._unknown.pop(connection, None)
@@ -151,6 +165,16 @@ class SessionTable:
         elif hello.role is not Role.BROKER or hello.id != session.remote:
             raise RemoteProtocolError(f"expected {session.remote!r} here, got {hello.id!r}")
         return session, session.take_hello(hello)
+
+    def _is_crossed(self, session: Session, hello: Hello) -> bool:
+        """Whether both ends of a link have dialed at once. If each took the other's connection for
+        the newer one, both would go; so that of the smaller id stays."""
+        return (
+            hello.role is Role.BROKER
+            and self._config.id < hello.id
+            and session.state is SessionState.OPEN
+            and session.connection in self._dialed
+        )
 
     def _session_for(self, hello: Hello) -> Session:
         if not hello.id or len(hello.id) > 256 or not hello.epoch:

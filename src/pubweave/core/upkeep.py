@@ -64,6 +64,11 @@ class Upkeep:
         """A session is over or began anew: a grace of before would end too early."""
         self._stale_until.pop(session, None)
 
+    @property
+    def looked_at(self) -> float:
+        """When it looked around last, or began."""
+        return self.tick_at - self._config.tick_s
+
     def on_tick(self, now: float, effects: list[Effect]) -> None:
         self.tick_at = now + self._config.tick_s
         if now >= self._ping_at:

@@ -220,6 +220,8 @@ class TopicsStatus(msgspec.Struct, frozen=True):
     """Links that it opened."""
     widened: int
     """How often it had to look beyond a shadow set."""
+    gateway: str | None = None
+    """The overlay's gateway to a ring; None: it has none, or is cut off."""
 
 
 class JournalStatus(msgspec.Struct, frozen=True):
@@ -248,6 +250,21 @@ class AccessStatus(msgspec.Struct, frozen=True):
     """By limit or right (`core.admission.Refusal`)."""
 
 
+class MqttStatus(msgspec.Struct, frozen=True):
+    """A broker's door for MQTT clients."""
+
+    connections: int
+    sessions: int
+    waiting: int
+    """QoS 1 and 2 publications that wait for their clients."""
+    dropped: int
+    """Those for which there was no room."""
+    qos0_dropped: int
+    """QoS 0 publications for clients that did not read fast enough."""
+    retained: int
+    redirected: int
+
+
 class BrokerStatus(msgspec.Struct, frozen=True):
     """A broker at one instant."""
 
@@ -271,3 +288,5 @@ class BrokerStatus(msgspec.Struct, frozen=True):
     journal: JournalStatus | None = None
     """None: all that the broker has is in memory, and a crash takes it along."""
     access: AccessStatus | None = None
+    mqtt: MqttStatus | None = None
+    """None: the broker lets no MQTT clients in."""

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pubweave.core.broker import Broker
@@ -24,9 +24,11 @@ from pubweave.core.effects import (
     EmitTelemetry,
     OpenLink,
     OrganizeEffect,
+    PauseReading,
     ReportAction,
     ReportRemap,
     Transmit,
+    TransmitPackets,
     VerifyPassword,
 )
 from pubweave.core.events import (
@@ -34,6 +36,7 @@ from pubweave.core.events import (
     ConnectionId,
     ConnectionOpened,
     DeadlineReached,
+    DialRefused,
     Event,
     LeaveRequested,
     LinkAdded,
@@ -51,7 +54,8 @@ from pubweave.runtime.connection import Connection
 from pubweave.runtime.delay_line import DelayLine
 from pubweave.runtime.dialer import Dialer
 from pubweave.runtime.doorway import Doorway
-from pubweave.runtime.journal_host import BrokerJournal
+from pubweave.runtime.journal_host import BrokerJournal, patient
+from pubweave.runtime.mqtt_entrance import MqttEntrance
 from pubweave.runtime.telemetry_feed import TelemetryFeed
 from pubweave.runtime.telemetry_files import TelemetryWriter
 from pubweave.runtime.timer import DeadlineTimer
@@ -88,6 +92,8 @@ class HostConfig:
     """Certificates and passwords; None: connections are plain. The rules are in ``broker``."""
     owns_process: bool = True
     """Whether this broker is alone in its process."""
+    mqtt_listen: Address | None = None
+    """Where the broker listens for MQTT clients, if its settings (``broker.mqtt``) let them in."""
     journal_directory: Path | None = None
     """Where the broker writes down what it must not forget; None: in memory only."""
 
@@ -96,6 +102,8 @@ class BrokerHost:
     """Runs one broker until `stop`. Of each link, the broker with the smaller id dials."""
 
     def __init__(self, config: HostConfig) -> None:
+        if config.journal_directory is not None:
+            config = replace(config, broker=patient(config.broker))
         self.config = config
         self.resolve: Callable[[BrokerId], Awaitable[Address | None]] = self.configured_address
         """Where a broker listens, as far as it is known at the moment."""
@@ -124,6 +132,9 @@ class BrokerHost:
         self._doorway = Doorway(
             self.broker, config.security, config.max_frame_bytes, self.handle, self._clock.now
         )
+        self._entrance: MqttEntrance | None = None
+        if config.broker.mqtt is not None:
+            self._entrance = MqttEntrance(config.broker.mqtt, self._doorway, self._handle_packets)
 
     def _make_broker(self, epoch: int) -> Broker:
         config = self.config
@@ -146,6 +157,11 @@ class BrokerHost:
         """Where the broker listens, with the port it really got."""
         return self._doorway.address
 
+    @property
+    def mqtt_address(self) -> Address | None:
+        """Where the broker listens for MQTT clients; None: it does not."""
+        return None if self._entrance is None else self._entrance.address
+
     async def configured_address(self, broker: BrokerId) -> Address | None:
         """Where a neighbor listens as we were told at the start, or by the core since."""
         return self._told.get(broker) or self.config.neighbors.get(broker)
@@ -158,6 +174,8 @@ class BrokerHost:
             # After this, for the agent begins behind the broker.
             asyncio.get_running_loop().call_soon(self._carry_out, first)
         await self._doorway.start(self.config.listen, self, self._connections.values)
+        if self._entrance is not None and self.config.mqtt_listen is not None:
+            await self._entrance.start(self.config.mqtt_listen)
         reachable = self.config.advertised or self.address
         if reachable.host not in WILDCARDS and self.broker.sessions.address != str(reachable):
             self.broker.sessions.address = str(reachable)
@@ -199,7 +217,7 @@ class BrokerHost:
             address = await self.resolve(neighbor)
             return () if address is None else (address,)
 
-        return Dialer(
+        dialer = Dialer(
             neighbor,
             addresses,
             self,
@@ -207,6 +225,9 @@ class BrokerHost:
             is_single=is_single,
             context=self._doorway.dial_context,
         )
+        if self.broker.topics is not None:
+            dialer.on_refused = lambda: self.handle(DialRefused(neighbor))
+        return dialer
 
     def _dial_no_more(self, neighbor: BrokerId) -> None:
         for dialers in (self._dialers, self._knocks):
@@ -220,6 +241,8 @@ class BrokerHost:
         for dialer in (*self._dialers.values(), *self._knocks.values()):
             await dialer.stop()
         self._doorway.close()
+        if self._entrance is not None:
+            self._entrance.close()
         for connection in list(self._connections.values()):
             connection.close("the broker stops")
         if self._connections:
@@ -340,6 +363,19 @@ class BrokerHost:
             self._dial_no_more(event.neighbor)
         self._arm()
 
+    def _handle_packets(self, event: Event) -> bool:
+        """The same for what an MQTT client sent; False: it cannot be handled."""
+        try:
+            self.handle(event)
+        except Exception:
+            # A bug of ours: whoever triggered it is cut off, everybody else is served on.
+            log.exception("handling packets failed; closing the connection they came from")
+            self.broker.counters.protocol_errors += 1
+            now = self._clock.now()
+            self._carry_out(self._noted(event, now, self.broker.salvage()))
+            return False
+        return True
+
     def _on_deadline(self) -> None:
         self.handle(DeadlineReached())
 
@@ -352,22 +388,34 @@ class BrokerHost:
                 connection = self._connections.get(effect.connection)
                 if connection is not None:
                     connection.write(effect.messages)
+            elif isinstance(effect, TransmitPackets | PauseReading):
+                if self._entrance is not None:
+                    self._entrance.carry_out(effect)
             elif isinstance(effect, CloseConnection):
-                connection = self._connections.get(effect.connection)
-                if connection is not None:
-                    log.info("closing a connection: %s", effect.reason)
-                    connection.close(effect.reason)
+                self._close(effect)
             elif isinstance(effect, VerifyPassword):
                 self._doorway.verify(effect)
             elif isinstance(effect, EmitTelemetry):
                 if self._feed is not None:
                     self._feed.submit(effect.records, self._handling_s)
-            elif isinstance(effect, OpenLink | CloseLink):
-                self._change_link(effect)
-            elif isinstance(effect, DecideAction | ReportAction | ReportRemap):
-                self.on_action(effect)
-            elif isinstance(effect, OrganizeEffect):
-                self.on_organize(effect)
+            else:
+                self._change_overlay(effect)
+
+    def _close(self, effect: CloseConnection) -> None:
+        connection = self._connections.get(effect.connection)
+        if connection is not None:
+            log.info("closing a connection: %s", effect.reason)
+            connection.close(effect.reason)
+        elif self._entrance is not None:
+            self._entrance.carry_out(effect)
+
+    def _change_overlay(self, effect: Effect) -> None:
+        if isinstance(effect, OpenLink | CloseLink):
+            self._change_link(effect)
+        elif isinstance(effect, DecideAction | ReportAction | ReportRemap):
+            self.on_action(effect)
+        elif isinstance(effect, OrganizeEffect):
+            self.on_organize(effect)
 
 
 def _nobody_listens(

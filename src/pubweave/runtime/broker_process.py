@@ -20,10 +20,13 @@ import msgspec
 import uvloop
 
 from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.organize_config import OrganizeConfig
+from pubweave.core.placement_config import PlacementConfig
 from pubweave.core.relocation_config import RelocationConfig
 from pubweave.core.rendezvous_config import RendezvousConfig
 from pubweave.core.strategies import GRAPHS
+from pubweave.core.topic_config import TopicConfig
 from pubweave.model.ids import BrokerId
 from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
 from pubweave.runtime.addresses import Address
@@ -63,6 +66,9 @@ class BrokerOrder(msgspec.Struct, frozen=True):
     security: BrokerSecurity | None = None
     journal_directory: str | None = None
     position: int | None = None
+    ring: tuple[BrokerId, ...] = ()
+    placement: PlacementConfig = PlacementConfig()
+    mqtt: Address | None = None
 
     def host_config(self) -> HostConfig:
         directory = self.telemetry_directory
@@ -72,6 +78,9 @@ class BrokerOrder(msgspec.Struct, frozen=True):
             organize=self.organize,
             relocation=self.relocation,
             rendezvous=RendezvousConfig(position=self.position),
+            topics=TopicConfig(ring=self.ring),
+            placement=self.placement,
+            mqtt=None if self.mqtt is None else MqttConfig(address=str(self.mqtt)),
         )
         return HostConfig(
             broker=secured(config, self.security),
@@ -83,6 +92,7 @@ class BrokerOrder(msgspec.Struct, frozen=True):
             telemetry_directory=None if directory is None else Path(directory),
             sample_ratio=self.sample_ratio,
             distances_ms=self.distances_ms,
+            mqtt_listen=self.mqtt,
             journal_directory=None
             if self.journal_directory is None
             else Path(self.journal_directory),

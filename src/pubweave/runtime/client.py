@@ -58,6 +58,8 @@ from pubweave.runtime.timer import DeadlineTimer
 from pubweave.wire.codec import DEFAULT_MAX_FRAME_BYTES, encode
 
 MOVES_REMEMBERED = 100
+CLIENT_LIMITS = SessionLimits(window_bytes=4 << 20)
+"""As much as a broker with a journal lets be under way; one without grants less."""
 
 
 class ClientError(Exception):
@@ -413,16 +415,15 @@ class connect:
         credentials: Credentials | None = None,
     ) -> None:
         known = credentials or Credentials()
-        addresses = (
-            [address]
-            if isinstance(address, Address)
-            else [Address.parse(part) for part in address.split(",")]
-        )
+        if isinstance(address, Address):
+            addresses = [address]
+        else:
+            addresses = [Address.parse(part) for part in address.split(",")]
         self._timeout_s = timeout_s
         self._client = Client(
             addresses,
             client_id or known.client_id(),
-            limits=limits or SessionLimits(),
+            limits=limits or CLIENT_LIMITS,
             max_frame_bytes=max_frame_bytes,
             max_queued=max_queued,
             credentials=known,

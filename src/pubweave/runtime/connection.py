@@ -10,6 +10,7 @@ what no window counts (answers, pongs). Who lets more than that pile up does not
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import socket
 from collections.abc import Callable, Sequence
@@ -27,6 +28,11 @@ UNREAD_BYTES_MAX = 16 << 20
 
 _numbers = itertools.count(UnixClock().epoch())
 """Not used by an earlier process either: a broker that comes back from its journal knows those."""
+
+
+def next_number() -> ConnectionId:
+    """The number of one more connection of this process."""
+    return next(_numbers)
 
 
 class ConnectionOwner(Protocol):
@@ -54,7 +60,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """``hello_frame_bytes``: the far end is a stranger, and its frames may be no longer than
         this until ``is_known`` says that it is none any more."""
-        self.number: ConnectionId = next(_numbers)
+        self.number: ConnectionId = next_number()
         self.frame_error: str | None = None
         self.refusal = Refusal.FRAME
         """Which limit it broke, if there is a `frame_error`."""
@@ -130,15 +136,20 @@ class Connection(asyncio.Protocol):
         self._owner.connection_closed(self)
 
     def write(self, messages: Sequence[Message]) -> None:
-        # uvloop raises where a transport is closed and its end not told yet: that would take the
-        # rest of the event's effects along.
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(encode_all(messages))
+            self._send(self._transport, encode_all(messages))
+
+    @staticmethod
+    def _send(transport: asyncio.Transport, data: bytes) -> None:
+        # uvloop raises where a transport is closed and its end not told yet, also if it does not
+        # say that it is closing: that would take the rest of the event's effects along.
+        with contextlib.suppress(RuntimeError):
+            transport.write(data)
 
     def close(self, reason: str) -> None:
         """Close after what was written has left; tell the far end why."""
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(encode(Goodbye(reason)))
+            self._send(self._transport, encode(Goodbye(reason)))
             self._transport.close()
 
     def abort(self) -> None:

@@ -18,13 +18,15 @@ from pubweave.core.admission import Admission, Refusal
 from pubweave.core.broker import Broker
 from pubweave.core.effects import VerifyPassword
 from pubweave.core.events import ConnectionId, Event, LoginReceived, PasswordVerified
-from pubweave.model.messages import Login, Message
+from pubweave.model.messages import Goodbye, Login, Message
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_security import BrokerSecurity
 from pubweave.runtime.connection import Connection, ConnectionOwner
 from pubweave.runtime.listener import Listener
+from pubweave.runtime.mqtt_connection import MqttSocket
 from pubweave.runtime.passwords import PasswordVerifier, read_passwords
 from pubweave.runtime.tls import client_context, server_context
+from pubweave.wire.codec import encode
 
 Connections = Callable[[], Iterable[Connection]]
 
@@ -84,7 +86,17 @@ class Doorway:
                 on_lost=on_lost,
             )
 
-        self._listener = Listener(
+        self._listener = self.listener(make, lambda reason: encode(Goodbye(reason)))
+        await self._listener.start(address)
+        self._look_at(all_)
+
+    def listener(
+        self,
+        make: Callable[[Callable[[], None]], Connection | MqttSocket],
+        farewell: Callable[[str], bytes],
+    ) -> Listener:
+        """One more way in, under the same limits and certificates."""
+        return Listener(
             make,
             self._admission,
             self.count,
@@ -92,9 +104,12 @@ class Doorway:
             context=self._context,
             handshake_s=self._entry.handshake_s,
             handshakes_per_address=self._entry.handshakes_per_address,
+            farewell=farewell,
         )
-        await self._listener.start(address)
-        self._look_at(all_)
+
+    @property
+    def stalled_frame_s(self) -> float:
+        return self._entry.stalled_frame_s
 
     def close(self) -> None:
         """Let nobody in any more."""
@@ -119,6 +134,13 @@ class Doorway:
             self._passwords[connection.number] = login.password
             self._handle(LoginReceived(connection.number, login.user))
         return messages[1:]
+
+    def keep_password(self, number: ConnectionId, password: str) -> None:
+        """The password that came on a connection, until it is compared."""
+        self._passwords.setdefault(number, password)
+
+    def forget_password(self, number: ConnectionId) -> None:
+        self._passwords.pop(number, None)
 
     def _is_known(self, number: ConnectionId) -> bool:
         session = self._broker.sessions.of(number)

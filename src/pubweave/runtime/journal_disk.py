@@ -32,7 +32,7 @@ class FileDisk:
         return (self._directory / name).read_bytes()
 
     def put(self, name: str, content: bytes) -> None:
-        replace_file(self._directory / name, content)
+        replace_file(self._directory / name, content, 0o600)
         self._sync_directory()
 
     def append(self, name: str, data: bytes) -> None:
@@ -54,6 +54,7 @@ class FileDisk:
     def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             (self._directory / name).unlink()
+            self._sync_directory()
 
     def _descriptor(self, name: str) -> int:
         if self._open is None or self._open[0] != name:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +24,6 @@ from pubweave.core.journal_order import JournalOrder
 from pubweave.core.journal_recovery import come_back, give_hint, is_onlooker, replay
 from pubweave.core.journal_snapshot import SnapshotError, restore_broker, take_snapshot
 from pubweave.core.metering import Metering
-from pubweave.core.strategies import GRAPHS
 from pubweave.model.status import JournalStatus
 from pubweave.runtime.clock import UnixClock
 from pubweave.runtime.journal_disk import FileDisk
@@ -41,6 +40,9 @@ from pubweave.wire.journal_layout import (
 
 log = logging.getLogger(__name__)
 
+WINDOWS = 4
+"""So many times as much may be under way unacknowledged where acknowledgements wait for a disk:
+a window is used once in the time of one to two syncs."""
 REPLAY_S = 3.0
 """When the events of a journal took so long to handle, a snapshot replaces it: it would take as
 long to go through them again."""
@@ -53,6 +55,11 @@ LAZY_BYTES = 1 << 20
 HANDLING_EVERY_S = 1.0
 SMOOTHING = 0.02
 """The weight of one more event in the mean time that a message takes."""
+
+
+def patient(config: BrokerConfig) -> BrokerConfig:
+    """The settings of a broker with a journal, given those of one without."""
+    return replace(config, limits=config.limits.widened(WINDOWS), topics=config.topics.patient())
 
 
 @cache
@@ -79,12 +86,7 @@ class BrokerJournal:
     """One broker's journal, from `recover` over `begin` to `close`."""
 
     def __init__(self, directory: Path, config: BrokerConfig, clock: UnixClock) -> None:
-        """OverlayError if the directory cannot be had, or the broker's strategy has no journal."""
-        if config.strategy in GRAPHS:
-            raise OverlayError(
-                f"brokers that route by {config.strategy!r} have no journal: "
-                f"start them with --durability memory"
-            )
+        """OverlayError if the directory cannot be had."""
         self.carry_out: Callable[[list[Effect]], None] = lambda effects: None
         """Hears of effects that need not wait any more."""
         self.replay_s = REPLAY_S
@@ -113,6 +115,9 @@ class BrokerJournal:
         self._handling_at = 0.0
         self._handling_ms = 0.0
         self._is_renewed = False
+        self._is_snapshot_given = False
+        self._renews = False
+        """Whether the snapshot that was given last is to tell what no event does."""
 
     def _is_onlooker(self, connection: int) -> bool:
         return self._broker is not None and is_onlooker(self._broker, connection)
@@ -223,11 +228,11 @@ class BrokerJournal:
         self._given_events = self._order.events
         gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
         snapshot = self._try_snapshot(self._broker) if self._is_snapshot_due() else None
+        self._is_snapshot_given = snapshot is not None
         if snapshot is None:
             self._writer.write(b"".join(gathered))
         else:
-            self._snapshots += 1
-            self._writer.begin(snapshot)
+            self._writer.begin(snapshot, b"".join(gathered))
 
     def _is_snapshot_due(self) -> bool:
         return (
@@ -246,12 +251,17 @@ class BrokerJournal:
             log.exception("no snapshot of broker %s; its journal grows on", self._config.id)
             self.snapshot_bytes *= 2
             return None
-        self._is_renewed = False
         self._snapshot_s = self._clock.now() - began_at
+        self._renews, self._is_renewed = self._is_renewed, False
         return snapshot
 
-    def _settled(self) -> None:
+    def _settled(self, is_snapshot: bool) -> None:
         self._is_busy = False
+        if is_snapshot:
+            self._snapshots += 1
+        elif self._is_snapshot_given:
+            self.snapshot_bytes *= 2  # there may be room for it later
+            self._is_renewed = self._is_renewed or self._renews
         self.carry_out(self._order.settled(self._given_events))
         self._write()
 

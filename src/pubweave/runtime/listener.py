@@ -17,10 +17,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from pubweave.core.admission import Admission, Refusal, Rejection
-from pubweave.model.messages import Goodbye
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.connection import Connection
-from pubweave.wire.codec import encode
+from pubweave.runtime.mqtt_connection import MqttSocket
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +39,7 @@ class Listener:
 
     def __init__(
         self,
-        make: Callable[[Callable[[], None]], Connection],
+        make: Callable[[Callable[[], None]], Connection | MqttSocket],
         admission: Admission,
         count: Callable[[Refusal], None],
         now: Callable[[], float],
@@ -48,10 +47,12 @@ class Listener:
         context: ssl.SSLContext | None = None,
         handshake_s: float = 5.0,
         handshakes_per_address: int = 8,
+        farewell: Callable[[str], bytes],
     ) -> None:
         """``make`` gets what a connection has to call at its end; ``count`` hears of everybody
-        who is turned away."""
+        who is turned away; ``farewell`` puts the reason into the client's language."""
         self._make = make
+        self._farewell = farewell
         self._admission = admission
         self._count = count
         self._now = now
@@ -195,7 +196,7 @@ class Listener:
     def _turn_away(self, accepted: socket.socket, rejection: Rejection) -> None:
         if self._context is None:
             with contextlib.suppress(OSError):
-                accepted.send(encode(Goodbye(rejection.reason)))
+                accepted.send(self._farewell(rejection.reason))
                 accepted.shutdown(socket.SHUT_WR)
         elif self._told < TOLD_AT_ONCE:
             self._told += 1
@@ -205,7 +206,7 @@ class Listener:
 
     async def _tell(self, accepted: socket.socket, reason: str) -> None:
         try:
-            await self._connected(_Teller(reason), accepted)
+            await self._connected(_Teller(self._farewell(reason)), accepted)
         except (OSError, TimeoutError, ssl.SSLError):
             accepted.close()
         finally:
@@ -228,9 +229,9 @@ class _Turns:
 class _Teller(asyncio.Protocol):
     """Says one thing and hangs up."""
 
-    def __init__(self, reason: str) -> None:
-        self._reason = reason
+    def __init__(self, farewell: bytes) -> None:
+        self._farewell = farewell
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.write(encode(Goodbye(self._reason)))  # type: ignore[attr-defined]
+        transport.write(self._farewell)  # type: ignore[attr-defined]
         transport.close()

@@ -15,7 +15,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -102,7 +102,8 @@ class Overlay:
                 validate_name(broker, "the broker's id")
         self._directory = directory
         self._ports = ReservedPorts(spec.addresses)
-        self.spec = spec.at(self._ports.addresses)
+        self._mqtt_ports = ReservedPorts(spec.mqtt)
+        self.spec = replace(spec.at(self._ports.addresses), mqtt=self._mqtt_ports.addresses)
         self.topology = spec.topology
         """As it is now."""
         self._security = None if spec.security is None else SecurityDirectory(spec.security)
@@ -170,6 +171,7 @@ class Overlay:
                 await self._coordination.close()
         finally:
             self._ports.close()
+            self._mqtt_ports.close()
             self._renew_state()
             self._directory.release()
 
@@ -240,12 +242,12 @@ class Overlay:
             broker=broker,
             listen=spec.addresses[broker],
             neighbors=spec.neighbors(broker),
-            strategy=spec.strategy,
+            strategy=spec.strategy_of(broker),
             log_file=str(self._directory.log_file(broker).absolute()),
             telemetry_directory=None if directory is None else str(directory.absolute()),
             sample_ratio=spec.sample_ratio,
             coordination=None
-            if self._coordination is None
+            if self._coordination is None or spec.strategy_of(broker) != spec.strategy
             else Coordination(spec.name, self._coordination.target),
             advertised=spec.advertised.get(broker),
             organize=spec.organize_of(broker),
@@ -253,6 +255,9 @@ class Overlay:
             distances_ms=spec.distances_of(broker),
             security=None if self._security is None else self._security.broker_security(broker),
             position=spec.position_of(broker),
+            ring=spec.ring_of(broker),
+            placement=spec.placement_of(broker),
+            mqtt=spec.mqtt.get(broker),
             journal_directory=None
             if spec.journal_directory is None
             else str((spec.journal_directory / broker).absolute()),

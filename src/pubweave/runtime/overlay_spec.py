@@ -11,12 +11,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pubweave.core.organize_config import OrganizeConfig
+from pubweave.core.placement_config import PlacementConfig
 from pubweave.core.relocation_config import RelocationConfig
 from pubweave.core.strategies import GRAPHS
 from pubweave.design.dynatops.ring import RING_SIZE
 from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
 from pubweave.model.topology import Topology, validate_tree
+from pubweave.runtime import overlay_clusters
 from pubweave.runtime.addresses import DEFAULT_HOST, PORT_MAX, Address
 
 DEFAULT_BASE_PORT = 7000
@@ -52,9 +54,15 @@ class OverlaySpec:
     """How brokers relocate the publishers attached to them."""
     distances_ms: Mapping[Link, float] = field(default_factory=dict)
     """How long brokers on this machine pretend that links take, one way, if they pretend."""
+    placement: PlacementConfig = field(default_factory=PlacementConfig)
+    """How brokers send users to others; with whom is worked out from the size."""
+    placement_size: int = 0
+    """How many brokers make up a placement cluster; 0: users stay."""
     journal_directory: Path | None = None
     """Where each broker has a directory for its journal; None: they keep all in memory."""
 
+    mqtt: Mapping[BrokerId, Address] = field(default_factory=dict)
+    """Where brokers listen for MQTT clients, if they do."""
     security: Path | None = None
     """The directory that secures the overlay (`security_directory`); None: it is open."""
 
@@ -63,10 +71,29 @@ class OverlaySpec:
         return tuple(self.addresses)
 
     def neighbors(self, broker: BrokerId) -> dict[BrokerId, Address]:
-        """Where the neighbors of a broker are reached."""
-        return {
-            n: self.advertised.get(n, self.addresses[n]) for n in self.topology.neighbors[broker]
-        }
+        """Where the neighbors of a broker are reached; gateways make themselves known."""
+        near = self.topology.neighbors[broker]
+        if self.strategy_of(broker) == RENDEZVOUS_PROTOCOL:
+            near = tuple(n for n in near if self.strategy_of(n) == RENDEZVOUS_PROTOCOL)
+        known = (*near, *self.placement_of(broker).members)
+        return {n: self.advertised.get(n, self.addresses[n]) for n in known}
+
+    def placement_of(self, broker: BrokerId) -> PlacementConfig:
+        """With whom a broker exchanges users: neighbors in the order of the brokers."""
+        ring = [name for name in self.brokers if self.strategy_of(name) == RENDEZVOUS_PROTOCOL]
+        if not self.placement_size or broker not in ring:
+            return PlacementConfig()
+        cluster = overlay_clusters.block_of(ring, self.placement_size, broker)
+        return replace(self.placement, members=tuple(n for n in cluster if n != broker))
+
+    def strategy_of(self, broker: BrokerId) -> str:
+        """How a broker routes: those of clusters around a ring do otherwise."""
+        return overlay_clusters.strategy_of(self.topology, self.strategy, broker)
+
+    def ring_of(self, broker: BrokerId) -> tuple[BrokerId, ...]:
+        """The brokers of the ring that a broker of a cluster has links with."""
+        is_apart = self.strategy_of(broker) != self.strategy
+        return overlay_clusters.ring_of(self.topology, broker) if is_apart else ()
 
     def organize_of(self, broker: BrokerId) -> OrganizeConfig | None:
         """How a broker takes part in organizing, with its row of the prices."""
@@ -81,16 +108,29 @@ class OverlaySpec:
     def position_of(self, broker: BrokerId) -> int | None:
         """Where on the ring of a rendezvous overlay a broker begins: at its attribute ``ring_id``,
         or as many equal steps from 0 as it has brokers before it."""
-        if self.strategy != RENDEZVOUS_PROTOCOL:
+        if self.strategy_of(broker) != RENDEZVOUS_PROTOCOL:
             return None
         written = self.topology.broker_attributes.get(broker, {}).get(RING_ATTRIBUTE)
         if written is not None:
             return int(written)
-        return RING_SIZE * self.brokers.index(broker) // len(self.brokers)
+        ring = [name for name in self.brokers if self.strategy_of(name) == RENDEZVOUS_PROTOCOL]
+        return RING_SIZE * ring.index(broker) // len(ring)
 
     def at(self, addresses: Mapping[BrokerId, Address]) -> OverlaySpec:
         """The same overlay at other addresses."""
         return replace(self, addresses={broker: addresses[broker] for broker in self.addresses})
+
+
+def mqtt_addresses(spec: OverlaySpec, first: Address) -> dict[BrokerId, Address]:
+    """Where the brokers of an overlay listen for MQTT clients: the first at the address given, the
+    others at the ports behind it; port 0 stands for any free ones. OverlayError if they do not
+    fit."""
+    if first.port and first.port + len(spec.brokers) - 1 > PORT_MAX:
+        raise OverlayError(f"{len(spec.brokers)} doors do not fit behind port {first.port}")
+    return {
+        broker: Address(first.host, first.port + number if first.port else 0)
+        for number, broker in enumerate(spec.brokers)
+    }
 
 
 def _row(by_link: Mapping[Link, float], broker: BrokerId) -> dict[BrokerId, float]:
@@ -127,6 +167,9 @@ def make_spec(
         addresses[broker] = default if written is None else _written_address(broker, written)
     _validate_distinct(addresses)
     _validate_ring(topology)
+    problem = overlay_clusters.problem_of(topology) if strategy == RENDEZVOUS_PROTOCOL else None
+    if problem is not None:
+        raise OverlayError(problem)
     return OverlaySpec(name, topology, addresses, strategy, telemetry_directory, sample_ratio)
 
 

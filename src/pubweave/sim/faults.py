@@ -27,6 +27,8 @@ class FaultRates:
     """Crashes between two effects of a broker."""
     disk_full_per_s: float = 0.0
     disk_full_s: tuple[float, float] = (0.2, 3.0)
+    disk_error_per_s: float = 0.0
+    disk_error_s: tuple[float, float] = (0.1, 2.0)
     disk_slow_per_s: float = 0.0
     disk_slow_s: tuple[float, float] = (0.05, 1.0)
 
@@ -63,6 +65,7 @@ class Faults:
             (rates.broker_crash_per_s, self._crash_broker),
             (rates.boundary_crash_per_s, self._crash_at_boundary),
             (rates.disk_full_per_s, self._fill_disk),
+            (rates.disk_error_per_s, self._break_disk),
             (rates.disk_slow_per_s, self._slow_disk),
         ):
             expected = rate * (instant - self._world.now)
@@ -77,7 +80,7 @@ class Faults:
         for broker in self._brokers:
             broker.crash_in = None
             if broker.journal is not None:
-                broker.journal.disk.full_until = broker.journal.disk.slow_until = 0.0
+                broker.journal.disk.heal()
             if not broker.is_up():
                 broker.start()
 
@@ -135,6 +138,13 @@ class Faults:
             journal.disk.full_until = self._world.now + lasts_s
             self._count("disk_full", f"{lasts_s:.3f} s")
 
+    def _break_disk(self) -> None:
+        journal = self._world.choice(self._brokers).journal
+        if journal is not None:
+            lasts_s = self._world.uniform(*self._rates.disk_error_s)
+            journal.disk.failing_until = self._world.now + lasts_s
+            self._count("disk_error", f"{lasts_s:.3f} s")
+
     def _slow_disk(self) -> None:
         journal = self._world.choice(self._brokers).journal
         if journal is not None:
@@ -152,5 +162,5 @@ class Faults:
         self._world.after(down_s, self._restart, broker)
 
     def _restart(self, broker: SimBroker) -> None:
-        if not broker.is_up():
+        if not broker.is_up() and broker in self._brokers:
             broker.start()

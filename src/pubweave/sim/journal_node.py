@@ -55,6 +55,7 @@ class SimJournal:
         self.recoveries = 0
         self.replayed = 0
         self.snapshots = 0
+        self.snapshots_refused = 0
         self.carry_out: Callable[[list[Effect]], None] = lambda effects: None
         """Hears of the effects that need not wait any more."""
         self._setting = setting
@@ -110,10 +111,11 @@ class SimJournal:
         self._lived = []
         self._snapshot_events = 0
         self._life += 1
-        full_until, self.disk.full_until = self.disk.full_until, 0.0
         # A broker that cannot write its first snapshot does not start: here it has waited.
+        troubles = self.disk.full_until, self.disk.failing_until
+        self.disk.full_until = self.disk.failing_until = 0.0
         self._files.begin(take_snapshot(core, now))
-        self.disk.full_until = full_until
+        self.disk.full_until, self.disk.failing_until = troubles
         return effects
 
     @property
@@ -164,7 +166,8 @@ class SimJournal:
         gathered, self._gathered = self._gathered, []
         if self._files.journal_bytes > self._setting.snapshot_bytes and self._core is not None:
             snapshot = take_snapshot(self._core, self.world.now)
-            self._later(self._put, snapshot, self._order.events)
+            self.disk.putting(snapshot)
+            self._later(self._put, snapshot, b"".join(gathered), self._order.events)
         else:
             self._try(b"".join(gathered), self._order.events, self._life)
 
@@ -192,17 +195,20 @@ class SimJournal:
         else:
             self._settled(events)
 
-    def _put(self, snapshot: bytes, events: int, life: int) -> None:
+    def _put(self, snapshot: bytes, records: bytes, events: int, life: int) -> None:
         if life != self._life:
             return
         try:
-            self._files.begin(snapshot)
+            is_snapshot = self._files.begin_or_append(snapshot, records)
         except OSError:
-            self.world.after(RETRY_S, self._put, snapshot, events, life)
-        else:
+            self.world.after(RETRY_S, self._put, snapshot, records, events, life)
+            return
+        if is_snapshot:
             self.snapshots += 1
             self._snapshot_events = events
-            self._settled(events)
+        else:
+            self.snapshots_refused += 1
+        self._settled(events)
 
     def _settled(self, events: int) -> None:
         self._is_busy = False

@@ -69,6 +69,8 @@ class Network:
         self.world = world
         self.in_flight = 0
         self.drops = 0
+        self.tells_refusals = False
+        """Machines outlive their brokers, and say that nobody listens there any more."""
         self._numbers = 0
 
     def dial(self, link: SimLink, dialer: Endpoint, acceptor: Endpoint) -> bool:

@@ -24,6 +24,7 @@ from pubweave.core.effects import (
     TryBroker,
 )
 from pubweave.core.events import (
+    DialRefused,
     Event,
     LinkAdded,
 )
@@ -167,8 +168,17 @@ class SimBroker(Node):
             self.network.drop(connection)
         self.connections.clear()
 
+    @property
+    def known_core(self) -> Broker | None:
+        """The core, or what it will be when it comes back; None: it does not."""
+        return self.core or self.asleep
+
+    def core_effects(self, event: Event, now: float) -> list[Effect]:
+        """All that an event causes, whenever it may leave."""
+        return self.broker.handle(event, now)
+
     def core_handle(self, event: Event, now: float) -> list[Effect]:
-        effects = self.broker.handle(event, now)
+        effects = self.core_effects(event, now)
         return effects if self.journal is None else self.journal.noted(event, now, effects)
 
     def core_deadline(self) -> float:
@@ -213,7 +223,11 @@ class SimBroker(Node):
         if any(c.ends[1].name == neighbor for c in self.connections.values()):
             return
         link, far = self.links[neighbor]
-        if not self.network.dial(link, self, far) and self.name < neighbor:
+        if self.network.dial(link, self, far):
+            return
+        if not far.is_up() and self.network.tells_refusals:
+            self.take(DialRefused(neighbor))
+        if self.name < neighbor:
             delay_s = self.world.uniform(*REDIAL_S)
             self.world.after(delay_s, self._redial, neighbor, incarnation)
 

@@ -86,15 +86,19 @@ class SimOverlay:
                 self.brokers[name].links[neighbor] = self._find_path(name, neighbor)
         for broker in self.brokers.values():
             broker.find_path = self._find_path
-            if disk is not None:
-                broker.journal = SimJournal(world, broker.name, disk)
-                broker.on_asleep = self._on_asleep
+            self.give_journal(broker)
             broker.start()
 
     def make_broker(self, name: BrokerId) -> SimBroker:
         """A broker that is not started yet."""
         config = self._make_config(name)
         return SimBroker(config, self.network, self._handling, on_telemetry=self._on_telemetry)
+
+    def give_journal(self, broker: SimBroker) -> None:
+        """A broker that is not started yet has a journal, if brokers of this run do."""
+        if self.disk is not None:
+            broker.journal = SimJournal(self.world, broker.name, self.disk)
+            broker.on_asleep = self._on_asleep
 
     def _on_asleep(self, was: Broker, comes_back: Broker, since: float) -> None:
         """A table entry that was not yet on disk is told again, and until then it is not there:

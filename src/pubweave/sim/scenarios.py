@@ -12,6 +12,9 @@ from typing import Any
 
 from pubweave.sim.autopilot_scenario import AutopilotScenario
 from pubweave.sim.churn_scenario import ChurnScenario
+from pubweave.sim.hybrid_scenario import HybridScenario
+from pubweave.sim.mqtt_scenario import MqttScenario
+from pubweave.sim.placement_scenario import PlacementScenario
 from pubweave.sim.relocate_scenario import RelocateScenario
 from pubweave.sim.rendezvous_scenario import RendezvousScenario
 from pubweave.sim.reorganize_scenario import ReorganizeScenario
@@ -24,6 +27,9 @@ from pubweave.sim.transform_scenario import TransformScenario
 SCENARIOS: dict[str, Callable[..., Any]] = {
     "autopilot": AutopilotScenario,
     "churn": ChurnScenario,
+    "hybrid": HybridScenario,
+    "mqtt": MqttScenario,
+    "placement": PlacementScenario,
     "relocate": RelocateScenario,
     "rendezvous": RendezvousScenario,
     "reorganize": ReorganizeScenario,
@@ -33,8 +39,8 @@ SCENARIOS: dict[str, Callable[..., Any]] = {
 """A scenario takes a seed and the keywords ``trace`` and ``on_telemetry`` and has ``run()``."""
 
 
-DURABLE = ("relocate", "reorganize", "routing", "transform")
-"""Those that can be run with journals; the brokers of the others never come back."""
+DURABLE = ("churn", "mqtt", "relocate", "rendezvous", "reorganize", "routing", "transform")
+"""Those that can be run with journals."""
 
 
 def run_seed(

@@ -120,6 +120,7 @@ class TopicOverlay(SimOverlay):
         self.brokers[name] = broker = self.make_broker(name)
         for contact in contacts:
             broker.links[contact] = self._find_path(name, contact)
+        self.give_journal(broker)
         broker.start()
         return broker
 
@@ -127,6 +128,21 @@ class TopicOverlay(SimOverlay):
         """A broker is gone for good, whether it left or crashed."""
         self.gone[name] = broker = self.brokers.pop(name)
         broker.crash()
+
+    def _on_asleep(self, was: Broker, comes_back: Broker, since: float) -> None:
+        """A subscription that was not yet on disk is told again: what was published meanwhile was
+        promised to nobody for its sake."""
+        kept = routing_of(comes_back).subscriptions
+        lost = {c.client.remote for i, c in routing_of(was).subscriptions.items() if i not in kept}
+
+        def may_be_lost(publication: Publication, name: str) -> bool:
+            return (
+                name in lost
+                and publication.published_at >= since
+                and not self._is_heard(name, publication)
+            )
+
+        self.checker.excuse_where(may_be_lost)
 
     def bereave(self, client: SimClient) -> None:
         """A client is about to lose its broker: what was under way to it may be lost."""
@@ -244,7 +260,7 @@ class TopicOverlay(SimOverlay):
     def _is_heard(self, name: str, publication: Publication) -> bool:
         """Whether the broker of a client has taken in a subscription that wants a publication."""
         client = self.clients[name]
-        core = client.home.core
+        core = client.home.known_core
         if core is None or core.sessions.clients.get(name) is None:
             return False
         claims = routing_of(core).subscriptions
@@ -254,18 +270,19 @@ class TopicOverlay(SimOverlay):
         )
 
     def holders(self) -> set[tuple[str, int]]:
-        """What living brokers keep."""
+        """What living brokers keep, and those that will come back."""
         return {
             key
             for node in self.brokers.values()
-            for topic in routing_of(node.broker).topics
-            for key in routing_of(node.broker).logs[topic].keys
+            if (core := node.known_core) is not None
+            for topic in routing_of(core).topics
+            for key in routing_of(core).logs[topic].keys
         }
 
     # --- rest ------------------------------------------------------------------------------
 
     def is_quiet(self) -> bool:
-        if self.split_topics():
+        if not all(node.is_up() for node in self.brokers.values()) or self.split_topics():
             return False
         for node in self.brokers.values():
             core = node.broker

@@ -22,7 +22,10 @@ _MESSAGES, _EVENT = 0, 1
 _RECORD = struct.Struct("<IBd")
 _MESSAGES_HEAD = struct.Struct("<Qd")
 _LENGTH_BYTES = 4
-_MARK = b"pwJ1"
+FORMAT = 1
+"""Of files and batches; it is the last character of every batch's mark."""
+_NAME = b"pwJ"
+_MARK = _NAME + str(FORMAT).encode()
 _BATCH = struct.Struct("<4sIIQ")
 BATCH_HEAD_BYTES = _BATCH.size
 _ANY_FRAME_BYTES = (1 << 32) - 1
@@ -72,6 +75,16 @@ def decode_records(data: bytes) -> Iterator[Record]:
 def encode_batch(records: bytes, synced_bytes: int) -> bytes:
     """Records as they are written; ``synced_bytes`` of the file are known to be on disk."""
     return _BATCH.pack(_MARK, len(records), zlib.crc32(records), synced_bytes) + records
+
+
+def format_of(data: bytes) -> int | None:
+    """The format in which batches were written, by the first of them; None: these are none.
+
+    >>> format_of(encode_batch(b"records", 0)), format_of(b"pwJ7...."), format_of(b"other")
+    (1, 7, None)
+    """
+    name, digit = data[: len(_NAME)], data[len(_NAME) : len(_MARK)]
+    return int(digit) if name == _NAME and digit.isdigit() else None
 
 
 def find_batches(data: bytes) -> list[tuple[int, int]]:

@@ -2,13 +2,15 @@
 
 ``N.snapshot`` is a broker's state, ``N.journal`` what came after it. The next snapshot is in place
 before the first batch behind it is written, and only then the files of before are removed. So at
-every instant the newest snapshot and its journal are the whole truth.
+every instant the newest snapshot and its journal are the whole truth. A snapshot that could not be
+put in place may be there all the same: it is removed before anything is written that it lacks.
 
 The disk is somebody else's (`runtime.journal_disk`, `sim.disk`): no I/O of its own here.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,14 +19,15 @@ import msgspec
 
 from pubweave.model.journal_records import Record
 from pubweave.wire.journal_codec import (
+    FORMAT,
     JournalDamagedError,
     decode_records,
     encode_batch,
     find_batches,
+    format_of,
 )
 
-FORMAT = 1
-_SNAPSHOT, _JOURNAL = ".snapshot", ".journal"
+_SNAPSHOT, _JOURNAL, _SCRATCH = ".snapshot", ".journal", ".tmp"
 _HEAD_LENGTH_BYTES = 4
 
 
@@ -36,7 +39,8 @@ class Disk(Protocol):
     def read(self, name: str) -> bytes: ...
 
     def put(self, name: str, content: bytes) -> None:
-        """A whole new file, synced: there at once or not at all."""
+        """A whole new file, synced: there at once or not at all. Files that were not finished
+        have names that end in ``.tmp``; if this raises, the file may be there or not."""
 
     def append(self, name: str, data: bytes) -> None: ...
 
@@ -46,7 +50,8 @@ class Disk(Protocol):
     def cut(self, name: str, size: int) -> None:
         """Shorten a file, or make an empty one."""
 
-    def remove(self, name: str) -> None: ...
+    def remove(self, name: str) -> None:
+        """A file is gone, if it was there at all, and stays so."""
 
 
 class SnapshotHead(msgspec.Struct, frozen=True):
@@ -100,23 +105,34 @@ def find_journal(disk: Disk, head: SnapshotHead) -> Found | None:
 
 
 def _take_off_head(data: bytes, head: SnapshotHead) -> bytes:
+    found_format = format_of(data)
+    if found_format not in (None, FORMAT):
+        raise _of_another_version(f"in format {found_format}", head)
     batches = find_batches(data)
     if len(batches) != 2:
         raise JournalDamagedError("the snapshot is damaged")
     (start, end), (body_start, body_end) = batches
-    found = msgspec.msgpack.decode(data[start:end], type=SnapshotHead)
+    try:
+        found = msgspec.msgpack.decode(data[start:end], type=SnapshotHead)
+    except msgspec.MsgspecError:
+        raise _of_another_version("by a pubweave that does not say which", head) from None
     if found.broker != head.broker:
         raise JournalRefusedError(
             f"the journal is that of broker {found.broker!r}: "
             f"give {head.broker!r} another directory"
         )
     if (found.version, found.format) != (head.version, head.format):
-        raise JournalRefusedError(
-            f"the journal was written by pubweave {found.version} (format {found.format}), this is "
-            f"{head.version} (format {head.format}): start that version again, or remove the "
-            f"journal's directory, with all that only this broker has"
-        )
+        raise _of_another_version(f"by pubweave {found.version} (format {found.format})", head)
     return data[body_start:body_end]
+
+
+def _of_another_version(written: str, head: SnapshotHead) -> JournalRefusedError:
+    return JournalRefusedError(
+        f"the journal was written {written}, this is {head.version} (format {head.format}), which "
+        f"would decide otherwise by it: start the version that wrote it and take the broker out of "
+        f"the overlay before the upgrade, or remove the directory, with all that only this broker "
+        f"has"
+    )
 
 
 def _number(name: str) -> int:
@@ -136,6 +152,8 @@ class JournalFiles:
         self._synced_bytes = 0
         self._written_bytes = 0
         self._is_torn = False
+        self._is_doubtful = False
+        """Whether the next snapshot may be there although it could not be put in place."""
 
     @property
     def _name(self) -> str:
@@ -149,16 +167,41 @@ class JournalFiles:
     def begin(self, snapshot: bytes) -> None:
         """Put a snapshot in place of all that was written before it."""
         head = encode_batch(msgspec.msgpack.encode(self._head), 0)
-        self._disk.put(f"{self._number + 1}{_SNAPSHOT}", head + encode_batch(snapshot, 0))
+        self._is_doubtful = True
+        self._disk.put(self._next_snapshot, head + encode_batch(snapshot, 0))
+        self._is_doubtful = False
         self._number += 1
         self._synced_bytes = self._written_bytes = 0
         self._is_torn = True  # perhaps a file of this name was left behind
+        with contextlib.suppress(OSError):  # the next snapshot finds what is left here
+            self._clear()
+
+    @property
+    def _next_snapshot(self) -> str:
+        return f"{self._number + 1}{_SNAPSHOT}"
+
+    def _clear(self) -> None:
         for name in self._disk.names():
-            if name.endswith((_SNAPSHOT, _JOURNAL)) and _number(name) < self._number:
+            is_old = name.endswith((_SNAPSHOT, _JOURNAL)) and _number(name) < self._number
+            if is_old or name.endswith(_SCRATCH):
                 self._disk.remove(name)
+
+    def begin_or_append(self, snapshot: bytes, records: bytes) -> bool:
+        """As `begin`; False: there is no room for the snapshot, and the records since the last
+        batch, which it has, are synced behind the others instead."""
+        try:
+            self.begin(snapshot)
+        except OSError:
+            self.append(records)
+            self.sync()
+            return False
+        return True
 
     def append(self, records: bytes) -> None:
         """Write a batch behind the others."""
+        if self._is_doubtful:
+            self._disk.remove(self._next_snapshot)
+            self._is_doubtful = False
         if self._is_torn:
             self._disk.cut(self._name, self._synced_bytes)
             self._written_bytes = self._synced_bytes
