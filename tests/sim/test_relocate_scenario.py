@@ -53,6 +53,15 @@ def test_what_is_under_way_to_a_restarted_broker_stays_with_its_marks(seed: int)
     assert RelocateScenario(seed, max_brokers=20).run().violations == ()
 
 
+@pytest.mark.parametrize(
+    "seed", [98262, 98498, *(pytest.param(s, marks=pytest.mark.slow) for s in (98473, 99052))]
+)
+def test_neighbors_that_were_both_restarted_lose_nothing(seed: int) -> None:
+    """One of them had not told yet what is wanted behind it; or the source's last word put back a
+    session that was gone."""
+    assert RelocateScenario(seed, fault="crashes").run().violations == ()
+
+
 def test_a_migration_whose_way_lost_a_link_ends() -> None:
     """Word of its end was taken for made up: it named a link that a plan had removed."""
     assert RelocateScenario(80751, max_brokers=20).run().violations == ()

@@ -29,6 +29,9 @@ from pubweave.model.messages import SequencedMessage, Unadvertise
 GATE_BYTES = 4 << 20
 """How much may wait at a gate."""
 
+NEVER = 1 << 62
+"""The number of an answer that does not come."""
+
 Wait = dict[Session, int]
 """Neighbors whose answer is missing, and the number that answer will have."""
 
@@ -73,7 +76,7 @@ class LinkSync:
             for wait in waits:
                 if link in wait:
                     wait[link] = 1
-        if link in self.unheard:
+        if self.unheard.get(link, NEVER) != NEVER:
             self.unheard[link] = 1
 
     def shut_gate(self, link: Session) -> None:
@@ -88,6 +91,15 @@ class LinkSync:
             self._is_answered[link] = link not in self.gates
         self._keepers[link] = self._keepers.get(link, 0) + 1
         self.shut_gate(link)
+
+    def doubt(self, link: Session) -> None:
+        """The far end itself does not know yet what is wanted there: it gets everything."""
+        self.unheard[link] = NEVER
+
+    def trust(self, link: Session) -> None:
+        """What the far end has answered counts again."""
+        if self.unheard.get(link) == NEVER:
+            del self.unheard[link]
 
     def release(self, link: Session) -> bool:
         """One reason less; whether nothing keeps the gate shut any more."""

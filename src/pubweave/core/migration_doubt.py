@@ -52,17 +52,22 @@ class Doubt:
             for link in links:
                 self._inside.routing.sync.keep_shut(link)
                 self._inside.routing.set_gate(link, is_shut=True)
+            self._inside.routing.sync.doubt(links[1])
 
     def end(self) -> None:
         """All goes on as it is."""
         links, self._links = self._links, None
         for link in links or ():
+            self._inside.routing.sync.trust(link)
             if self._inside.routing.sync.release(link):
                 self._inside.routing.set_gate(link, is_shut=False)
 
-    def look(self, now: float) -> None:
-        if self.is_open and now >= self._until:
+    def look(self, now: float) -> bool:
+        """Whether it has lasted too long, and is ended by that."""
+        is_over = self.is_open and now >= self._until
+        if is_over:
             self.end()
+        return is_over
 
     def settle(
         self, wanted: Mapping[SubscriptionId, Filter], moved: MigrationSignal | None

@@ -88,6 +88,8 @@ class MigrationPart:
         """That it is decided, after a restart."""
         self._is_passed_beyond = False
         """The update has, as was told after a restart."""
+        self._is_turned_beyond = False
+        """So has `moved`, and it is said again."""
         self.doubt = Doubt(inside)
         """After a restart: whether `moved` had passed here is not known yet."""
 
@@ -110,7 +112,9 @@ class MigrationPart:
     def told(self, neighbor: BrokerId, how_far: str) -> None:
         """A neighbor says that the migration is decided. So does this one: a source that has the
         client back has to know."""
-        if neighbor == self.after and how_far != TURNED:
+        if neighbor == self.after and how_far == TURNED:
+            self._is_turned_beyond = True
+        elif neighbor == self.after:
             self.doubt.end()  # `moved` has not been said, so it had not passed here
         if not how_far:
             return
@@ -143,7 +147,7 @@ class MigrationPart:
         how_far = DECIDED if self.is_decided else ""
         if neighbor == self.after and self.stage is Stage.MOVED:
             how_far = SWITCHED
-        elif neighbor == self.before and self.stage is Stage.MOVED:
+        elif neighbor == self.before and (self._is_turned_beyond or self.stage is Stage.MOVED):
             how_far = TURNED
         elif neighbor == self.before and self._has_passed:
             how_far = PASSED
@@ -241,7 +245,7 @@ class MigrationPart:
     @property
     def is_settled(self) -> bool:
         """Whether no answer of the destination is missing."""
-        return not self._is_waiting and not self._is_asked_again
+        return not (self._is_waiting or self._is_asked_again or self.doubt.is_open)
 
     @property
     def is_eager(self) -> bool:
@@ -250,7 +254,8 @@ class MigrationPart:
 
     def look(self, now: float) -> None:
         """Pass on what is owed, if the link it goes over is fit for it."""
-        self.doubt.look(now)
+        if self.doubt.look(now) and self.is_completed:
+            self._finish()
         if self._owes_update and self._is_fit(self.after):
             self._owes_update = False
             self._pass_update()
@@ -297,8 +302,13 @@ class MigrationPart:
 
     def completed(self, message: MigrationComplete, now: float) -> None:
         """The source has let the client go: nothing of the migration is left here. A broker that
-        was restarted may hear that before anything else."""
+        was restarted may hear that before anything else: if `moved` had passed here, it comes
+        again, behind what the tables lack."""
         self.is_completed = True
+        if not self.doubt.is_open:
+            self._finish()
+
+    def _finish(self) -> None:
         if self.stage is not Stage.MOVED and self._has_after:
             self._move()
             self._settle_doubt()

@@ -86,7 +86,7 @@ class MigrationParts:
             self.paused.pop(migration.client, None)
             self._inside.migrating.pop(migration.id, None)
 
-    def _drop_if_over(self, part: MigrationPart) -> None:
+    def drop_if_over(self, part: MigrationPart) -> None:
         """A part may outlast its migration by what it still waits for."""
         if part.is_completed and part.is_settled:
             self.drop(part.migration)
@@ -260,7 +260,7 @@ class MigrationParts:
         part = self._remade(migration, now)
         if part is not None:
             part.moved(message.text)
-            self._drop_if_over(part)
+            self.drop_if_over(part)
 
     def _on_complete(self, message: MigrationComplete, now: float) -> None:
         migration = message.migration
@@ -268,7 +268,7 @@ class MigrationParts:
         self.remember(migration, message)
         if part is not None:
             part.completed(message, now)
-            self._drop_if_over(part)
+            self.drop_if_over(part)
             if isinstance(part, DestinationPart) and not message.is_gone:
                 self._arrived(migration.client, now)
         self._relay(message, forward=True)

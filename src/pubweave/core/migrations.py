@@ -156,6 +156,7 @@ class Migrations:
     def look(self, now: float) -> None:
         for part in list(self.parts.by_client.values()):
             part.look(now)
+            self.parts.drop_if_over(part)
             if isinstance(part, SourcePart) and part.is_over:
                 self._let_go(part, now)
 
