@@ -54,7 +54,8 @@ def test_what_is_under_way_to_a_restarted_broker_stays_with_its_marks(seed: int)
 
 
 @pytest.mark.parametrize(
-    "seed", [98262, 98498, *(pytest.param(s, marks=pytest.mark.slow) for s in (98473, 99052))]
+    "seed",
+    [98262, 98498, 99122, *(pytest.param(s, marks=pytest.mark.slow) for s in (98473, 99052))],
 )
 def test_neighbors_that_were_both_restarted_lose_nothing(seed: int) -> None:
     """One of them had not told yet what is wanted behind it; or the source's last word put back a

@@ -245,6 +245,10 @@ class TreeRouting:
 
     def _unadvertise(self, hop: Session, id_: AdvertisementId) -> None:
         known = self.advertisements.get(id_)
+        if known is not None and known.hop is not hop and not self._is_held(hop):
+            # It has come round by another way, and the neighbor no longer has it from here: one
+            # that was restarted while its publisher was moved.
+            self._tell_advertisement(hop, id_, known.filter)
         if known is None or known.hop is not hop:
             return
         self._fresh(hop, id_)
@@ -261,6 +265,11 @@ class TreeRouting:
         own = self.links.get(hop)
         if own is not None:
             own.unadvertised(id_)
+
+    def _is_held(self, hop: Session) -> bool:
+        """Whether nothing may be told to a hop: no link, or one that an action holds."""
+        table = self.links.get(hop)
+        return table is None or table.is_held
 
     def _note_withdrawal(self, id_: AdvertisementId, filter_: Filter) -> None:
         # Those of held links are queued only when these are let go: no look at queues before.
