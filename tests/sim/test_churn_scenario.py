@@ -101,3 +101,8 @@ def test_a_relay_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario.setting.interests["b1"] = ()
     monkeypatch.setattr("pubweave.sim.routing_scenario.REST_LIMIT_S", 2.0)
     assert any("a relay" in text for text in scenario.run().violations)
+
+
+def test_what_a_publisher_left_behind_reaches_its_topic() -> None:
+    """Its broker was cut off, and left the topic too early: the publication was lost uncounted."""
+    assert ChurnScenario(110716).run().violations == ()

@@ -33,6 +33,7 @@ from pubweave.core.topic_map import TopicMap, TopicView
 from pubweave.core.topic_waiting import SubscriptionWaits
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import Hello, Message, Role
+from pubweave.model.publications import Publication
 from pubweave.model.status import TopicsStatus
 from pubweave.model.topic_messages import BrokerRecord, TopicMessage
 
@@ -250,13 +251,26 @@ class TopicRepair:
                 staying.append(topic)
                 continue
             age_s = now - self._fading.setdefault(topic, now) - self._config.linger_s
-            if age_s < 0:
+            if age_s < 0 or (age_s < self._config.keep_s and not self._is_through(topic)):
                 staying.append(topic)
             elif age_s >= 4 * self._config.settle_s and (
                 topic not in self.view.pieces or age_s > self._config.hand_over_s
             ):
                 self._end(topic)
         return () if self._leaving_at is not None else tuple(sorted(staying))
+
+    def _is_through(self, topic: str) -> bool:
+        """Whether what was published here has come to others, or there is nothing, or nobody:
+        a publisher that has left does not ask any more. O(what is under way)."""
+        routing = self._inside.routing
+        if self._leaving_at is not None or not routing.logs[topic].kept:
+            return True
+        links = [link for link, wanted in routing.wanted.items() if topic in wanted]
+        return topic not in self.view.pieces and not any(
+            isinstance(message, Publication) and message.topic == topic
+            for link in links
+            for message in (*link.unacked, *link.waiting, *link.pending)
+        )
 
     def _end(self, topic: str) -> None:
         routing = self._inside.routing
