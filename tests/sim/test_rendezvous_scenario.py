@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from pubweave.core.chord_upkeep import ChordUpkeep
@@ -57,8 +60,14 @@ def test_a_ring_that_is_not_kept_is_caught(impatient: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.slow
 def test_trees_that_are_not_joined_again_are_caught(impatient: pytest.MonkeyPatch) -> None:
+    make = TopicTrees.__init__
+
+    def make_lazy(self: TopicTrees, *args: Any, **options: Any) -> None:
+        make(self, *args, **options)
+        self._config = replace(self._config, refresh_s=1e9)
+
     impatient.setattr(TopicTrees, "_break", lambda self, topics, now: None)
-    impatient.setattr("pubweave.core.rendezvous_config.RendezvousConfig.refresh_s", 1e9)
+    impatient.setattr(TopicTrees, "__init__", make_lazy)
     assert _failed(range(4))
 
 
