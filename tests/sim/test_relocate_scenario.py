@@ -46,7 +46,7 @@ def test_what_only_a_crashed_broker_had_is_not_asked_of_the_others(seed: int) ->
     assert RelocateScenario(seed, fault="crashes").run().violations == ()
 
 
-@pytest.mark.parametrize("seed", [96644, 97099])
+@pytest.mark.parametrize("seed", [96644, 97099, 131084])
 def test_what_is_under_way_to_a_restarted_broker_stays_with_its_marks(seed: int) -> None:
     """Two migrations in doubt put each other's marks behind publications; and publications came
     to a broker on the path in front of what its tables need to route them."""

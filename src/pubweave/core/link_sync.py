@@ -58,6 +58,8 @@ class LinkSync:
         self._waits: dict[Session, deque[Wait]] = {}
         self.unheard: dict[Session, int] = {}
         """Links that may want anything, and the number of the answer that will say what."""
+        self._doubts: dict[Session, int] = {}
+        """Those of which a migration says so, and how many do."""
         self._withdrawn: dict[Session, dict[AdvertisementId, None]] = {}
         self._keepers: dict[Session, int] = {}
         """Gates that stay shut for other reasons, and how many these are."""
@@ -94,11 +96,15 @@ class LinkSync:
 
     def doubt(self, link: Session) -> None:
         """The far end itself does not know yet what is wanted there: it gets everything."""
+        self._doubts[link] = self._doubts.get(link, 0) + 1
         self.unheard[link] = NEVER
 
     def trust(self, link: Session) -> None:
-        """What the far end has answered counts again."""
-        if self.unheard.get(link) == NEVER:
+        """One doubt less; without any, what the far end has answered counts again."""
+        left = self._doubts.pop(link, 1) - 1
+        if left:
+            self._doubts[link] = left
+        elif self.unheard.get(link) == NEVER:
             del self.unheard[link]
 
     def release(self, link: Session) -> bool:
@@ -126,6 +132,7 @@ class LinkSync:
         self.unheard.pop(link, None)
         for known in (self._asked, self._answers, self._has_news, self._waits, self._withdrawn):
             known.pop(link, None)
+        self._doubts.pop(link, None)
         self._forget_keepers(link)
         for hop in list(self._waits):
             for wait in self._waits[hop]:

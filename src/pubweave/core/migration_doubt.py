@@ -57,8 +57,9 @@ class Doubt:
     def end(self) -> None:
         """All goes on as it is."""
         links, self._links = self._links, None
+        if links is not None:
+            self._inside.routing.sync.trust(links[1])
         for link in links or ():
-            self._inside.routing.sync.trust(link)
             if self._inside.routing.sync.release(link):
                 self._inside.routing.set_gate(link, is_shut=False)
 
