@@ -106,3 +106,10 @@ def test_a_relay_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_publisher_left_behind_reaches_its_topic() -> None:
     """Its broker was cut off, and left the topic too early: the publication was lost uncounted."""
     assert ChurnScenario(110716).run().violations == ()
+
+
+def test_a_subscription_waits_for_news_of_everybody() -> None:
+    """Two brokers joined at once, one through the other; and a broker that had left a topic came
+    back to it for a moment."""
+    for seed in (140457, 140811):
+        assert ChurnScenario(seed).run().violations == ()

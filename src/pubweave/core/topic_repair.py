@@ -58,6 +58,8 @@ class TopicRepair:
         self._view: TopicView | None = None
         self._fading: dict[str, float] = {}
         """Topics that no client wants any more, since when."""
+        self._told_off: dict[str, float] = {}
+        """Those of them that are told of no more, since when."""
         self._wishes: dict[BrokerId, float] = {}
         """Links that others are to open, since when."""
         self._broken_at: dict[str, float] = {}
@@ -216,6 +218,7 @@ class TopicRepair:
         routing = self._inside.routing
         routing.came_back(away_s)
         self._fading = {topic: at + away_s for topic, at in self._fading.items()}
+        self._told_off = {topic: at + away_s for topic, at in self._told_off.items()}
         self._broken_at = {topic: at + away_s for topic, at in self._broken_at.items()}
         self._wishes.clear()
         self._leaving_at = None
@@ -243,19 +246,26 @@ class TopicRepair:
 
     def _staying_topics(self, now: float) -> tuple[str, ...]:
         """The topics to tell of; ends those that are over."""
-        routing = self._inside.routing
+        routing, config = self._inside.routing, self._config
         staying = []
         for topic in list(routing.topics):
             if topic in routing.claimed:
                 self._fading.pop(topic, None)
+                self._told_off.pop(topic, None)
                 staying.append(topic)
                 continue
-            age_s = now - self._fading.setdefault(topic, now) - self._config.linger_s
-            if age_s < 0 or (age_s < self._config.keep_s and not self._is_through(topic)):
-                staying.append(topic)
-            elif age_s >= 4 * self._config.settle_s and (
-                topic not in self.view.pieces or age_s > self._config.hand_over_s
+            age_s = now - self._fading.setdefault(topic, now) - config.linger_s
+            if age_s < 0 or (
+                topic not in self._told_off
+                and age_s < config.keep_s
+                and not self._is_through(topic)
             ):
+                staying.append(topic)
+                continue
+            # It does not come back by what is published meanwhile.
+            told_s = now - self._told_off.setdefault(topic, now)
+            is_whole = topic not in self.view.pieces
+            if told_s >= 4 * config.settle_s and (is_whole or told_s > config.hand_over_s):
                 self._end(topic)
         return () if self._leaving_at is not None else tuple(sorted(staying))
 
@@ -279,6 +289,7 @@ class TopicRepair:
             self._inside.counters.publications_lost += len(routing.logs[topic].kept)
         routing.end(topic)
         del self._fading[topic]
+        self._told_off.pop(topic, None)
 
     def _refresh(self, topics: tuple[str, ...], now: float) -> None:
         """Tell everybody what has changed here."""

@@ -56,6 +56,8 @@ class SubscriptionWaits:
             return True
         if topic not in self._map.records[self._map.own].topics or topic in view.pieces:
             return False
+        if not self._knows_all():
+            return False
         members = view.members.get(topic, ())
         for neighbor in self._links.standing():
             link = self._inside.sessions.links.get(neighbor)
@@ -65,6 +67,12 @@ class SubscriptionWaits:
             elif neighbor in members or neighbor not in self._map.records:
                 return False
         return True
+
+    def _knows_all(self) -> bool:
+        """Whether everybody who is named as a neighbor has told of itself: two that join at the
+        same time, one through the other, hear of the rest late. O(links on the map)."""
+        records = self._map.records
+        return all(n in records for record in records.values() for n in record.links)
 
     def came_back(self) -> None:
         """The broker was away: whoever waits is looked at afresh."""
