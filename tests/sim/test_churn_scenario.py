@@ -113,3 +113,8 @@ def test_a_subscription_waits_for_news_of_everybody() -> None:
     back to it for a moment."""
     for seed in (140457, 140811):
         assert ChurnScenario(seed).run().violations == ()
+
+
+def test_a_broker_that_leaves_takes_nothing_along_that_only_it_has() -> None:
+    """It was asked to leave while the only other broker of a topic was cut off."""
+    assert ChurnScenario(160807).run().violations == ()

@@ -56,10 +56,10 @@ class RendezvousTopics:
                 return False
         return True
 
-    def has_handed_on(self) -> bool:
-        """Whether nothing is kept here that others might lack."""
+    def held(self) -> list[str]:
+        """Topics of which something is kept here that others might lack."""
         kept = [t for t in self._routing.topics if self._routing.logs[t].kept]
-        return all(self.is_handed_on(topic) for topic in kept)
+        return [topic for topic in kept if not self.is_handed_on(topic)]
 
     def came_back(self, away_s: float) -> None:
         """This broker was away: that time does not count."""

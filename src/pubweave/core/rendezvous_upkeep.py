@@ -267,7 +267,13 @@ class RendezvousUpkeep:
         links = self._inside.sessions.links.values()
         if any(link.queue_messages or link.pending for link in links):
             return False
-        return self.topics.has_handed_on()
+        return not self.topics.held()
+
+    def count_left_behind(self) -> None:
+        """The broker goes: what it has not handed on is lost."""
+        logs = self._routing.logs
+        lost = sum(len(logs[topic].kept) for topic in self.topics.held())
+        self._inside.counters.publications_lost += lost
 
     def came_back(self, incarnation: int, away_s: float, now: float) -> None:
         """As `TopicRepair.came_back`; here sessions alone tell one incarnation from another."""

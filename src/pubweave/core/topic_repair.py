@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.topic_gateway import RingGateway
 from pubweave.core.topic_inside import TopicInside
+from pubweave.core.topic_leaving import TopicLeaving
 from pubweave.core.topic_link_watch import NO_AGE, Age, LinkWatch
 from pubweave.core.topic_links import (
     choose_backups,
@@ -33,7 +34,6 @@ from pubweave.core.topic_map import TopicMap, TopicView
 from pubweave.core.topic_waiting import SubscriptionWaits
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import Hello, Message, Role
-from pubweave.model.publications import Publication
 from pubweave.model.status import TopicsStatus
 from pubweave.model.topic_messages import BrokerRecord, TopicMessage
 
@@ -67,12 +67,12 @@ class TopicRepair:
         self._backed_up: TopicView | None = None
         """The view by which the backups do."""
         self._chosen: tuple[TopicView, bool, list[BrokerId]] | None = None
-        self._leaving_at: float | None = None
         self._tidy_at = now + TIDY_EVERY_S
         self.deadline = now
         self.repairs = 0
         self.widened = 0
         self.waits = SubscriptionWaits(inside, self.links, self.map, lambda: self.view)
+        self.leaving = TopicLeaving(inside, self.links, self.map, lambda: self.view)
         inside.routing.on_change = self._on_topics
         inside.routing.on_subscribed = self.waits.subscribed
         inside.endings.on_link_down = self._link_down
@@ -88,6 +88,10 @@ class TopicRepair:
         if self._view is None:
             self._view = self.map.view()
         return self._view
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.leaving.began_at is not None
 
     def _address_of(self, broker: BrokerId) -> str:
         record = self.map.records.get(broker)
@@ -184,28 +188,16 @@ class TopicRepair:
 
     def leave(self, now: float) -> None:
         """This broker is to go: `may_go` says when."""
-        if self._leaving_at is None:
-            self._leaving_at = now
-            self._inside.sessions.closed_reason = f"broker {self._id!r} leaves the overlay"
+        if self.leaving.begin(now):
             self.deadline = now
 
     def may_go(self, now: float) -> bool:
         """Whether everybody is connected without this broker, and has what it had to send."""
-        if self._leaving_at is None or now - self._leaving_at < 4 * self._config.settle_s:
-            return False
-        if now - self._leaving_at > self._config.linger_s + self._config.hand_over_s:
-            return True
-        links = self._inside.sessions.links.values()
-        if any(link.queue_messages or link.pending for link in links):
-            return False
-        has_company = any(link.is_established for link in links)
-        return (has_company or self._has_nothing) and self.view.is_connected and self.own.is_leaving
+        return self.leaving.may_go(now)
 
-    @property
-    def _has_nothing(self) -> bool:
-        """Whether nothing is kept here that others might lack."""
-        routing = self._inside.routing
-        return not any(routing.logs[topic].kept for topic in routing.topics)
+    def count_left_behind(self) -> None:
+        """The broker goes: what nobody else has of it is lost."""
+        self.leaving.count_left_behind()
 
     def came_back(self, incarnation: int, away_s: float, now: float) -> None:
         """This broker was away and has come back as it was (`journal_recovery`). Others may have
@@ -221,8 +213,7 @@ class TopicRepair:
         self._told_off = {topic: at + away_s for topic, at in self._told_off.items()}
         self._broken_at = {topic: at + away_s for topic, at in self._broken_at.items()}
         self._wishes.clear()
-        self._leaving_at = None
-        self._inside.sessions.closed_reason = ""
+        self.leaving.cancel()
         version = self.own.version + 1
         self._tell(replace(self.own, incarnation=incarnation, version=version), now)
         self._renew_at = self.deadline = now
@@ -234,11 +225,12 @@ class TopicRepair:
         """Bring links, topics and record up to date, and mend what is broken."""
         self.deadline = now + self._config.look_every_s
         self.links.look(now)
-        self.gateway.look(self.view.present, is_leaving=self._leaving_at is not None, now=now)
+        self.gateway.look(self.view.present, is_leaving=self.is_leaving, now=now)
         topics = self._staying_topics(now)
         self._refresh(topics, now)
         self._mend(now)
         self._probe(now)
+        self.leaving.seek(now)
         self.waits.look(now)
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY_S
@@ -258,7 +250,7 @@ class TopicRepair:
             if age_s < 0 or (
                 topic not in self._told_off
                 and age_s < config.keep_s
-                and not self._is_through(topic)
+                and not self.leaving.is_through(topic)
             ):
                 staying.append(topic)
                 continue
@@ -267,25 +259,11 @@ class TopicRepair:
             is_whole = topic not in self.view.pieces
             if told_s >= 4 * config.settle_s and (is_whole or told_s > config.hand_over_s):
                 self._end(topic)
-        return () if self._leaving_at is not None else tuple(sorted(staying))
-
-    def _is_through(self, topic: str) -> bool:
-        """Whether what was published here has come to others, or there is nothing, or nobody:
-        a publisher that has left does not ask any more. O(what is under way)."""
-        routing = self._inside.routing
-        if self._leaving_at is not None or not routing.logs[topic].kept:
-            return True
-        links = [link for link, wanted in routing.wanted.items() if topic in wanted]
-        return topic not in self.view.pieces and not any(
-            isinstance(message, Publication) and message.topic == topic
-            for link in links
-            for message in (*link.unacked, *link.waiting, *link.pending)
-        )
+        return () if self.is_leaving else tuple(sorted(staying))
 
     def _end(self, topic: str) -> None:
         routing = self._inside.routing
-        others = [b for b in self.view.members.get(topic, ()) if b != self._id]
-        if others and not any(topic in wanted for wanted in routing.wanted.values()):
+        if self.leaving.holds(topic):
             self._inside.counters.publications_lost += len(routing.logs[topic].kept)
         routing.end(topic)
         del self._fading[topic]
@@ -300,7 +278,7 @@ class TopicRepair:
             topics=topics,
             links=self.links.standing(),
             lost=self.links.lost(),
-            is_leaving=self._leaving_at is not None,
+            is_leaving=self.is_leaving,
             is_gateway=self.gateway.is_linked,
         )
         if fresh != own or now >= self._renew_at:
@@ -358,7 +336,7 @@ class TopicRepair:
 
     def _probe(self, now: float) -> None:
         """Find out about brokers that are gone by hearsay only."""
-        if self.view.prober == self._id and self._leaving_at is None:
+        if self.view.prober == self._id and not self.is_leaving:
             for broker in sorted(self.view.doubtful - self.links.links.keys()):
                 self.links.open(broker, now, is_probe=True)
 

@@ -265,8 +265,9 @@ class BrokerHost:
         self.handle(LeaveRequested())
         for _ in range(int(limit_s / LEAVE_LOOK_S)):
             if topics.may_go(self._clock.now()):
-                return
+                break
             await asyncio.sleep(LEAVE_LOOK_S)
+        topics.count_left_behind()
 
     # --- from the connections --------------------------------------------------------------
 

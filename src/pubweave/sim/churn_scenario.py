@@ -252,8 +252,11 @@ class ChurnScenario(RoutingScenario):
             self.world.after(WATCH_EVERY_S, self._see_off, name)
             return
         is_alone = not any(s.is_established for s in node.broker.sessions.links.values())
+        counted = node.broker.counters.publications_lost
+        topics.count_left_behind()
+        leaves_something = node.broker.counters.publications_lost > counted
         self._remove(name)
-        if is_alone:
+        if is_alone or leaves_something:
             self._excuse_orphans()
 
     def _on_crash(self, broker: SimBroker) -> None:
