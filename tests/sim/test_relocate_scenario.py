@@ -68,6 +68,11 @@ def test_a_migration_whose_way_lost_a_link_ends() -> None:
     assert RelocateScenario(80751, max_brokers=20).run().violations == ()
 
 
+def test_what_a_restarted_source_tells_before_it_knows_moves_along() -> None:
+    """The client came back to it, subscribed, and was sent on by a migration of before."""
+    assert RelocateScenario(170543).run().violations == ()
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     digests = set()
     for _ in range(2):

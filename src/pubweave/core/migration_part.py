@@ -170,10 +170,14 @@ class MigrationPart:
             self._say_moved()
 
     def _move(self) -> None:
-        known = self._entries if self.stage is Stage.PASSED else self._known()
-        after = self._session(self.after)
+        known, after = self._known(), self._session(self.after)
+        subscriptions = known.subscriptions
+        if self.stage is Stage.PASSED:
+            # A source that was restarted may have told more than the update is about.
+            subscriptions = {**self._entries.subscriptions, **subscriptions}
+            known = self._entries
         move_advertisements(self.inside.routing, known.advertisements, after)
-        self._move_subscriptions(known.subscriptions, self._wanted, after)
+        self._move_subscriptions(subscriptions, self._wanted, after)
 
     def _ask_again(self) -> None:
         """An advertisement that calls for a subscription of the client is on its way to the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 
 from pubweave.core.broker import Broker
@@ -42,10 +43,19 @@ class TreeOverlay(SimOverlay):
             passed_on = [table.suppressed.get(id_, id_) for id_ in carriers if table.has(id_)]
             if not passed_on:
                 return False
-            carriers = _lasting(_routing(far), back, passed_on, _to_come(link, back), wanted)
+            lasting = _Lasting(_routing(far), back, passed_on, _to_come(link, back))
+            carriers = lasting.own() or (
+                [] if self._is_shifting(near, far) else lasting.standing_in(wanted)
+            )
             if not carriers:
                 return False
         return True
+
+    def _is_shifting(self, *brokers: Broker) -> bool:
+        """Whether an action may turn others' subscriptions round at one of some brokers: no
+        message of a link says so before it is done."""
+        now = self.world.now
+        return any(b.actions is not None and b.actions.status(now) is not None for b in brokers)
 
     def _tables(self, name: BrokerId) -> Broker | None:
         """A broker that is away and will come back with its tables counts with these."""
@@ -63,42 +73,47 @@ def _to_come(link: Session, back: Session) -> list[SequencedMessage]:
     return list(chain(islice(link.unacked, taken_in, None), link.waiting, link.pending))
 
 
-def _lasting(
-    far: TreeRouting,
-    back: Session,
-    passed_on: list[str],
-    to_come: list[SequencedMessage],
-    wanted: Filter,
-) -> list[str]:
-    """The subscriptions at a link's far end that carry what is wanted; none if, at any moment
-    while ``to_come`` is taken in, there would be none.
+@dataclass(frozen=True)
+class _Lasting:
+    """The subscriptions at a link's ``far`` end that carry what is wanted, at any moment while
+    ``to_come`` is taken in there."""
 
-    One may be withdrawn and passed on again: when the advertisement that called for it went
-    before another came, there is a gap; when one that covers it came and went, there is none.
-    Those of a client that migrates over the link stand in for no others: they may turn round
-    before these have come, and no message of this link says so."""
-    withdrawn = {message.id for message in to_come if isinstance(message, Unsubscribe)}
-    staying = [id_ for id_ in passed_on if id_ in far.subscriptions and id_ not in withdrawn]
-    if staying:
-        return staying
-    _, there = far.from_hop(back)
-    moving = far.links[back].moving if back in far.links else ()
-    carriers = [
-        id_
-        for id_, filter_ in there.items()
-        if covers(filter_, wanted) and publisher_of(id_) not in moving
-    ]
-    carrying = set(carriers)
-    for message in _changes(to_come):
-        if not carrying:
-            return []
-        if isinstance(message, Unsubscribe):
-            carrying.discard(message.id)
-        elif covers(message.filter, wanted):
-            carrying.add(message.id)
-        else:
-            carrying.discard(message.id)
-    return carriers if carrying else []
+    far: TreeRouting
+    back: Session
+    passed_on: list[str]
+    to_come: list[SequencedMessage]
+
+    def own(self) -> list[str]:
+        """Those that were passed on, and stay."""
+        withdrawn = {message.id for message in self.to_come if isinstance(message, Unsubscribe)}
+        there = self.far.subscriptions
+        return [id_ for id_ in self.passed_on if id_ in there and id_ not in withdrawn]
+
+    def standing_in(self, wanted: Filter) -> list[str]:
+        """Others that cover what is wanted; none if there would be a gap.
+
+        One may be withdrawn and passed on again: when the advertisement that called for it went
+        before another came, there is a gap; when one that covers it came and went, there is none.
+        Those of a client that migrates over the link stand in for no others: they may turn round
+        before these have come, and no message of this link says so."""
+        _, there = self.far.from_hop(self.back)
+        moving = self.far.links[self.back].moving if self.back in self.far.links else ()
+        carriers = [
+            id_
+            for id_, filter_ in there.items()
+            if covers(filter_, wanted) and publisher_of(id_) not in moving
+        ]
+        carrying = set(carriers)
+        for message in _changes(self.to_come):
+            if not carrying:
+                return []
+            if isinstance(message, Unsubscribe):
+                carrying.discard(message.id)
+            elif covers(message.filter, wanted):
+                carrying.add(message.id)
+            else:
+                carrying.discard(message.id)
+        return carriers if carrying else []
 
 
 def _changes(messages: Iterable[SequencedMessage]) -> Iterable[Subscribe | Unsubscribe]:
