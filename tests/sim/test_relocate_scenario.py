@@ -73,6 +73,16 @@ def test_what_a_restarted_source_tells_before_it_knows_moves_along() -> None:
     assert RelocateScenario(170543).run().violations == ()
 
 
+def test_marks_keep_their_places_where_another_migration_puts_its_own() -> None:
+    """What was in front of one migration's mark came behind it, and its client never got it."""
+    assert RelocateScenario(171140).run().violations == ()
+
+
+def test_a_broker_does_not_leave_with_publications_at_its_gate() -> None:
+    """Its neighbor was restarted, and had not answered yet when its last client left."""
+    assert RelocateScenario(171204).run().violations == ()
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     digests = set()
     for _ in range(2):

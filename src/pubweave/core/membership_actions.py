@@ -178,12 +178,17 @@ class DetachLeaving(MembershipPart):
         if self.phase is not Phase.RESERVED or now < self._look_at:
             return
         self._look_at = now + LOOK_S
-        if self._clients() and now < self._leave_at:
+        if (self._clients() and now < self._leave_at) or self._is_gated():
             return
         for client in self._clients():
             self.inside.let_go(client, self.inside.sessions.closed_reason, now)
         self.phase = Phase.READY
         self.tell(self.action.neighbor, Signal.MARKER)
+
+    def _is_gated(self) -> bool:
+        """Whether publications wait for the neighbor to know enough: the marker comes behind."""
+        link = self.inside.link(self.action.neighbor)
+        return link in self.inside.routing.sync.gates
 
     def leave(self, now: float) -> None:
         self.inside.sessions.closed_reason = ""

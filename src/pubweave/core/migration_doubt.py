@@ -86,7 +86,7 @@ class Doubt:
                 m for m in _wanted(waiting, list(wanted.values())) if m.publisher not in beyond
             ]
             if moved is not None:
-                waiting = _marked(waiting, moved, beyond)
+                waiting = _marked(waiting, moved, beyond, again)
             sync.put_at_gate(before, waiting)
             sync.put_at_gate(after, _merged(sync.take_from_gate(after), again))
         self.end()
@@ -104,17 +104,22 @@ def _wanted(waiting: Iterable[SequencedMessage], filters: list[Filter]) -> list[
 
 
 def _marked(
-    waiting: list[SequencedMessage], mark: MigrationSignal, beyond: set[ClientId]
+    waiting: list[SequencedMessage],
+    mark: MigrationSignal,
+    beyond: set[ClientId],
+    again: list[Publication],
 ) -> list[SequencedMessage]:
-    """The mark behind the last publication of those beyond, and behind it what others published
-    before that; all else stays where it is, other migrations' marks, too."""
+    """The mark behind the last publication of those beyond, and behind it what the client gets
+    ``again`` by way of the destination; all else stays where it is: other migrations' marks are
+    among it, and what they separate."""
     place = 0
     for index, message in enumerate(waiting, 1):
         if isinstance(message, Publication) and message.publisher in beyond:
             place = index
+    elsewhere = {publication.key for publication in again}
     front, back = list[SequencedMessage](), list[SequencedMessage]()
     for message in waiting[:place]:
-        is_late = isinstance(message, Publication) and message.publisher not in beyond
+        is_late = isinstance(message, Publication) and message.key in elsewhere
         (back if is_late else front).append(message)
     return [*front, mark, *back, *waiting[place:]]
 
