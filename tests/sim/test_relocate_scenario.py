@@ -83,6 +83,11 @@ def test_a_broker_does_not_leave_with_publications_at_its_gate() -> None:
     assert RelocateScenario(171204).run().violations == ()
 
 
+def test_the_last_word_is_told_again_where_it_got_lost() -> None:
+    """A broker crashed with it while the one before waited for an answer of the destination."""
+    assert RelocateScenario(190411).run().violations == ()
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     digests = set()
     for _ in range(2):

@@ -83,7 +83,8 @@ class MigrationPart:
         """It was asked, and has not answered yet; publications wait so long."""
         self._is_asked_again = False
         """On behalf of a broker towards the source."""
-        self.is_completed = False
+        self._complete: MigrationComplete | None = None
+        """The source's last word, if it has come."""
         self._was_told = False
         """That it is decided, after a restart."""
         self._is_passed_beyond = False
@@ -103,6 +104,10 @@ class MigrationPart:
             self._owes_update = True
         elif self.stage is Stage.MOVED:
             self._say_moved()  # it got lost on its way back
+
+    @property
+    def is_completed(self) -> bool:
+        return self._complete is not None
 
     @property
     def is_decided(self) -> bool:
@@ -239,6 +244,8 @@ class MigrationPart:
                 self._ask_again()
             elif self._is_asked_again:
                 self.again()
+            if self._complete is not None:
+                self.send(neighbor, self._complete)
         elif neighbor == self.before:
             self._hold(neighbor)
             if not self.is_decided:
@@ -308,7 +315,7 @@ class MigrationPart:
         """The source has let the client go: nothing of the migration is left here. A broker that
         was restarted may hear that before anything else: if `moved` had passed here, it comes
         again, behind what the tables lack."""
-        self.is_completed = True
+        self._complete = message
         if not self.doubt.is_open:
             self._finish()
 

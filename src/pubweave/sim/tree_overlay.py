@@ -11,7 +11,7 @@ from pubweave.core.session import Session
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.model.filter_relations import covers
 from pubweave.model.filters import Filter
-from pubweave.model.ids import BrokerId, publisher_of
+from pubweave.model.ids import BrokerId, ClientId, publisher_of
 from pubweave.model.messages import SequencedMessage, Subscribe, Unsubscribe
 from pubweave.sim.overlay import SimOverlay
 from pubweave.sim.table_checker import check_tables
@@ -28,6 +28,9 @@ class TreeOverlay(SimOverlay):
         home = self._tables(path[0])
         if home is None or subscription not in _routing(home).subscriptions:
             return False
+        if len(path) == 1 and _is_moving(home, publisher_of(subscription)):
+            # By then the subscriber may be elsewhere, where nobody knows the advertisement yet.
+            return any(id_ in _routing(home).advertisements for id_ in advertisements)
         wanted = _routing(home).subscriptions[subscription].filter
         carriers = [subscription]
         for near_name, far_name in pairwise(path):
@@ -118,6 +121,10 @@ class _Lasting:
 
 def _changes(messages: Iterable[SequencedMessage]) -> Iterable[Subscribe | Unsubscribe]:
     return (message for message in messages if isinstance(message, Subscribe | Unsubscribe))
+
+
+def _is_moving(broker: Broker, client: ClientId) -> bool:
+    return broker.migrations is not None and broker.migrations.is_under_way(client)
 
 
 def _routing(broker: Broker) -> TreeRouting:
