@@ -88,6 +88,11 @@ def test_the_last_word_is_told_again_where_it_got_lost() -> None:
     assert RelocateScenario(190411).run().violations == ()
 
 
+def test_a_migration_ends_although_a_link_of_its_way_is_gone() -> None:
+    """A broker that had ended it, and was shifted since, answered a restarted one no more."""
+    assert RelocateScenario(191032).run().violations == ()
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     digests = set()
     for _ in range(2):

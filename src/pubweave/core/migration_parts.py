@@ -57,6 +57,11 @@ class MigrationParts:
         part = self.by_client.get(migration.client)
         return part if part is not None and part.migration == migration else None
 
+    def knows(self, migration: Migration) -> bool:
+        """Whether this broker takes part or has: the migration has to end everywhere, even if a
+        link of its way is gone."""
+        return self.of(migration) is not None or migration.id in self._ended
+
     def has_early(self, connection: ConnectionId) -> bool:
         """Whether a client waits on this connection for the end of its migration."""
         parts = self.by_client.values()

@@ -170,15 +170,10 @@ class Migrations:
         """A message about a migration came over a link."""
         if isinstance(message, MigrationSeek):
             self._on_seek(origin, message, now)
-        elif self._is_known(message.migration) or self._is_on_our_way(
+        elif self.parts.knows(message.migration) or self._is_on_our_way(
             message.migration.path, origin.remote
         ):
             self.parts.take(origin, message, now)
-
-    def _is_known(self, migration: Migration) -> bool:
-        """Whether we take part already: it has to end, even if a link of its way is gone."""
-        part = self.parts.by_client.get(migration.client)
-        return part is not None and part.migration == migration
 
     def _is_on_our_way(self, path: tuple[BrokerId, ...], neighbor: BrokerId) -> bool:
         """Whether a way leads through this broker and its links, past the neighbor who says so;
