@@ -110,16 +110,20 @@ def _marked(
     again: list[Publication],
 ) -> list[SequencedMessage]:
     """The mark behind the last publication of those beyond, and behind it what the client gets
-    ``again`` by way of the destination; all else stays where it is: other migrations' marks are
-    among it, and what they separate."""
+    ``again`` by way of the destination, with what its publishers published after that; all else
+    stays where it is: other migrations' marks are among it, and what they separate."""
     place = 0
     for index, message in enumerate(waiting, 1):
         if isinstance(message, Publication) and message.publisher in beyond:
             place = index
-    elsewhere = {publication.key for publication in again}
+    first: dict[ClientId, int] = {}
+    for publication in again:
+        first.setdefault(publication.publisher, publication.sequence)
     front, back = list[SequencedMessage](), list[SequencedMessage]()
     for message in waiting[:place]:
-        is_late = isinstance(message, Publication) and message.key in elsewhere
+        is_late = isinstance(message, Publication) and message.sequence >= first.get(
+            message.publisher, message.sequence + 1
+        )
         (back if is_late else front).append(message)
     return [*front, mark, *back, *waiting[place:]]
 
