@@ -95,6 +95,11 @@ def test_a_migration_ends_although_a_link_of_its_way_is_gone() -> None:
     assert RelocateScenario(191032).run().violations == ()
 
 
+def test_a_withdrawal_behind_publications_is_taken_although_the_publisher_moves() -> None:
+    """They went again to a restarted broker, which had heard of the migration by then."""
+    assert RelocateScenario(210939, fault="crashes").run().violations == ()
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     digests = set()
     for _ in range(2):

@@ -219,8 +219,12 @@ class MigrationPart:
             self._missing.pop(message.id, None)
         if origin.remote != self.before or not self.is_decided:
             return False
+        if isinstance(message, Unadvertise):
+            # What it withdrew before it moved may come behind its publications of then.
+            known = self.inside.routing.advertisements.get(message.id)
+            return known is None or known.hop is not origin
         # A restarted source that has the client back does not know yet that it has moved.
-        return self.stage is Stage.MOVED or isinstance(message, Advertise | Unadvertise)
+        return self.stage is Stage.MOVED or isinstance(message, Advertise)
 
     def _notes(self, message: TableMessage) -> bool:
         """What `moved` will need: until then the client's subscriptions lead to the source."""
