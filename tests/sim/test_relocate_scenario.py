@@ -100,6 +100,11 @@ def test_a_withdrawal_behind_publications_is_taken_although_the_publisher_moves(
     assert RelocateScenario(210939, fault="crashes").run().violations == ()
 
 
+def test_what_was_noted_for_a_mark_that_never_comes_is_entered_at_the_end() -> None:
+    """Three brokers of four on the path crashed, the destination when all was over."""
+    assert RelocateScenario(220081).run().violations == ()
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     digests = set()
     for _ in range(2):

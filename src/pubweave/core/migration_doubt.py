@@ -63,12 +63,10 @@ class Doubt:
             if self._inside.routing.sync.release(link):
                 self._inside.routing.set_gate(link, is_shut=False)
 
-    def look(self, now: float) -> bool:
-        """Whether it has lasted too long, and is ended by that."""
-        is_over = self.is_open and now >= self._until
-        if is_over:
+    def look(self, now: float) -> None:
+        """End it if it has lasted too long."""
+        if self.is_open and now >= self._until:
             self.end()
-        return is_over
 
     def settle(
         self, wanted: Mapping[SubscriptionId, Filter], moved: MigrationSignal | None

@@ -269,8 +269,7 @@ class MigrationPart:
 
     def look(self, now: float) -> None:
         """Pass on what is owed, if the link it goes over is fit for it."""
-        if self.doubt.look(now) and self.is_completed:
-            self._finish()
+        self.doubt.look(now)
         if self._owes_update and self._is_fit(self.after):
             self._owes_update = False
             self._pass_update()
@@ -321,9 +320,10 @@ class MigrationPart:
         again, behind what the tables lack."""
         self._complete = message
         if not self.doubt.is_open:
-            self._finish()
+            self.finish()
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Without `moved`, if it has not come: nothing of it will."""
         if self.stage is not Stage.MOVED and self._has_after:
             self._move()
             self._settle_doubt()

@@ -94,7 +94,9 @@ class MigrationParts:
     def drop_if_over(self, part: MigrationPart) -> None:
         """A part may outlast its migration by what it still waits for."""
         if part.is_completed and part.is_settled:
-            self.drop(part.migration)
+            part.finish()
+            if part.is_settled:
+                self.drop(part.migration)
 
     def remember(self, migration: Migration, complete: MigrationComplete | None) -> None:
         if len(self._ended) >= REMEMBERED:
