@@ -24,7 +24,7 @@ import numpy as np
 import uvloop
 
 from benchmarks.topic_traffic import TopicTraffic, verdict
-from pubweave.core.placement_config import PlacementConfig
+from pubweave.core.placement_config import RULES, PlacementConfig
 from pubweave.generate.trees import random_tree
 from pubweave.model.rendezvous_status import RendezvousStatus
 from pubweave.model.status import TOPICS_SUBJECT
@@ -99,7 +99,9 @@ async def run(given: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="pubweave-placement-") as scratch:
         tree = random_tree(given.brokers, rng)
         spec = make_spec(tree, name="placed", base_port=0, strategy="rendezvous")
-        placement = PlacementConfig(update_s=UPDATE_S, load_weight=given.load, rest_s=UPDATE_S)
+        placement = PlacementConfig(
+            update_s=UPDATE_S, load_weight=given.load, rest_s=UPDATE_S, rule=given.rule
+        )
         spec = replace(spec, placement=placement, placement_size=given.cluster)
         async with Overlay(spec, RunDirectory(Path(scratch) / "run")) as overlay:
             topics: dict[str, list[str]] = {broker: [] for broker in spec.brokers}
@@ -138,7 +140,9 @@ def main() -> int:
     parser.add_argument("--cluster", type=int, default=4, help="brokers of a placement cluster")
     parser.add_argument("--users", type=int, default=60)
     parser.add_argument("--modes", type=int, default=4)
-    parser.add_argument("--load", type=float, default=1.0, help="the weight of load")
+    load = PlacementConfig.load_weight
+    parser.add_argument("--load", type=float, default=load, help="the weight of load")
+    parser.add_argument("--rule", choices=RULES, default=PlacementConfig.rule)
     parser.add_argument("--rate", type=float, default=4.0, help="publications/s per topic")
     parser.add_argument("--seconds", type=float, default=6.0, help="of traffic after each change")
     parser.add_argument("--seed", type=int, default=1)

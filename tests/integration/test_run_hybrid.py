@@ -26,8 +26,9 @@ def test_gateways_are_killed_and_nothing_is_missing() -> None:
 @pytest.mark.sockets
 def test_users_are_sent_elsewhere_and_nothing_is_missing() -> None:
     given = argparse.Namespace(
-        brokers=4, cluster=4, users=16, modes=3, load=0.5, rate=4.0, seconds=3.0, seed=5
-    )
+        brokers=4, cluster=4, users=16, modes=3, load=0.5, rule="lasting", rate=4.0, seconds=3.0,
+        seed=5,
+    )  # fmt: skip
     figures = uvloop.run(run_placement.run(given))
     assert not any(figures[name] for name in FAULTS)
     assert figures["sent_elsewhere"] > 3

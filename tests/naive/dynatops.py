@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations, product
 
@@ -139,6 +141,41 @@ def best_home(
         worth.append(similarity - load_weight * (load / every if every else 0.0))
     order = sorted(range(len(brokers)), key=lambda b: (-worth[b], brokers[b][1], b))
     return order[0] if worth[order[0]] > worth[own] + least_gain else own
+
+
+def upkeep_of(hosts: Sequence[Mapping[int, int]]) -> float:
+    """What topics of brokers are expected to cost yet: Phi(n) = exp(1 - n) for n users."""
+    return sum(math.exp(1 - n) for users in hosts for n in users.values() if n > 0)
+
+
+def lasting_costs(
+    hosts: Sequence[Mapping[int, int]],
+    at: int | None,
+    old: set[int],
+    new: set[int],
+    loads: Sequence[int],
+    mean: float,
+    load_weight: float,
+) -> list[float]:
+    """For a user that gives up ``old`` at a broker, if it is at one, and takes ``new`` at each
+    broker in turn: topics that begin and end, and what topics are then expected to cost, per topic
+    of the user; plus the weight of the broker's load without it, over the mean.
+
+    ``hosts`` has users by topic, ``loads`` what counts against brokers."""
+    without = [Counter(users) for users in hosts]
+    if at is not None:
+        without[at].subtract(old)
+    costs = []
+    for b in range(len(hosts)):
+        after = [Counter(users) for users in without]
+        after[b].update(new)
+        changes = 0
+        for before, now in zip(hosts, after, strict=True):
+            had, has = {t for t, n in before.items() if n > 0}, {t for t, n in now.items() if n > 0}
+            changes += len(had ^ has)
+        cost = (changes + upkeep_of(after)) / max(1, len(new))
+        costs.append(cost + load_weight * (loads[b] / mean if mean else 0.0))
+    return costs
 
 
 def net_choice(costs: Sequence[float], changed: Sequence[int], price: Mapping[int, float]) -> int:

@@ -68,6 +68,7 @@ from pubweave.model.rendezvous_messages import (
     ChordNeighbors,
     LinkUnused,
     Occupant,
+    PlacementDigest,
     PlacementTold,
     TreeBroken,
     TreeJoin,
@@ -153,7 +154,9 @@ ONE_OF_EACH: list[Message] = [
     TreeOffer(1, ("x",), True),
     TreeBroken(1, ("x",)),
     LinkUnused(),
-    PlacementTold(("t1", "t2"), 3, "10.0.0.1:7001", True),
+    PlacementDigest(
+        (("b1", PlacementTold(("t1", "t2"), 3, "10.0.0.1:7001", True, (2, 1))),), is_last=True
+    ),
     TreeTables(2, 7, (TreePlaceEntry("x", None, (1, 2)), TreePlaceEntry("y", 5, ())), True),
     TopicUnwanted("x"),
 ]

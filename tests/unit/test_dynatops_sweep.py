@@ -41,6 +41,11 @@ def test_poisson_systems_share_their_users_and_differ_as_they_should() -> None:
     assert placed.tree_delay < rows["dynatops-up"].tree_delay
     assert placed.messages_per_publication < 0.7 * static.messages_per_publication
     assert rows["bayeux-16"].delay < static.delay
+    ours, wide = rows["dynatops-plus"], rows["dynatops-wide"]
+    assert ours.subscription_changes < 0.2 * static.subscription_changes
+    assert ours.management_messages < 0.6 * static.management_messages
+    assert ours.highest_load_over_mean < 1.5
+    assert ours.cluster_size == wide.cluster_size > placed.cluster_size
 
 
 def small_travels() -> Travels:
@@ -56,6 +61,7 @@ def test_location_systems_follow_their_users() -> None:
     assert rows["bayeux-pns"].delay < rows["bayeux-loc"].delay
     assert rows["geops"].messages_per_publication > 0
     assert rows["dynatops"].management_messages > 0
+    assert rows["dynatops-lasting"].subscription_changes < rows["dynatops"].subscription_changes
 
 
 def test_wanted_cells_are_the_own_one_and_friends_once() -> None:
@@ -106,7 +112,7 @@ def test_other_figures_as_json(
 
 @pytest.mark.slow
 def test_spark_runs_the_same_tasks(spark: SparkSession) -> None:
-    tasks = dynatops_sweep.figure_7(SMALL, [1], "zipf", rates=(0.1, 0.2))
+    tasks = dynatops_sweep.figure_7(SMALL, [1], ["zipf"], rates=(0.1, 0.2))
     here = [row for task in tasks for row in run_task(task)]
     assert swept_rows(spark, run_task, tasks, lambda share: None) == here
     assert swept_rows(spark, run_task, [], lambda share: None) == []
@@ -114,7 +120,7 @@ def test_spark_runs_the_same_tasks(spark: SparkSession) -> None:
 
 
 def test_statements_say_whether_they_hold() -> None:
-    rows = as_rows(run_task(dynatops_sweep.figure_7(SMALL, [1], "multimodal", rates=(0.2,))[0]))
+    rows = as_rows(run_task(dynatops_sweep.figure_7(SMALL, [1], ["multimodal"], rates=(0.2,))[0]))
     by_words = {each.words: each for each in dynatops_statements.figure_7(rows)}
     fewer = next(each for words, each in by_words.items() if words.startswith("changes of"))
     assert fewer.holds in ("yes", "with our rules")

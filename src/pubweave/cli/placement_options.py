@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pubweave.core.placement_config import PlacementConfig
+from pubweave.core.placement_config import LASTING, RULES, SIMILARITY, PlacementConfig
 from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _OPTIONS = (
         "--placement-load",
         type=click.FloatRange(min=0),
         metavar="WEIGHT",
-        help="What a broker's share of its cluster's subscriptions weighs against similarity. "
-        f"[default: {PLAIN.load_weight:g}]",
+        help="What a broker's load weighs: over the mean of its cluster, or with --placement-rule "
+        f"{SIMILARITY} as a share of it. [default: {PLAIN.load_weight:g}]",
     ),
     click.option(
         "--placement-least-gain",
@@ -42,12 +42,19 @@ _OPTIONS = (
         metavar="SECONDS",
         help=f"How long a client that was sent is left alone. [default: {PLAIN.rest_s:g}]",
     ),
+    click.option(
+        "--placement-rule",
+        type=click.Choice(RULES),
+        help=f"'{LASTING}': clients go where fewest topics begin and end, now and later. "
+        f"'{SIMILARITY}': where most of theirs are wanted already. [default: {PLAIN.rule}]",
+    ),
 )
 _FIELDS = {
     "placement_update": "update_s",
     "placement_load": "load_weight",
     "placement_least_gain": "least_gain",
     "placement_rest": "rest_s",
+    "placement_rule": "rule",
 }
 
 
@@ -56,8 +63,8 @@ _SIZE_OPTION = click.option(
     "placement_size",
     type=click.IntRange(min=2),
     metavar="BROKERS",
-    help="With --strategy rendezvous: clients go to the broker that wants most of their topics, "
-    "among so many.",
+    help="With --strategy rendezvous: clients go to the broker that suits their topics best, among "
+    "so many.",
 )
 
 
@@ -66,7 +73,7 @@ class PlacementChoice:
     """What was chosen for placing users: among how many brokers, and other settings."""
 
     size: int | None
-    settings: dict[str, float]
+    settings: dict[str, Any]
 
     def applied(self, spec: OverlaySpec) -> OverlaySpec:
         """An overlay whose brokers place users so; `click.UsageError` if that cannot be."""
@@ -99,14 +106,14 @@ def placement_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @number_options
     @functools.wraps(command)
     def packed(
-        *args: Any, placement_size: int | None, placement: dict[str, float], **given: Any
+        *args: Any, placement_size: int | None, placement: dict[str, Any], **given: Any
     ) -> Any:
         return command(*args, placement=PlacementChoice(placement_size, placement), **given)
 
     return packed
 
 
-def check_placement(option: str, is_given: bool, strategy: str, chosen: dict[str, float]) -> None:
+def check_placement(option: str, is_given: bool, strategy: str, chosen: dict[str, Any]) -> None:
     """`click.UsageError` if settings are given for what is not there; ``option`` asks for it."""
     if is_given and strategy != RENDEZVOUS_PROTOCOL:
         raise click.UsageError(f"{option} is for --strategy {RENDEZVOUS_PROTOCOL}")

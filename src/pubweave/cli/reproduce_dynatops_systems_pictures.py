@@ -7,11 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from pubweave.cli.figures import headless_pyplot, tidy
-from pubweave.experiments.dynatops_location_systems import LOAD_WEIGHT
+from pubweave.design.dynatops.lasting_placement import LastingRule
+from pubweave.experiments.dynatops_location_systems import LASTING_WEIGHT, LOAD_WEIGHT
 from pubweave.experiments.dynatops_poisson import PoissonSetting
 from pubweave.experiments.dynatops_rows import SystemRun, mean_over_seeds
 
-USUAL_WEIGHTS = (LOAD_WEIGHT, PoissonSetting.load_weight)
+USUAL_WEIGHTS = (
+    LOAD_WEIGHT,
+    LASTING_WEIGHT,
+    PoissonSetting.load_weight,
+    LastingRule.load_weight,
+)
 PANELS = {
     "dynatops-fig6": (
         ("management_messages", "control messages per hour"),
@@ -22,6 +28,8 @@ PANELS = {
     ),
     "dynatops-fig7": (
         ("subscription_changes", "changes of brokers' topics per hour"),
+        ("management_messages", "control messages per hour"),
+        ("highest_load_over_mean", "most load / mean"),
         ("delay", "delay, hops"),
         ("messages_per_publication", "messages per publication"),
         ("reconfiguration_messages", "reconfiguration messages per hour"),
@@ -48,13 +56,19 @@ def draw(name: str, rows: Sequence[SystemRun], output: Path) -> None:
     """One picture into a file."""
     pyplot = headless_pyplot()
     panels, (axis, words) = PANELS[name], AXES[name]
-    sheet, places = pyplot.subplots(1, len(panels), figsize=(4.5 * len(panels), 4))
-    for axes, (metric, label) in zip(places, panels, strict=True):
-        _panel(axes, rows, axis, metric, is_relative=label.find(" / that") > 0)
-        axes.set_xlabel(words)
-        axes.set_ylabel(label)
-        tidy(axes)
-    places[0].legend(frameon=False, fontsize=7)
+    by_pattern = name == "dynatops-fig7"
+    patterns = list(dict.fromkeys(row.pattern for row in rows)) if by_pattern else [""]
+    size = (4.5 * len(panels), 4 * len(patterns))
+    sheet, places = pyplot.subplots(len(patterns), len(panels), figsize=size, squeeze=False)
+    for pattern, row_of_places in zip(patterns, places, strict=True):
+        chosen = [row for row in rows if pattern in ("", row.pattern)]
+        for axes, (metric, label) in zip(row_of_places, panels, strict=True):
+            _panel(axes, chosen, axis, metric, is_relative=label.find(" / that") > 0)
+            axes.set_xlabel(words)
+            axes.set_ylabel(label)
+            axes.set_title(pattern)
+            tidy(axes)
+    places[0][0].legend(frameon=False, fontsize=7)
     sheet.tight_layout()
     sheet.savefig(output, dpi=100)
     pyplot.close(sheet)

@@ -35,7 +35,7 @@ class RingChoice:
 
     ring: dict[str, Address]
     members: dict[str, Address]
-    placement: dict[str, float]
+    placement: dict[str, Any]
 
     @property
     def neighbors(self) -> dict[str, Address]:
@@ -75,9 +75,7 @@ def ring_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @number_options
     @functools.wraps(command)
-    def packed(
-        *args: Any, ring: Any, members: Any, placement: dict[str, float], **given: Any
-    ) -> Any:
+    def packed(*args: Any, ring: Any, members: Any, placement: dict[str, Any], **given: Any) -> Any:
         return command(*args, ring=RingChoice(dict(ring), dict(members), placement), **given)
 
     return packed

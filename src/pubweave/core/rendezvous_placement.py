@@ -1,10 +1,9 @@
 """User placement at a live broker (DYNATOPS section 4, Algorithm 1): users go where they fit.
 
-Brokers of a placement cluster tell each other, once per T_update, which topics they want and how
-many subscriptions they have. When a client has changed its subscriptions its broker works out the
-utility Sim - w_l L of every broker it knows of, its own without the client, and sends the client to
-the best one if that is better than to stay. L is the share of the cluster's subscriptions: a broker
-knows of no others.
+Brokers of a placement cluster tell each other, once per T_update, which topics they want for how
+many subscriptions (`placement_telling`). When a client has changed its subscriptions its broker
+works out the utility of every broker it knows of, its own without the client
+(`placement_utility`), and sends the client to the best one if that is better than to stay.
 
 The client is asked first whether it can reach the other broker. Then it is told to go, and this
 broker forgets it. At the other one it says again what it wants and what it published lately, and
@@ -14,19 +13,22 @@ nothing is lost, and what comes twice is dropped by publisher, topic and sequenc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from pubweave.core.chord_upkeep import Tell
 from pubweave.core.effects import Transmit
+from pubweave.core.placement_telling import ClusterTelling
+from pubweave.core.placement_utility import Host, best_host
 from pubweave.core.rendezvous_routing import RendezvousRouting
 from pubweave.core.session import Session
 from pubweave.core.topic_inside import TopicInside
+from pubweave.design.dynatops.lasting import senders
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.messages import Hello
 from pubweave.model.migration_messages import Redirect, RedirectReply
-from pubweave.model.rendezvous_messages import PlacementTold
+from pubweave.model.rendezvous_messages import PlacementDigest, PlacementTold
 
 TOKEN_MARK = "place:"
 """Tokens of redirections begin so: whoever comes with one has just been placed."""
@@ -34,11 +36,9 @@ ANSWER_LIMIT_S = 5.0
 """A client that does not say whether it can reach a broker stays."""
 
 
-class Host(NamedTuple):
-    """What counts of a broker as a home for users."""
-
-    topics: frozenset[str]
-    subscriptions: int
+def _is_sent(hello: Hello) -> bool:
+    """Others may not know yet that this broker leaves: whom they send is sent on from here."""
+    return hello.token.startswith(TOKEN_MARK)
 
 
 @dataclass
@@ -49,100 +49,89 @@ class _Offer:
     until: float
 
 
-def utility(wanted: frozenset[str], host: Host, every: int, load_weight: float) -> float:
-    """Sim - w_l L of a user and a broker, of ``every`` subscriptions in all.
-
-    >>> utility(frozenset({"x", "y"}), Host(frozenset({"x", "z"}), 1), 4, 1.0)
-    0.25
-    """
-    similarity = len(wanted & host.topics) / len(wanted) if wanted else 0.0
-    return similarity - load_weight * (host.subscriptions / every if every else 0.0)
-
-
-def best_host(
-    wanted: frozenset[str],
-    own: BrokerId,
-    hosts: Mapping[BrokerId, Host],
-    load_weight: float,
-    least_gain: float = 0.0,
-) -> BrokerId:
-    """Where a user belongs who is at ``own``: there, unless another one has more utility. Of equal
-    ones the least loaded, then the first by name. O(hosts x topics of the user).
-
-    >>> hosts = {"b1": Host(frozenset("x"), 3), "b2": Host(frozenset("xy"), 3)}
-    >>> best_host(frozenset("xy"), "b1", hosts, 1.0), best_host(frozenset("x"), "b1", hosts, 1.0)
-    ('b2', 'b1')
-    """
-    every = sum(host.subscriptions for host in hosts.values())
-    worth = {b: utility(wanted, host, every, load_weight) for b, host in hosts.items()}
-    best = min(hosts, key=lambda b: (-worth[b], hosts[b].subscriptions, b))
-    return best if worth[best] > worth[own] + least_gain else own
-
-
 class UserPlacing:
     """One broker's part: what it knows of its cluster, and clients it may send elsewhere."""
 
     def __init__(
-        self, inside: TopicInside, routing: RendezvousRouting, tell: Tell, now: float
+        self,
+        inside: TopicInside,
+        routing: RendezvousRouting,
+        tell: Tell,
+        linked: Callable[[], list[BrokerId]],
+        now: float,
     ) -> None:
         self._inside = inside
         self._routing = routing
-        self._tell_neighbor = tell
         self._config = inside.config.placement
         self._id = inside.config.id
+        self.telling = ClusterTelling(self._id, self._config, tell, linked, self._told, now)
+        self._heard: dict[BrokerId, PlacementTold] = {}
         self.hosts: dict[BrokerId, Host] = {}
         """Others of the cluster, as they said last and with those whom we have sent there since."""
-        self._addresses: dict[BrokerId, str] = {}
         self._due: dict[Session, None] = {}
         """Clients that want something else than before."""
         self._offers: dict[str, _Offer] = {}
         self._resting: dict[ClientId, float] = {}
+        self._placed: dict[ClientId, frozenset[str] | None] = {}
+        """What clients wanted when they were placed here; None: all that they want at first."""
+        self._tidy_at = now
         self._numbers = 0
-        self._tell_at = now
         self.sent = 0
         """How many users were sent to other brokers."""
         self.is_open = True
         """Whether others may send users here."""
         if self._config.members:
             routing.on_wishes = self._changed
+            inside.sessions.is_sent = _is_sent
 
     # --- what is told ----------------------------------------------------------------------
 
-    def _tell_one(self, member: BrokerId) -> None:
+    def _told(self) -> PlacementTold:
         routing, address = self._routing, self._inside.sessions.address
-        told = PlacementTold(
-            tuple(routing.subscribed), len(routing.subscriptions), address, self.is_open
-        )
-        self._tell_neighbor(member, told)
+        topics, users = tuple(routing.subscribed), tuple(routing.subscribed.values())
+        is_open = self.is_open and bool(address)
+        return PlacementTold(topics, len(routing.subscriptions), address, is_open, users)
 
-    def _tell_all(self) -> None:
-        for member in self._config.members:
-            self._tell_one(member)
-
-    def link_began(self, neighbor: BrokerId) -> None:
-        if neighbor in self._config.members:
-            self._tell_one(neighbor)
+    def _hear(self) -> None:
+        """Whoever has told anew is as it says; whom we sent to others still counts there."""
+        known = self.telling.known
+        for name in self.hosts.keys() - known.keys():
+            del self.hosts[name], self._heard[name]
+        for name, told in known.items():
+            if self._heard.get(name) is not told:
+                self._heard[name] = told
+                users = told.users or (1,) * len(told.topics)
+                self.hosts[name] = Host(
+                    dict(zip(told.topics, users, strict=False)), told.subscriptions
+                )
 
     def leave(self) -> None:
-        """This broker is to go: nobody is to be sent here."""
+        """This broker is to go: nobody is to be sent here, and whoever is here goes elsewhere."""
         self.is_open = False
-        self._tell_all()
+        self.telling.hurry()
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Forget clients that are gone; those of a broker that leaves are due until they are."""
+        clients, resting = self._inside.sessions.clients, self._resting
+        self._placed = {n: t for n, t in self._placed.items() if n in clients or n in resting}
+        if not self.is_open:
+            for client in clients.values():
+                self._changed(client)
 
     def came_back(self) -> None:
         """This broker was away: what was asked is forgotten, and it is open again."""
         self.is_open = True
         self._offers.clear()
-        self._tell_at = 0.0
+        self.telling.came_back()
 
-    def take(self, member: BrokerId, told: PlacementTold) -> None:
-        if told.is_open and told.address:
-            self.hosts[member] = Host(frozenset(told.topics), told.subscriptions)
-            self._addresses[member] = told.address
-        else:
-            self.lost(member)
+    def take(self, member: BrokerId, digest: PlacementDigest, now: float) -> None:
+        self.telling.take(member, digest, now)
+        self._hear()
 
     def lost(self, broker: BrokerId) -> None:
-        self.hosts.pop(broker, None)
+        self.telling.lost(broker)
+        self._hear()
 
     # --- who goes where --------------------------------------------------------------------
 
@@ -153,16 +142,19 @@ class UserPlacing:
 
     def greeted(self, hello: Hello, now: float) -> None:
         """A client that comes because it was sent here is left alone for a while."""
-        if hello.token.startswith(TOKEN_MARK):
+        if _is_sent(hello):
             self._resting[hello.id] = now + self._config.rest_s
+            self._placed[hello.id] = None
 
     def look(self, now: float) -> None:
         """Tell, when it is time, and place whoever is due. O(due x cluster x topics of one)."""
         if not self._config.members:
             return
-        if now >= self._tell_at:
-            self._tell_at = now + self._config.update_s
-            self._tell_all()
+        self.telling.look(now)
+        self._hear()
+        if now >= self._tidy_at:
+            self._tidy_at = now + self._config.update_s
+            self._tidy()
         for token in [t for t, offer in self._offers.items() if offer.until < now]:
             del self._offers[token]
         for name in [name for name, until in self._resting.items() if until < now]:
@@ -178,10 +170,14 @@ class UserPlacing:
         wanted = self._topics_of(client)
         if not wanted or any(offer.client is client for offer in self._offers.values()):
             return
-        hosts = {self._id: self._without(client), **self.hosts}
-        rule = self._config.load_weight, self._config.least_gain
-        best = best_host(wanted, self._id, hosts, *rule)
+        if not self.is_open and not self.hosts:
+            self._due[client] = None
+            return
+        hosts = {self._id: self._without(client), **self.hosts} if self.is_open else self.hosts
+        kept = self._placed.get(client.remote, frozenset())
+        best = best_host(wanted, self._id, hosts, self._config, wanted if kept is None else kept)
         if best == self._id or client.connection is None:
+            self._placed[client.remote] = wanted
             return
         self._numbers += 1
         token = f"{TOKEN_MARK}{self._id}:{client.own_epoch}:{self._numbers}"
@@ -195,10 +191,10 @@ class UserPlacing:
     def _without(self, client: Session) -> Host:
         """This broker as a home, for a client that may not stay."""
         others = [c for c in self._routing.subscriptions.values() if c.client is not client]
-        return Host(frozenset(claim.topic for claim in others), len(others))
+        return Host(Counter(claim.topic for claim in others), len(others))
 
     def _redirect(self, client: Session, token: str, broker: BrokerId, *, is_final: bool) -> None:
-        redirect = Redirect(token, broker, self._addresses[broker], is_final, hops=1)
+        redirect = Redirect(token, broker, self._heard[broker].address, is_final, hops=1)
         assert client.connection is not None
         self._inside.emit(Transmit(client.connection, (redirect,)))
 
@@ -212,7 +208,6 @@ class UserPlacing:
             self._resting[client.remote] = now + self._config.rest_s
             return
         self.sent += 1
-        load = host.subscriptions + len(offer.topics)
-        self.hosts[offer.broker] = Host(host.topics | offer.topics, load)
+        self.hosts[offer.broker] = host.with_user(offer.topics, senders(len(self.hosts) + 1))
         self._redirect(client, reply.token, offer.broker, is_final=True)
         self._inside.endings.expire(client, "it was sent to another broker", now, counted=False)

@@ -33,7 +33,7 @@ from pubweave.model.rendezvous_messages import (
     ChordNeighbors,
     LinkUnused,
     Occupant,
-    PlacementTold,
+    PlacementDigest,
     RendezvousMessage,
 )
 from pubweave.model.rendezvous_status import RendezvousStatus
@@ -70,7 +70,7 @@ class RendezvousUpkeep:
             self._on_link_closed,
             self._config.release_after_s,
         )
-        self.placing = UserPlacing(inside, routing, self._tell, now)
+        self.placing = UserPlacing(inside, routing, self._tell, self.linked, now)
         self._lost: set[BrokerId] = set()
         self._leaving_at: float | None = None
         self._tidy_at = now + TIDY_EVERY_S
@@ -172,7 +172,7 @@ class RendezvousUpkeep:
             plane.table.own = self._occupant(plane.table.own.position)
             if plane.is_active:
                 plane.chord.greet(link.remote)
-        self.placing.link_began(link.remote)
+        self.placing.telling.link_began(link.remote)
         self.hurry(now)
 
     def _lose(self, neighbor: BrokerId, now: float) -> None:
@@ -221,8 +221,8 @@ class RendezvousUpkeep:
         if isinstance(message, LinkUnused):
             self.spare.take(link.remote, now)
             return
-        if isinstance(message, PlacementTold):
-            self.placing.take(link.remote, message)
+        if isinstance(message, PlacementDigest):
+            self.placing.take(link.remote, message, now)
             return
         if isinstance(message, ChordNeighbors):
             self._catch_up(message, now)

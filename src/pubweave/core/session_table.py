@@ -42,6 +42,8 @@ class SessionTable:
         """Why no further clients are taken; empty: they are."""
         self.is_beyond: Callable[[Hello], bool] = lambda hello: False
         """Whether a broker that routes otherwise may be a neighbor all the same."""
+        self.is_sent: Callable[[Hello], bool] = lambda hello: False
+        """Whether a client was sent here, and is taken although no further ones are."""
         self._by_connection: dict[ConnectionId, Session] = {}
         self._unknown: dict[ConnectionId, float] = {}
         self._dialed: set[ConnectionId | None] = set()
@@ -185,7 +187,8 @@ class SessionTable:
             return self.links[hello.id]
         session = self.clients.get(hello.id)
         if session is None:
-            if self.closed_reason and not hello.id.startswith(OBSERVER_MARK):
+            is_late = not hello.id.startswith(OBSERVER_MARK) and not self.is_sent(hello)
+            if self.closed_reason and is_late:
                 raise RemoteProtocolError(self.closed_reason)
             if len(self.clients) >= self._config.max_clients:
                 raise RemoteProtocolError(f"this broker is full ({len(self.clients)} clients)")

@@ -122,7 +122,7 @@ def _settle(
         waits = _access_by_topic(residence.access[at, hosts], rows, changes.shape[1])
         for account in accounts:
             if account.placed is placed:
-                account.settle(changes, is_told=True)
+                account.settle(changes, times_told=1)
                 account.notify(published, waits)
         placed.end_round()
         placed.tell()

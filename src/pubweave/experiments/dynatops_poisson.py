@@ -6,21 +6,30 @@ change is. Neither does it say how much is published: every topic has as many pu
 Publishers are users of random brokers. Hops take 1.
 
 `bayeux`, `tco` and `dynatops-bnr` have users where they were put at random; `dynatops` places them
-by section 4. `dynatops-plus` is ours: users that move only if that pays, and the better mapping.
+by section 4. `dynatops-plus` is ours: users where their topics last (`design.dynatops.lasting`), in
+clusters that hear of each other through one broker, and the better mapping. `dynatops-wide` is the
+paper's rule in the same clusters, told in the same way and as often: what the rule alone does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pubweave.design.dynatops.connected_brokers import Upkeep
+from pubweave.design.dynatops.lasting_placement import LastingPlacement, LastingRule
 from pubweave.design.dynatops.prefix_routing import prefix_overlay
 from pubweave.design.dynatops.routed_overlay import Publications
-from pubweave.design.dynatops.user_placement import Clusters, PlacementRule, UserPlacement
-from pubweave.design.tco.interests import Indices
+from pubweave.design.dynatops.user_placement import (
+    Clusters,
+    HostedUsers,
+    PlacementRule,
+    UserPlacement,
+)
+from pubweave.design.tco.interests import Indices, Integers
 from pubweave.experiments.dynatops_rows import SystemRun
 from pubweave.experiments.dynatops_systems import (
     Account,
@@ -44,11 +53,16 @@ SYSTEMS = (
     "dynatops-bnr",
     "dynatops-up",
     "dynatops",
+    "dynatops-wide",
     "dynatops-plus",
 )
 PUBLISHERS_EACH = 5
 """Of each topic and hour: so many ways are measured, whatever the number of publications."""
-LEAST_GAIN = 0.1
+WIDE_SYSTEMS = ("dynatops-wide", "dynatops-plus")
+WIDE_CLUSTER = 100
+"""Brokers of a cluster of these, for any pattern."""
+WIDE_TELLS_PER_H = 2
+"""T_update is half an hour there."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,8 @@ class PoissonSetting:
     whole: bool = True
     cluster_size: int = 5
     load_weight: float = 100.0
-    """w_l: when users join, loads of a cluster differ by at most 1/w_l of all subscriptions."""
+    """w_l: when users join, loads of a cluster differ by at most 1/w_l of all subscriptions. Ours
+    weighs loads by their mean, and has a weight of its own."""
     update_h: int = 1
     """T_update."""
     free_period_h: int = 10
@@ -84,6 +99,7 @@ def run_poisson(setting: PoissonSetting) -> Iterator[SystemRun]:
     accounts = _accounts(setting, topics, rng)
     # Several systems share the users of one placement.
     placements = {id(each.placed): each.placed for each in accounts}.values()
+    wide = {id(each.placed) for each in accounts if each.name in WIDE_SYSTEMS}
     per_period = setting.publications_per_h * setting.free_period_h
     expected = np.full(setting.topics, per_period)
     for hour in range(setting.hours):
@@ -95,16 +111,16 @@ def run_poisson(setting: PoissonSetting) -> Iterator[SystemRun]:
         new = changed_topics(old, setting, rng)
         topics[who] = new
         is_told = (hour + 1) % setting.update_h == 0
-        changes = {}
+        changes, told = {}, {}
         for placed in placements:
-            placed.change(who, old, new)
-            placed.end_round()
-            if is_told:
-                placed.tell()
-            changes[id(placed)] = placed.take_changes()
+            name = id(placed)
+            told[name] = WIDE_TELLS_PER_H if name in wide else int(is_told)
+            _change_within_hour(placed, (who, old, new), told[name])
+            changes[name] = placed.take_changes()
         published = _publications(setting, rng)
         for account in accounts:
-            account.settle(changes[id(account.placed)], is_told=is_told)
+            name = id(account.placed)
+            account.settle(changes[name], times_told=told[name])
             account.adapt(None)
             account.notify(published)
     for account in accounts:
@@ -113,6 +129,20 @@ def run_poisson(setting: PoissonSetting) -> Iterator[SystemRun]:
             cluster_size=setting.cluster_size, load_weight=setting.load_weight,
             free_period_h=setting.free_period_h, seed=setting.seed,
         )  # fmt: skip
+
+
+def _change_within_hour(
+    placed: HostedUsers, changed: tuple[Integers, Indices, Indices], times_told: int
+) -> None:
+    """Users change one after the other; brokers tell each other so often meanwhile."""
+    who, old, new = changed
+    parts = np.array_split(np.arange(len(who)), max(1, times_told))
+    for number, some in enumerate(parts, 1):
+        placed.change(who[some], old[some], new[some])
+        if number == len(parts):
+            placed.end_round()
+        if times_told:
+            placed.tell()
 
 
 def _accounts(setting: PoissonSetting, topics: Indices, rng: np.random.Generator) -> list[Account]:
@@ -130,7 +160,6 @@ def _accounts(setting: PoissonSetting, topics: Indices, rng: np.random.Generator
         return UserPlacement.joined(topics, cluster_of, clusters, setting.topics, rule)
 
     by_paper = placed(PlacementRule(setting.load_weight))
-    by_gain = PlacementRule(setting.load_weight, LEAST_GAIN, is_careful=True, linger=setting.linger)
 
     def bayeux(bits: int) -> FixedOverlay:
         return FixedOverlay(prefix_overlay(names, topic_names, digit_bits=bits))
@@ -151,11 +180,32 @@ def _accounts(setting: PoissonSetting, topics: Indices, rng: np.random.Generator
         "dynatops-bnr": lambda: Account("dynatops-bnr", ring(), static, is_managed=True),
         "dynatops-up": lambda: Account("dynatops-up", ring(), by_paper, told=told),
         "dynatops": lambda: Account("dynatops", ring(), by_paper, is_managed=True, told=told),
-        "dynatops-plus": lambda: Account(
-            "dynatops-plus", ring(thorough=True), placed(by_gain), is_managed=True, told=told
+        "dynatops-wide": lambda: _wide_account(
+            "dynatops-wide", setting, topics, cluster_of, ring()
+        ),
+        "dynatops-plus": lambda: _wide_account(
+            "dynatops-plus", setting, topics, cluster_of, ring(thorough=True)
         ),
     }
     return [makers[name]() for name in setting.systems]
+
+
+def _wide_account(
+    name: str, setting: PoissonSetting, topics: Indices, cluster_of: Integers, ring: RingOverlay
+) -> Account:
+    """Large clusters, told through one broker: users by the paper's rule, or where they last."""
+    clusters = Clusters.of(setting.brokers, min(setting.brokers, WIDE_CLUSTER))
+    within = cluster_of % clusters.count
+    own: dict[str, Any] = {"cluster_size": WIDE_CLUSTER}
+    placed: HostedUsers
+    if name == "dynatops-plus":
+        rule = LastingRule(linger=setting.linger)
+        placed = LastingPlacement.joined(topics, within, clusters, setting.topics, rule)
+        own["load_weight"] = rule.load_weight
+    else:
+        by_paper = PlacementRule(setting.load_weight)
+        placed = UserPlacement.joined(topics, within, clusters, setting.topics, by_paper)
+    return Account(name, ring, placed, is_managed=True, told=clusters.round_trips, own_setting=own)
 
 
 def changed_topics(old: Indices, setting: PoissonSetting, rng: np.random.Generator) -> Indices:

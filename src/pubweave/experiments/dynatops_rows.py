@@ -24,6 +24,9 @@ class SystemRun:
     management_messages: float
     handovers: float
     most_loaded_over_mean: float
+    """At the end."""
+    highest_load_over_mean: float
+    """In any hour."""
     load_deviation: float
     delay: float
     """From publishers to users."""

@@ -30,6 +30,7 @@ MOST_DAYS = 83
 DRAWN_USERS, DRAWN_SIDE = 1_500, 24
 FIGURE_8_SYSTEMS = ("bayeux", "bayeux-16", "tco", "dynatops-bnr", "dynatops-up", "dynatops",
                     "dynatops-plus")  # fmt: skip
+FIGURE_7_SYSTEMS = (*FIGURE_8_SYSTEMS[:-1], "dynatops-wide", "dynatops-plus")
 FIGURE_9_RATE, FIGURE_9_CLUSTER = 0.025, 5
 
 Task = dict[str, Any]
@@ -65,7 +66,7 @@ def figure_6(scale: Scale, seeds: Iterable[int]) -> list[Task]:
     tasks = []
     for seed in seeds:
         common = {**scale.location, "seed": seed}
-        tasks.append({**common, "systems": location.FIXED_SYSTEMS})
+        tasks.append({**common, "systems": (*location.FIXED_SYSTEMS, location.LASTING_SYSTEM)})
         for size in location.CLUSTER_SIZES:
             for weight in location.LOAD_WEIGHTS:
                 is_usual = weight == location.LOAD_WEIGHT
@@ -77,21 +78,25 @@ def figure_6(scale: Scale, seeds: Iterable[int]) -> list[Task]:
 
 
 def figure_7(
-    scale: Scale, seeds: Iterable[int], pattern: str, rates: Sequence[float] = poisson.RATES
+    scale: Scale,
+    seeds: Iterable[int],
+    patterns: Sequence[str],
+    rates: Sequence[float] = poisson.RATES,
+    systems: Sequence[str] = FIGURE_7_SYSTEMS,
 ) -> list[Task]:
-    """Rates of change, by one pattern."""
+    """Rates of change, by some patterns."""
     return [
-        {**scale.poisson, "seed": seed, "pattern": pattern, "rate": rate,
-         "systems": FIGURE_8_SYSTEMS}
+        {**scale.poisson, "seed": seed, "pattern": pattern, "rate": rate, "systems": tuple(systems)}
+        for pattern in patterns
         for seed in seeds
         for rate in rates
-    ]  # fmt: skip
+    ]
 
 
 def figure_8(scale: Scale, seeds: Iterable[int]) -> list[Task]:
     """All patterns at 0.1 changes per user and hour, T_free = 10 hours."""
-    seeds = tuple(seeds)
-    return [task for each in Pattern for task in figure_7(scale, seeds, each.value, rates=(0.1,))]
+    patterns = [each.value for each in Pattern]
+    return figure_7(scale, tuple(seeds), patterns, rates=(0.1,), systems=FIGURE_8_SYSTEMS)
 
 
 def figure_9(scale: Scale, seeds: Iterable[int]) -> list[Task]:

@@ -15,7 +15,7 @@ brokers that come and go, and what adapting costs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,7 +35,7 @@ from pubweave.design.dynatops.routed_overlay import (
     RoutedOverlay,
 )
 from pubweave.design.dynatops.topic_trees import BrokerMapping, MappingProblem
-from pubweave.design.dynatops.user_placement import UserPlacement
+from pubweave.design.dynatops.user_placement import HostedUsers
 from pubweave.design.traffic import Floats
 from pubweave.experiments.dynatops_rows import SystemRun
 
@@ -43,11 +43,11 @@ from pubweave.experiments.dynatops_rows import SystemRun
 class Overlay(Protocol):
     """Brokers and the ways between them."""
 
-    def adapt(self, placed: UserPlacement, expected: Floats | None) -> Adapted:
+    def adapt(self, placed: HostedUsers, expected: Floats | None) -> Adapted:
         """Brokers want what they want now; ``expected`` publications by topic ask the manager."""
 
     def notify(
-        self, placed: UserPlacement, publications: Publications, access: Floats | None
+        self, placed: HostedUsers, publications: Publications, access: Floats | None
     ) -> Notified: ...
 
     def control_hops(self) -> Floats:
@@ -77,11 +77,11 @@ class FixedOverlay:
     def __init__(self, routed: RoutedOverlay) -> None:
         self._routed = routed
 
-    def adapt(self, placed: UserPlacement, expected: Floats | None) -> Adapted:
+    def adapt(self, placed: HostedUsers, expected: Floats | None) -> Adapted:
         return NOT_ADAPTED
 
     def notify(
-        self, placed: UserPlacement, publications: Publications, access: Floats | None
+        self, placed: HostedUsers, publications: Publications, access: Floats | None
     ) -> Notified:
         hosting = placed.hosting
         return self._routed.notify(hosting.wanted, hosting.users, publications, access)
@@ -109,7 +109,7 @@ class RingOverlay(FixedOverlay):
     def mapping(self) -> BrokerMapping:
         return self._mapping.copy()
 
-    def adapt(self, placed: UserPlacement, expected: Floats | None) -> Adapted:
+    def adapt(self, placed: HostedUsers, expected: Floats | None) -> Adapted:
         if expected is None:
             return NOT_ADAPTED
         wanted = subscriptions_of(placed.hosting.wanted)
@@ -125,16 +125,16 @@ class RingOverlay(FixedOverlay):
 class ConnectedOverlay:
     """TCO: reconfigured with every change that needs it; costs the links that change."""
 
-    def __init__(self, placed: UserPlacement, upkeep: Upkeep, seed: int) -> None:
+    def __init__(self, placed: HostedUsers, upkeep: Upkeep, seed: int) -> None:
         self._brokers = ConnectedBrokers(placed.hosting.wanted, upkeep, seed)
         self._shape = placed.hosting.wanted.shape
 
-    def adapt(self, placed: UserPlacement, expected: Floats | None) -> Adapted:
+    def adapt(self, placed: HostedUsers, expected: Floats | None) -> Adapted:
         changed = self._brokers.follow(placed.hosting.wanted)
         return Adapted(int(changed > 0), float(changed), float(changed))
 
     def notify(
-        self, placed: UserPlacement, publications: Publications, access: Floats | None
+        self, placed: HostedUsers, publications: Publications, access: Floats | None
     ) -> Notified:
         return self._brokers.notify(placed.hosting.users, publications)
 
@@ -150,20 +150,26 @@ class Account:
 
     name: str
     overlay: Overlay
-    placed: UserPlacement
+    placed: HostedUsers
     is_managed: bool = False
     told: int = 0
     """Messages within clusters whenever brokers tell each other."""
+    own_setting: dict[str, Any] = field(default_factory=dict)
+    """Where it differs from the setting of the run."""
     notified: Notified = NOTHING
     adapted: Adapted = NOT_ADAPTED
     control: float = 0.0
+    highest_load: float = 0.0
+    """Of a broker over the mean, in any hour."""
 
     def adapt(self, expected: Floats | None) -> None:
         self.adapted += self.overlay.adapt(self.placed, expected if self.is_managed else None)
 
-    def settle(self, changes: np.ndarray, *, is_told: bool) -> None:
+    def settle(self, changes: np.ndarray, *, times_told: int) -> None:
         self.control += float((changes * self.overlay.control_hops().T).sum())
-        self.control += self.told if is_told else 0
+        self.control += self.told * times_told
+        loads = self.placed.loads
+        self.highest_load = max(self.highest_load, float(loads.max()) * len(loads))
 
     def notify(self, publications: Publications, access: Floats | None = None) -> None:
         self.notified += self.overlay.notify(self.placed, publications, access)
@@ -177,6 +183,7 @@ class Account:
             management_messages=self.control / hours,
             handovers=placed.handovers / hours,
             most_loaded_over_mean=float(loads.max()),
+            highest_load_over_mean=self.highest_load,
             load_deviation=float(loads.std()),
             delay=notified.mean_delay,
             tree_delay=notified.mean_tree_delay,
@@ -185,7 +192,7 @@ class Account:
             reconfigurations=self.adapted.times,
             reconfiguration_cost=self.adapted.cost / hours,
             reconfiguration_messages=self.adapted.messages / hours,
-            **setting,
+            **{**setting, **self.own_setting},
         )
 
 

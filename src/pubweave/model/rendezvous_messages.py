@@ -170,12 +170,26 @@ class PlacementTold(msgspec.Struct, frozen=True, array_like=True, gc=False):
     subscriptions: int
     address: str
     is_open: bool
+    users: tuple[int, ...] = ()
+    """By topic, how many subscriptions name it; left away if one does."""
 
     @property
     def size_bytes(self) -> int:
-        return ENTRY_BYTES * (3 + len(self.topics))
+        return ENTRY_BYTES * (3 + len(self.topics) + len(self.users))
+
+
+class PlacementDigest(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What the sender knows of itself and was told by others, on the way to the collector of a
+    placement cluster; or of the whole cluster, on the way back. ``is_last`` ends it."""
+
+    told: tuple[tuple[BrokerId, PlacementTold], ...]
+    is_last: bool
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES + sum(ENTRY_BYTES + told.size_bytes for _, told in self.told)
 
 
 ChordMessage = ChordNeighbors | ChordLookup | ChordFound | ChordLeaving
 TreeMessage = TreeJoin | TreePath | TreeOffer | TreeBroken | TreeTables
-RendezvousMessage = ChordMessage | TreeMessage | LinkUnused | PlacementTold
+RendezvousMessage = ChordMessage | TreeMessage | LinkUnused | PlacementDigest

@@ -75,7 +75,7 @@ class OverlaySpec:
         near = self.topology.neighbors[broker]
         if self.strategy_of(broker) == RENDEZVOUS_PROTOCOL:
             near = tuple(n for n in near if self.strategy_of(n) == RENDEZVOUS_PROTOCOL)
-        known = (*near, *self.placement_of(broker).members)
+        known = (*near, *self.placement_of(broker).contacts(broker))
         return {n: self.advertised.get(n, self.addresses[n]) for n in known}
 
     def placement_of(self, broker: BrokerId) -> PlacementConfig:

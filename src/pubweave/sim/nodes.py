@@ -319,9 +319,9 @@ class SimClient(Node):
             case TryBroker(token, name, _):
                 self.world.after(2 * self.link.latency_s, self._tried, token, name)
             case FollowRedirect(name, _):
-                broker = self.find_broker(name)
-                assert broker is not None, f"{self.name} is sent to {name}, which is nowhere"
-                self.home, self.link = broker, SimLink(self.latency_to(name))
+                # Should that broker be gone, the others know the client: as the library does.
+                broker = self.find_broker(name) or self.home
+                self.home, self.link = broker, SimLink(self.latency_to(broker.name))
                 self.on_move(self, effect)
                 self._redial()
             case ProbeBrokers(number, brokers):

@@ -13,7 +13,7 @@ from typing import Any
 
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import FollowRedirect, ReportMove
-from pubweave.core.placement_config import PlacementConfig
+from pubweave.core.placement_config import LASTING, SIMILARITY, PlacementConfig
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import Subscribe
 from pubweave.sim.nodes import SimBroker, SimClient
@@ -29,7 +29,8 @@ class PlacementOverlay(RendezvousOverlay):
 
     def contacts_of(self, broker: SimBroker) -> Iterable[BrokerId]:
         """Those of its placement cluster that are there; whoever comes later does the same."""
-        return [name for name in broker.config.placement.members if name in self.brokers]
+        contacts = broker.config.placement.contacts(broker.name)
+        return [name for name in contacts if name in self.brokers]
 
     def _on_move(self, client: SimClient, effect: FollowRedirect | ReportMove) -> None:
         """What its old broker had taken in stays due."""
@@ -52,8 +53,9 @@ class PlacementScenario(RendezvousScenario):
 
     def draw_setting(self, max_brokers: int, rtt: Any) -> Any:
         drawn = super().draw_setting(max_brokers, rtt)
-        self._cluster_size = self.world.integer(2, 5)
-        self._load_weight = float(self.world.choice([0.0, 0.5, 2.0]))
+        self._cluster_size = self.world.integer(2, 7)
+        self._load_weight = float(self.world.choice([0.0, 0.5, PlacementConfig.load_weight]))
+        self._rule = str(self.world.choice([LASTING, LASTING, LASTING, SIMILARITY]))
         return drawn
 
     def _config(self, broker: BrokerId) -> BrokerConfig:
@@ -65,6 +67,7 @@ class PlacementScenario(RendezvousScenario):
             update_s=UPDATE_S,
             load_weight=self._load_weight,
             rest_s=UPDATE_S,
+            rule=self._rule,
         )
         return replace(super()._config(broker), placement=placement)
 

@@ -66,7 +66,7 @@ from pubweave.model.rendezvous_messages import (
     ChordLookup,
     ChordNeighbors,
     LinkUnused,
-    PlacementTold,
+    PlacementDigest,
     TreeBroken,
     TreeJoin,
     TreeOffer,
@@ -129,7 +129,7 @@ KINDS: dict[int, type] = {
     51: TreeBroken,
     52: TreeTables,
     53: LinkUnused,
-    54: PlacementTold,
+    55: PlacementDigest,
 }
 _KIND_OF = {type_: kind for kind, type_ in KINDS.items()}
 _DECODERS: dict[int, Callable[[bytes], Any]] = {

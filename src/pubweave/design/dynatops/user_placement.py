@@ -7,15 +7,17 @@ one). With w_l > 0 a joining user never goes to a broker whose L is more than 1/
 of the cluster; so after all have joined, the L of a cluster's brokers differ by at most
 1/w_l + |s_u| / (all subscriptions).
 
-Two rules go beyond the paper. A *careful* user goes elsewhere only if that spares more topics there
-than its old broker would give up for it. A broker that *lingers* stays for some rounds in the tree
-of a topic that none of its users wants any more: with r publications per round that costs r
-messages each, leaving and coming back costs two ways to the rendezvous; who waits until both are
-the same pays at most twice the least possible (ski rental).
+Two additions to the paper's rule are here, another rule is in `lasting_placement`. A *careful* user
+goes elsewhere only if that spares more topics there than its old broker would give up for it. A
+broker that *lingers* stays for some rounds in the tree of a topic that none of its users wants any
+more: with r publications per round that costs r messages each, leaving and coming back costs two
+ways to the rendezvous; who waits until both are the same pays at most twice the least possible (ski
+rental).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,10 +83,89 @@ class Clusters:
         sizes = np.diff(self.starts)
         return int((sizes * (sizes - 1)).sum())
 
+    @property
+    def round_trips(self) -> int:
+        """Messages when each broker tells one of its cluster, and that one tells all the others
+        what it was told."""
+        return int(2 * (np.diff(self.starts) - 1).sum())
+
+
+def nobody_hosted(users: int, brokers: int, topics: int) -> kernels.Hosting:
+    """Before anybody has joined."""
+    shape = (brokers, topics)
+    return kernels.Hosting(
+        np.full(users, -1, np.int64),
+        np.zeros(shape, np.int32),
+        np.zeros(shape, np.uint8),
+        np.zeros(shape, np.int32),
+        np.zeros(brokers, np.int64),
+        np.zeros(3, np.int64),
+        np.zeros(shape, np.int32),
+    )
+
 
 @dataclass(frozen=True, eq=False)
-class UserPlacement:
-    """Users at brokers; kernels change the arrays.
+class HostedUsers(ABC):
+    """Users at brokers, and what has changed since they were first placed."""
+
+    hosting: kernels.Hosting
+    cluster_of: Integers
+    """By user; whoever simulates people that travel changes it."""
+
+    @abstractmethod
+    def change(self, users: Integers, old: Indices, new: Indices) -> None:
+        """Users take new topics for all their old ones, and are placed again."""
+
+    @abstractmethod
+    def tell(self) -> None:
+        """Once per T_update: brokers of a cluster learn of each other. O(brokers * topics)."""
+
+    @abstractmethod
+    def end_round(self) -> None:
+        """Brokers leave trees in which they have lingered long enough. O(brokers * topics)."""
+
+    def host(self, users: Integers, old: Indices, new: Indices, brokers: Integers) -> None:
+        """Users take new topics, and go to these brokers."""
+        kernels.host_some(self.hosting, users, old, new, brokers)
+
+    @property
+    def broker_of(self) -> Integers:
+        return self.hosting.broker_of
+
+    @property
+    def loads(self) -> Floats:
+        """L_b by broker."""
+        load = self.hosting.load
+        return load / max(1, int(load.sum()))
+
+    @property
+    def subscription_changes(self) -> int:
+        """How often a broker began or ended to want a topic since the first placement."""
+        return int(self.hosting.changes[:2].sum())
+
+    @property
+    def handovers(self) -> int:
+        return int(self.hosting.changes[2])
+
+    def forget_changes(self) -> None:
+        """What counts as change comes from here on."""
+        self.hosting.changes[:] = 0
+        self.hosting.change_counts[:] = 0
+
+    def take_changes(self) -> Indices:
+        """By broker and topic: how often it began or ended to be wanted since the last time."""
+        counts = self.hosting.change_counts.copy()
+        self.hosting.change_counts[:] = 0
+        return counts
+
+    def wanted_topics(self) -> list[Integers]:
+        """The topics of each broker."""
+        return [np.flatnonzero(row) for row in self.hosting.wanted]
+
+
+@dataclass(frozen=True, eq=False)
+class UserPlacement(HostedUsers):
+    """Users at brokers by the paper's rule; kernels change the arrays.
 
     >>> users = np.array([[0, 1], [2, 3], [0, 1], [3, 2]], np.int32)
     >>> rule = PlacementRule(load_weight=1.0)
@@ -93,10 +174,7 @@ class UserPlacement:
     [0, 1, 0, 1]
     """
 
-    hosting: kernels.Hosting
     clusters: Clusters
-    cluster_of: Integers
-    """By user; whoever simulates people that travel changes it."""
     rule: PlacementRule
     seen_topics: Flags
     seen_load: Integers
@@ -145,70 +223,24 @@ class UserPlacement:
         cls, users: int, clusters: Clusters, cluster_of: Integers, topics: int, rule: PlacementRule
     ) -> UserPlacement:
         brokers = len(clusters.members)
-        shape = (brokers, topics)
-        hosting = kernels.Hosting(
-            np.full(users, -1, np.int64),
-            np.zeros(shape, np.int32),
-            np.zeros(shape, np.uint8),
-            np.zeros(shape, np.int32),
-            np.zeros(brokers, np.int64),
-            np.zeros(3, np.int64),
-            np.zeros(shape, np.int32),
-        )
-        seen = np.zeros(shape, np.uint8)
-        return cls(hosting, clusters, cluster_of, rule, seen, np.zeros(brokers, np.int64))
+        hosting = nobody_hosted(users, brokers, topics)
+        seen = np.zeros((brokers, topics), np.uint8)
+        return cls(hosting, cluster_of, clusters, rule, seen, np.zeros(brokers, np.int64))
 
     def _begin(self) -> None:
         """What counts as change comes after the first placement."""
-        self.hosting.changes[:] = 0
-        self.hosting.change_counts[:] = 0
+        self.forget_changes()
         self.tell()
 
     def tell(self) -> None:
-        """Once per T_update: brokers of a cluster learn of each other."""
         kernels.tell(self.hosting, self.seen_topics, self.seen_load)
 
     def change(self, users: Integers, old: Indices, new: Indices) -> None:
-        """Users take new topics for all their old ones, and are placed again."""
         kernels.change_some(
             self.hosting, self.seen_topics, self.seen_load, users, old, new, self.cluster_of,
             self.clusters.starts, self.clusters.members, self.rule.packed,
         )  # fmt: skip
 
-    def host(self, users: Integers, old: Indices, new: Indices, brokers: Integers) -> None:
-        """Users take new topics, and go to these brokers."""
-        kernels.host_some(self.hosting, users, old, new, brokers)
-
     def end_round(self) -> None:
-        """Brokers leave trees in which they have lingered long enough. O(brokers * topics)."""
         if self.rule.linger:
             kernels.leave_idle(self.hosting, self.rule.linger)
-
-    @property
-    def broker_of(self) -> Integers:
-        return self.hosting.broker_of
-
-    @property
-    def loads(self) -> Floats:
-        """L_b by broker."""
-        load = self.hosting.load
-        return load / max(1, int(load.sum()))
-
-    @property
-    def subscription_changes(self) -> int:
-        """How often a broker began or ended to want a topic since the first placement."""
-        return int(self.hosting.changes[:2].sum())
-
-    @property
-    def handovers(self) -> int:
-        return int(self.hosting.changes[2])
-
-    def take_changes(self) -> Indices:
-        """By broker and topic: how often it began or ended to be wanted since the last time."""
-        counts = self.hosting.change_counts.copy()
-        self.hosting.change_counts[:] = 0
-        return counts
-
-    def wanted_topics(self) -> list[Integers]:
-        """The topics of each broker."""
-        return [np.flatnonzero(row) for row in self.hosting.wanted]

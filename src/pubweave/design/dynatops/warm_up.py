@@ -8,6 +8,7 @@ from pubweave.design.dynatops import _kernels_assignment as kernels
 from pubweave.design.dynatops.best import best_mapping
 from pubweave.design.dynatops.connected_brokers import ConnectedBrokers, Upkeep
 from pubweave.design.dynatops.geographic_hierarchy import hierarchy_overlay
+from pubweave.design.dynatops.lasting_placement import LastingPlacement, LastingRule
 from pubweave.design.dynatops.prefix_routing import prefix_overlay
 from pubweave.design.dynatops.routed_overlay import Publications
 from pubweave.design.dynatops.topic_trees import MappingProblem
@@ -30,9 +31,11 @@ def warm_up_dynatops() -> None:
     """Mappings, and a few users who join and change."""
     warm_up_mappings()
     users = np.array([[0, 1], [1, 2], [0, 2]], np.int32)
-    rule = PlacementRule(1.0)
-    placed = UserPlacement.joined(users, np.zeros(3, np.int64), Clusters.of(2, 2), 3, rule)
+    rule, everyone = PlacementRule(1.0), np.zeros(3, np.int64)
+    placed = UserPlacement.joined(users, everyone, Clusters.of(2, 2), 3, rule)
     placed.change(np.arange(3), users, users[::-1].copy())
+    lasting = LastingPlacement.joined(users, everyone, Clusters.of(2, 2), 3, LastingRule())
+    lasting.change(np.arange(3), users, users[::-1].copy())
     static = UserPlacement.static(users, np.zeros(3, np.int64), 2, 3, PlacementRule(-1.0, linger=1))
     static.end_round()
     static.host(np.arange(3), users, users, np.zeros(3, np.int64))
