@@ -43,7 +43,7 @@ connections_per_address = 20000
 connections_per_s = 100000.0
 connection_burst = 20000
 """
-ONLY = ("qos0", "qos1", "codec", "idle", "sluggard")
+ONLY = ("qos0", "qos1", "slow", "codec", "idle", "sluggard")
 Start = Callable[[], AbstractContextManager[rivals.Brokers]]
 
 
@@ -83,13 +83,23 @@ def qos_zero(load: Load) -> Measure:
     return once
 
 
-def qos_one(count: int, subscribers: int = 1) -> Measure:
+def qos_one(count: int, subscribers: int = 1, *, with_sluggard: bool = False) -> Measure:
     def once(brokers: rivals.Brokers) -> tuple[float, float, int]:
         before = processes_cpu_s(brokers.pids)
-        result = measure_qos_one(brokers.ports[0], count, subscribers)
+        result = measure_qos_one(brokers.ports[0], count, subscribers, with_sluggard=with_sluggard)
         used_s = max(0.01, processes_cpu_s(brokers.pids) - before)
         lost = count * subscribers - result.delivered + count - result.acknowledged
         return result.delivered / result.seconds, result.delivered / used_s, lost
+
+    return once
+
+
+def for_each(measure: Measure, subscribers: int) -> Measure:
+    """What one of so many subscribers gets."""
+
+    def once(brokers: rivals.Brokers) -> tuple[float, float, int]:
+        rate, per_cpu_s, lost = measure(brokers)
+        return rate / subscribers, per_cpu_s / subscribers, lost
 
     return once
 
@@ -115,7 +125,24 @@ def throughput_cases(only: str | None) -> list[tuple[str, str, Start, Measure]]:
             ("QoS 1, 1 -> 10", MOSQUITTO, mosquitto, qos_one(10_000, 10)),
             ("QoS 1, 1 -> 10", PUBWEAVE, rivals.door, qos_one(10_000, 10)),
         ]
+    if only in (None, "slow"):
+        alone, beside = qos_one(50_000), qos_one(50_000, with_sluggard=True)
+        another = for_each(qos_one(50_000, 2), 2)
+        found += [
+            ("QoS 1, alone", MOSQUITTO, mosquitto, alone),
+            ("QoS 1, another", MOSQUITTO, mosquitto, another),
+            ("QoS 1, a slow one", MOSQUITTO, mosquitto, beside),
+            ("QoS 1, alone", PUBWEAVE, rivals.door, alone),
+            ("QoS 1, another", PUBWEAVE, rivals.door, another),
+            ("QoS 1, a slow one", PUBWEAVE, rivals.door, beside),
+            ("QoS 1, one that ends", PUBWEAVE, short_door, beside),
+        ]
     return found
+
+
+def short_door() -> AbstractContextManager[rivals.Brokers]:
+    """Where the session of a client that does not read soon has more than it may keep."""
+    return configured_door("[settings.mqtt]\nqueue_messages = 2000\n")
 
 
 def unbounded_mosquitto() -> AbstractContextManager[rivals.Brokers]:
@@ -148,12 +175,16 @@ def memory_kib(pid: int) -> int:
     return 0
 
 
-@contextlib.contextmanager
-def roomy_door() -> Iterator[rivals.Brokers]:
+def roomy_door() -> AbstractContextManager[rivals.Brokers]:
     """For thousands of clients of one address, who are an attack by default."""
+    return configured_door(ROOM)
+
+
+@contextlib.contextmanager
+def configured_door(text: str) -> Iterator[rivals.Brokers]:
     with tempfile.TemporaryDirectory(prefix="bench-mqtt-") as directory:
         config = Path(directory) / "broker.toml"
-        config.write_text(ROOM)
+        config.write_text(text)
         with rivals.door("--config", str(config)) as brokers:
             yield brokers
 
@@ -267,16 +298,16 @@ def run(rounds: int = 3, only: str | None = None) -> dict[str, Any]:
 
 def print_table(figures: dict[str, Any]) -> None:
     rates = {(f["scenario"], f["broker"]): f for f in figures["throughput"]}
-    print(f"{'throughput':<18}{'broker':<11}{'delivered/s':>12}{'lowest':>10}{'highest':>10}"
+    print(f"{'throughput':<22}{'broker':<11}{'delivered/s':>12}{'lowest':>10}{'highest':>10}"
           f"{'times':>7}{'lost':>6}{'per cpu s':>11}")  # fmt: skip
     for (scenario, broker), f in rates.items():
         if "failure" in f:
-            print(f"{scenario:<18}{broker:<11}{f['failure']}")
+            print(f"{scenario:<22}{broker:<11}{f['failure']}")
             continue
         rival = rates.get((scenario, MOSQUITTO), {}).get("delivered_per_s")
         times = f"{f['delivered_per_s'] / rival:.2f}" if rival else "-"
         rate, low, high = f["delivered_per_s"], f["lowest"], f["highest"]
-        print(f"{scenario:<18}{broker:<11}{rate:>12,.0f}{low:>10,.0f}{high:>10,.0f}"
+        print(f"{scenario:<22}{broker:<11}{rate:>12,.0f}{low:>10,.0f}{high:>10,.0f}"
               f"{times:>7}{f['lost']:>6}{f['per_cpu_s']:>11,.0f}")  # fmt: skip
     for name in ("codec", "idle", "sluggard"):
         for row in figures.get(name, []):

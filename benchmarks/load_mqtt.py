@@ -142,16 +142,25 @@ class _Publisher:
 
 
 def measure_qos_one(
-    port: int, count: int, subscribers: int = 1, window: int = 500, warm: int = 500
+    port: int,
+    count: int,
+    subscribers: int = 1,
+    window: int = 500,
+    warm: int = 500,
+    *,
+    with_sluggard: bool = False,
 ) -> QosOneResult:
-    """``count`` messages to every subscriber; the clock stops when the last is acknowledged."""
+    """``count`` messages to every subscriber; the clock stops when the last is acknowledged. A
+    sluggard is one more subscriber, which never reads and is not counted."""
+    sluggard = attach(port, "sluggard", quality=1) if with_sluggard else None
     heard = [_Subscriber(attach(port, f"s{n}", quality=1)) for n in range(subscribers)]
     speaker_sock = attach(port, "p")
     _settle(speaker_sock, heard)
     warmed = _exchange(speaker_sock, heard, 0, warm, window)
     result = _exchange(speaker_sock, heard, warm, count, window)
-    for sock in (speaker_sock, *(each.sock for each in heard)):
-        sock.close()
+    for sock in (speaker_sock, sluggard, *(each.sock for each in heard)):
+        if sock is not None:
+            sock.close()
     result.disordered += warmed.disordered
     return result
 

@@ -1,6 +1,6 @@
 """Brokers killed with kill -9 under MQTT QoS 1 load: is anything lost that was acknowledged?
 
-    python -m benchmarks.run_mqtt_kills [--kills 100] [--seed 1] [--json]
+    python -m benchmarks.run_mqtt_kills [--kills 100] [--rate 600] [--seed 1] [--json]
 
 Two brokers with journals and MQTT doors, one process each. Publishers at the first keep QoS 1
 publications under way and send again, after each reconnect, what was not acknowledged; subscribers
@@ -35,6 +35,7 @@ RECONNECT_S = 0.05
 ANSWER_S = 10.0
 QUIET_S = 15.0
 TOPIC = "kills/numbers"
+PAUSE_S = 0.1
 
 
 class BrokerProcess:
@@ -147,7 +148,8 @@ class Publisher(MqttPeer):
     """Numbers publications; keeps those that are not acknowledged."""
 
     window: int = 20
-    pause_s: float = 0.1
+    """So many at once, then a pause."""
+    pause_s: float = PAUSE_S
     next_number: int = 0
     under_way: dict[int, int] = field(default_factory=dict)
     """Packet identifier -> number."""
@@ -226,14 +228,15 @@ async def wait_until_heard(
 
 
 async def run(
-    scratch: Path, kills: int, every_s: float, publishers: int, seed: int
+    scratch: Path, kills: int, every_s: float, publishers: int, rate_per_s: float, seed: int
 ) -> dict[str, Any]:
     """All figures of one run."""
+    window = max(1, round(rate_per_s * PAUSE_S / publishers))
     rng = random.Random(seed)
     native, doors = free_ports(2), free_ports(2)
     ports = {"b1": native[0], "b2": native[1]}
     brokers = [BrokerProcess(n, ports, d, scratch) for n, d in zip(ports, doors, strict=True)]
-    speaking = [Publisher(f"p{n}", doors[0]) for n in range(publishers)]
+    speaking = [Publisher(f"p{n}", doors[0], window=window) for n in range(publishers)]
     hearing = [Subscriber(f"s{n}", doors[n % 2]) for n in range(2)]
     recoveries = []
     tasks: list[asyncio.Task[None]] = []
@@ -311,12 +314,22 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--every", type=float, default=0.5, metavar="S", help="mean time of peace")
     parser.add_argument("--publishers", type=int, default=3)
+    parser.add_argument(
+        "--rate", type=float, default=600.0, metavar="N", help="publications a second, at peace"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mqtt-kills-") as directory:
         found = asyncio.run(
-            run(Path(directory), given.kills, given.every, given.publishers, given.seed)
+            run(
+                Path(directory),
+                given.kills,
+                given.every,
+                given.publishers,
+                given.rate,
+                given.seed,
+            )
         )
     if given.json:
         print(json.dumps(found, indent=2))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -12,8 +14,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from pubweave import connect
 
 START_LIMIT_S = 60.0
 
@@ -45,6 +50,18 @@ class Running:
                 self.process.wait(timeout=10.0)
             except subprocess.TimeoutExpired:
                 self.kill()
+
+
+def ask(broker: Running, subject: str) -> dict[str, Any]:
+    """A broker's answer to an operator."""
+    address = broker.command[broker.command.index("--listen") + 1]
+
+    async def query() -> bytes:
+        async with connect(address) as operator:
+            return await operator.query(subject)
+
+    answer: dict[str, Any] = json.loads(asyncio.run(query()))
+    return answer
 
 
 def free_ports(count: int) -> list[int]:

@@ -69,3 +69,27 @@ def test_a_bridged_mosquitto_is_a_client_like_others(
         # Whoever hears its own topic hears itself once: not the echo of the other side.
         assert exchange(inside, inside, f"own/{version}") == once
         assert exchange(outside, outside, f"own-out/{version}") == once
+
+
+def test_a_mosquitto_with_bridges_to_two_brokers_is_no_ring(doors: Doors, tmp_path: Path) -> None:
+    """What leaves the overlay at one broker does not come in again at the other. That mosquitto
+    itself gets and gives everything twice, over its two bridges, is its own affair."""
+    lines = [line for n in (0, 1) for line in bridge(f"ring-{n}", doors[n], "mqttv50")]
+    with (
+        mosquitto(tmp_path, lines) as rival,
+        RawClient(rival.port) as outside,
+        RawClient(doors[0]) as inside,
+        RawClient(doors[1]) as hearer,
+    ):
+        outside.connect("ring-outside")
+        inside.connect("ring-inside")
+        hearer.connect("ring-hearer")
+        wait_for_bridge(hearer, outside, "ring/hello/in")
+        wait_for_bridge(outside, inside, "ring/hello/out")
+        time.sleep(1.0)
+        hearer.take_all(0.5)
+        once = Counter({b"%d" % number: 1 for number in range(COUNT)})
+        assert exchange(hearer, inside, "ring/out") == once
+        assert exchange(inside, inside, "ring/own") == once
+        twice = Counter({b"%d" % number: 2 for number in range(COUNT)})
+        assert exchange(hearer, outside, "ring/in") == twice

@@ -5,11 +5,13 @@ Written from the text of MQTT 5.0 and 3.1.1; the numbers in brackets are its sta
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import mqtt5
 import pytest
 
 from pubweave.wire.mqtt_codec import V3, V5
+from tests.interop.mqtt_brokers import broker_chain
 from tests.interop.raw_mqtt import RawClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.sockets]
@@ -343,3 +345,19 @@ def test_a_will_can_be_kept_for_who_comes_later(doors: Doors) -> None:
         assert (packet.payload, packet.retain) == (b"kept", True)
         assert packet.user_properties == [("a", "b")]
         heir.publish("will/kept", b"", 1, retain=True)
+
+
+def test_a_broker_that_stops_says_so(tmp_path: Path) -> None:
+    """0x8B, to those that are in and understand it."""
+    with (
+        broker_chain(tmp_path, 1) as (broker,),
+        RawClient(broker.port) as new,
+        RawClient(broker.port, V3) as old,
+        RawClient(broker.port) as silent,
+    ):
+        new.connect("stays-5")
+        old.connect("stays-3")
+        broker.stop()
+        new.expect_closed(0x8B)
+        old.expect_closed()
+        assert silent.receive() is None

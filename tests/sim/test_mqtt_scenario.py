@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pubweave.core.mqtt_outbox import Parcel
+from pubweave.core.mqtt_session import MqttSession
 from pubweave.sim.mqtt_checker import MqttChecker
 from pubweave.sim.mqtt_scenario import MqttScenario
 from pubweave.sim.trace import Trace
@@ -27,6 +29,34 @@ def test_mqtt_keeps_its_promises_in_more_runs() -> None:
 def test_nothing_acknowledged_is_lost_with_journals() -> None:
     again = "again: pubweave simulate mqtt --max-brokers 4 --durability journal --seed N"
     assert not failed(range(8), durability="journal"), again
+
+
+@pytest.mark.slow
+def test_sessions_that_get_too_much_are_never_just_short_of_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Many of these seeds have clients that stay away for longer than their sessions have room."""
+    seeds = range(1045, 1053)
+    runs = [MqttScenario(seed, max_brokers=4).run() for seed in seeds]
+    assert not [run.violations for run in runs if run.violations]
+    assert sum(run.counts["overrun"] for run in runs) > 0
+    monkeypatch.setattr(MqttSession, "send", dropping_in_secret)
+    assert failed(seeds), "a queue that drops the newest would not be noticed"
+
+
+def dropping_in_secret(session: MqttSession, parcel: Parcel, now: float) -> None:
+    if not parcel.qos or session.outbox.has_room_for([parcel]):
+        SENT(session, parcel, now)
+
+
+SENT = MqttSession.send
+
+
+@pytest.mark.slow
+def test_clients_that_are_sent_elsewhere_lose_nothing() -> None:
+    runs = [MqttScenario(seed, max_brokers=4).run() for seed in range(1024, 1032)]
+    assert not [run.violations for run in runs if run.violations]
+    assert sum(run.counts["redirected"] for run in runs) > 0
 
 
 @pytest.mark.slow

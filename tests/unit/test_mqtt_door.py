@@ -202,18 +202,6 @@ def test_a_slow_subscriber_loses_qos_0_only() -> None:
     assert ann.payloads() == [b"kept"]
 
 
-def test_a_full_queue_drops_the_newest() -> None:
-    world = MqttWorld(mqtt=MqttConfig(queue_messages=2))
-    ann = world.client("ann", session_expiry_s=100)
-    ann.subscribe("a", 1)
-    ann.cut()
-    bob = world.client("bob")
-    for number in range(4):
-        bob.publish("a", b"%d" % number, 1)
-    ann = world.client("ann", session_expiry_s=100, clean_start=False)
-    assert [p.payload for p in ann.answer()] == [b"0", b"1"]
-
-
 def test_topic_aliases_stand_for_topics_both_ways() -> None:
     world = MqttWorld()
     ann = world.client("ann", topic_alias_max=1)

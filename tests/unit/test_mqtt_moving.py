@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.core.events import MigrationRequested
+from pubweave.core.effects import Effect, Transmit
+from pubweave.core.events import (
+    ActionRequested,
+    DeadlineReached,
+    Event,
+    MessagesReceived,
+    MigrationRequested,
+)
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.model.mqtt_packets import (
     VERSION_3,
     Connect,
     Disconnect,
     PubAck,
+    PubComp,
     Publish,
     PubRec,
     PubRel,
     Reason,
     Will,
 )
+from pubweave.model.plans import Detach
+from pubweave.model.publications import Publication
 from tests.mqtt_world import MqttPeer, MqttWorld
 
 KEPT = {"session_expiry_s": 100}
@@ -93,6 +103,66 @@ def test_qos_2_goes_on_at_the_new_door() -> None:
     assert ann.heard() == [PubRel(sent.packet_id or 0)]
 
 
+def test_a_door_says_that_a_session_has_arrived_after_its_subscriptions() -> None:
+    """Whoever publishes between the two would be heard at neither door."""
+    world = MqttWorld(2)
+    ann = world.client("ann", **KEPT)
+    ann.subscribe("a", 1)
+    ann.cut()
+    said: list[str] = []
+    handle = world.brokers["b2"].handle
+
+    def listening(event: Event, now: float) -> list[Effect]:
+        effects = handle(event, now)
+        for effect in effects:
+            for message in effect.messages if isinstance(effect, Transmit) else ():
+                is_arrived = isinstance(message, Publication) and b"arrived" in message.payload
+                said.append("arrived" if is_arrived else type(message).__name__)
+        return effects
+
+    world.brokers["b2"].handle = listening  # type: ignore[method-assign]
+    come_to(world, "b2")
+    assert said.index("Subscribe") < said.index("arrived")
+
+
+def test_what_comes_together_with_the_word_that_a_session_has_arrived_is_not_lost() -> None:
+    """As after a link was down: a word about something else, the publication and the word, in one
+    event of the old door."""
+    world = MqttWorld(2)
+    ann = world.client("ann", **KEPT)
+    ann.subscribe("a", 1)
+    ann.cut()
+    bob = world.client("bob", "b2")
+    old = world.brokers["b1"]
+    assert old.door is not None
+    words: list = []
+    say, old.door.doors.say = old.door.doors.say, lambda word, now: words.append(word)  # type: ignore
+    peer = world.peer("b2")
+    peer.say_nothing_back(*_connect())
+    held: list[MessagesReceived] = []
+    handle = old.handle
+
+    def holding(event: Event, now: float) -> list[Effect]:
+        if not isinstance(event, MessagesReceived):
+            return handle(event, now)
+        held.append(event)
+        return []
+
+    old.handle = holding  # type: ignore[method-assign]
+    world.client("carl", "b2")
+    bob.publish("a", b"x", 1)
+    for word in words:
+        say(word, world.now)
+    old.door.doors.say = say  # type: ignore[method-assign]
+    world.handle("b1", DeadlineReached())  # the handover leaves
+    assert peer.heard() == []
+    old.handle = handle  # type: ignore[method-assign]
+    together = [m for event in held for m in event.messages]
+    world.handle("b1", MessagesReceived(held[0].connection, together, world.now))
+    world.pass_time(0.5)
+    assert [p.payload for p in peer.answer()] == [b"x"]
+
+
 def test_what_comes_on_the_way_is_delivered_once_and_in_order() -> None:
     world = MqttWorld(3)
     ann = world.client("ann", **KEPT)
@@ -125,12 +195,36 @@ def _connect() -> tuple:
     return (Connect("ann", clean_start=False, session_expiry_s=100),)
 
 
-def test_a_door_that_does_not_answer_is_not_waited_for_for_ever() -> None:
+def with_a_deaf_door() -> MqttWorld:
+    """Ann's session is at b1, whose door hears of no claims."""
     world = MqttWorld(2)
     world.client("ann", **KEPT).cut()
-    far = world.brokers["b1"].door
-    assert far is not None
-    far.doors.on_move = lambda door, word, now: None
+    deaf = world.brokers["b1"].door
+    assert deaf is not None
+    deaf.doors.on_move = lambda door, word, now: None
+    return world
+
+
+def test_who_gives_up_waiting_hears_of_the_loss_until_it_has_heard_it() -> None:
+    """It was gone when its session was given up; the answer to its next Connect gets lost."""
+    world = with_a_deaf_door()
+    peer = world.peer("b2")
+    peer.say_nothing_back(*_connect())
+    peer.cut()
+    world.pass_time(4)
+    for _ in range(2):
+        peer = world.peer("b2")
+        assert not peer.connect("ann", clean_start=False, **KEPT).session_present
+        peer.cut()
+    peer = world.peer("b2")
+    peer.connect("ann", clean_start=False, **KEPT)
+    peer.subscribe("a", 1)
+    peer.cut()
+    assert world.peer("b2").connect("ann", clean_start=False, **KEPT).session_present
+
+
+def test_a_door_that_does_not_answer_is_not_waited_for_for_ever() -> None:
+    world = with_a_deaf_door()
     peer = world.peer("b2")
     peer.say_nothing_back(*_connect(), Publish("a", b"early", 1, packet_id=3))
     assert peer.heard() == []
@@ -162,6 +256,11 @@ def redirect(world: MqttWorld, client: str, destination: str = "b2") -> str:
     migrations = world.brokers["b1"].migrations
     assert migrations is not None
     return migrations.status().last
+
+
+def leave(world: MqttWorld, broker: str, neighbor: str) -> None:
+    """As a plan has it: the neighbor leads."""
+    world.handle(neighbor, ActionRequested("p/1/1", Detach(broker, neighbor)))
 
 
 def door_at(address: str) -> MqttConfig:
@@ -205,6 +304,55 @@ def test_who_cannot_be_redirected_stays() -> None:
     assert "no door of b7" in redirect(world, "ann", "b7")
 
 
+def test_a_session_that_would_be_lost_on_the_way_is_not_moved() -> None:
+    world = MqttWorld(2, door_at("10.0.0.9:1883"))
+    ann, carl = world.client("ann"), world.client("carl")
+    ann.subscribe("a", 1)
+    carl.subscribe("a", 0)
+    assert "ends with its connection" in redirect(world, "ann")
+    assert ann.is_open
+    assert "done" in redirect(world, "carl")
+
+
+def test_a_client_has_its_answers_before_it_is_sent_away() -> None:
+    world = MqttWorld(2, door_at("10.0.0.9:1883"))
+    ann = world.client("ann", **KEPT)
+    ann.publish("a", b"half done", 2, packet_id=4)
+    redirect(world, "ann")
+    world.pass_time(1)
+    assert ann.is_open
+    assert ann.say(PubRel(4)) == [PubComp(4)]
+    world.pass_time(0.1)
+    assert not ann.is_open
+    slow = world.client("slow", **KEPT)
+    slow.publish("a", b"never released", 2, packet_id=4)
+    redirect(world, "slow")
+    world.pass_time(2.1)
+    assert not slow.is_open
+
+
+def test_clients_of_a_broker_that_leaves_go_for_good() -> None:
+    world = MqttWorld(3, door_at("10.0.0.9:1883"))
+    ann, old = world.client("ann", **KEPT), world.client("old", version=VERSION_3)
+    ann.subscribe("a", 1)
+    leave(world, "b1", "b2")
+    (last,) = ann.heard()
+    assert isinstance(last, Disconnect)
+    assert (last.reason, last.server_reference) == (Reason.SERVER_MOVED, "10.0.0.9:1883")
+    assert old.is_open, "it could not be told where to go"
+    world.client("bob", "b2").publish("a", b"meanwhile", 1)
+    assert [p.payload for p in come_to(world, "b3").answer()] == [b"meanwhile"]
+
+
+def test_who_is_not_let_in_is_told_where_to_try_once() -> None:
+    world = MqttWorld(2, door_at("10.0.0.9:1883"))
+    world.brokers["b1"].sessions.closed_reason = "full"
+    answer = world.peer().connect("ann")
+    assert (answer.reason, answer.server_reference) == (Reason.USE_ANOTHER_SERVER, "10.0.0.9:1883")
+    assert world.peer().connect("ann").reason == Reason.SERVER_BUSY
+    assert world.peer().connect("old", version=VERSION_3).reason == Reason.SERVER_BUSY
+
+
 def test_clients_are_sent_one_after_the_other() -> None:
     world = MqttWorld(2, door_at("10.0.0.9:1883"))
     peers = [world.client(f"c{n}") for n in range(5)]
@@ -215,3 +363,11 @@ def test_clients_are_sent_one_after_the_other() -> None:
     assert [peer.is_open for peer in peers] == [False, False, False, True, True]
     world.pass_time(1)
     assert not any(peer.is_open for peer in peers)
+
+
+def test_publishers_that_can_be_relocated_are_clients_and_not_doors() -> None:
+    world = MqttWorld()
+    world.client("ann").publish("a")
+    relocator = world.brokers["b1"].relocator
+    assert relocator is not None
+    assert relocator.publishers() == ["mqtt:ann@b1"]

@@ -421,3 +421,18 @@ def test_a_congested_overlay_stops_reading_from_the_publisher() -> None:
         if bob.is_paused:
             break
     assert bob.is_paused
+
+
+def test_doors_that_find_each_other_late_know_each_other_at_the_first_word() -> None:
+    """Their first announcements were lost; a client's coming is enough, not the next round."""
+    world = MqttWorld(2, MqttConfig(address="10.0.0.9:1883", announce_every_s=1000.0))
+    doors = [world.brokers[name].door for name in ("b1", "b2")]
+    for door in doors:
+        assert door is not None
+        door.doors.addresses.clear()
+        door.doors._heard_at.clear()
+    world.client("ann")
+    assert [door.doors.addresses for door in doors if door is not None] == [
+        {"b2": "10.0.0.9:1883"},
+        {"b1": "10.0.0.9:1883"},
+    ]

@@ -13,6 +13,7 @@ import msgspec
 from pubweave.cli.errors import FAILED, BadInput
 from pubweave.cli.output import print_json, progress_bar, remark, warn
 from pubweave.cli.relocate_report import print_clients, status_document
+from pubweave.core.mqtt_session import native_id, session_of
 from pubweave.model.status import (
     RELOCATE_SUBJECT,
     RELOCATION_SUBJECT,
@@ -86,6 +87,8 @@ class _Session:
         self._observer = observer
         self._asked = asked
         self._at: dict[ClientId, BrokerId] = {}
+        self._all: set[ClientId] = set()
+        """Publishers, also those that nobody asked for."""
         self._found: dict[ClientId, SelectionStatus] = {}
         self._placed: dict[ClientId, SelectionStatus] = {}
         """Subscribers, by what their brokers say."""
@@ -123,6 +126,7 @@ class _Session:
     async def _look(self, subject: str) -> None:
         brokers = list(self._observer.addresses)
         answers = await asyncio.gather(*(self._observer.query(b, subject) for b in brokers))
+        everybody: set[ClientId] = set()
         at: dict[ClientId, BrokerId] = {}
         found: dict[ClientId, SelectionStatus] = {}
         placed: dict[ClientId, SelectionStatus] = {}
@@ -134,11 +138,12 @@ class _Session:
                 told = _publishers.decode(answer)
             except msgspec.MsgspecError as error:
                 raise BadInput(f"broker {broker} knows of no relocation: {error}") from error
+            everybody.update(told.publishers)
             at |= {p: broker for p in told.publishers if self._asked.wants(p)}
             found |= {s.publisher: s for s in told.selections if self._asked.wants(s.publisher)}
             placed |= {status.publisher: status for status in told.subscribers}
             self._moved |= {m.client: m for m in told.moves if m.outcome == "done"}
-        self._at, self._found, self._placed = at, found, placed
+        self._all, self._at, self._found, self._placed = everybody, at, found, placed
 
     def show(self) -> None:
         """All publishers, or subscribers: the candidates, the choice and why; or that there is no
@@ -194,10 +199,12 @@ class _Session:
             self._tell(client, selection, f"not there after {MOVE_LIMIT_S:.0f} s")
 
     def _is_gone(self, client: ClientId, selection: SelectionStatus) -> bool:
-        """A publisher is known where it is; of a subscriber its old broker knows nothing more."""
+        """A publisher is known where it is, if it is an MQTT client by the name that it has there;
+        of a subscriber its old broker knows nothing more."""
         if self._asked.trace.subscribers:
             return client not in self._placed
-        return self._at.get(client) == selection.choice
+        there = native_id(session_of(client), selection.choice)
+        return self._at.get(client) == selection.choice or there in self._all
 
     def _tell(self, client: ClientId, selection: SelectionStatus, problem: str) -> None:
         move = None if problem else self._moved.get(client)

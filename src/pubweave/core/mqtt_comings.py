@@ -43,6 +43,8 @@ class Comings:
     ) -> None:
         self.on_early: Callable[[MqttConnection, list[FromClient], float], None]
         """Gets what a client said before it was let in."""
+        self.elsewhere: Callable[[str, float], str]
+        """Where a client may try that is not let in, by its session's name; empty: nowhere."""
         self.effects: list[Effect] = []
         """Those of the event that is being handled."""
         self.connections: dict[ConnectionId, MqttConnection] = {}
@@ -135,11 +137,7 @@ class Comings:
         connection = self.connections.get(number)
         if connection is None or self.is_closing(connection):
             return
-        is_given_up = self._sessions.get(name) is None
         self._let_in(connection, name, client_id, now)
-        stand_in = self._sessions.get(name)
-        if is_given_up and stand_in is not None:
-            stand_in.is_confirmed = False
 
     def session_late(self, name: str, now: float) -> None:
         """A session is not complete yet, and its client has waited long enough."""
@@ -152,21 +150,18 @@ class Comings:
         connect = connection.connect
         assert connect is not None
         before = self._sessions.get(name)
-        if before is not None and (connect.clean_start or not before.is_confirmed):
-            # Otherwise it would be taken for the one that it stands in for.
+        if before is not None and connect.clean_start:
             self._sessions.end(before, now)
             self.over(before, now)
         session, answer = self._connecting.attach(connection, connect, name, client_id, now)
         self._loop.turn(self.effects, now)
         if session.end is None:
-            text = "the broker takes no further clients"
-            self.refuse(connection, MqttError(Reason.SERVER_BUSY, text), now)
+            self._send_on(connection, name, now)
             return
-        if not connection.has_room_for(answer):
+        if not connection.say(answer):
             self.close(connection, "it takes no packet as long as the answer", now)
             return
         connection.is_accepted = True
-        connection.say(answer)
         self._doors.members_changed(session)
         self._moving.holds(session, now)
         if connection.silent_at is not None:
@@ -176,22 +171,26 @@ class Comings:
         if early:
             self.on_early(connection, early, now)
 
+    def _send_on(self, connection: MqttConnection, name: str, now: float) -> None:
+        """The broker lets nobody in any more: perhaps another does."""
+        address = self.elsewhere(name, now) if connection.is_v5 else ""
+        reason = Reason.USE_ANOTHER_SERVER if address else Reason.SERVER_BUSY
+        text = "the broker takes no further clients"
+        self.refuse(connection, MqttError(reason, text, address or None), now)
+
     # --- going -----------------------------------------------------------------------------
 
     def refuse(self, connection: MqttConnection, error: MqttError, now: float) -> None:
         """The answer to Connect is no; a client without room for it is told nothing."""
-        answer = ConnAck(error.reason, reason_text=connection.problem(str(error)))
-        if connection.has_room_for(answer):
-            connection.say(answer)
+        answer = ConnAck(
+            error.reason,
+            reason_text=connection.problem(str(error)),
+            server_reference=error.server_reference,
+        )
+        connection.say(answer)
         self.close(connection, str(error), now)
 
-    def end(
-        self,
-        connection: MqttConnection,
-        error: MqttError,
-        now: float,
-        server_reference: str | None = None,
-    ) -> None:
+    def end(self, connection: MqttConnection, error: MqttError, now: float) -> None:
         """Close a connection, saying why where the client understands it."""
         if not connection.is_accepted:
             if connection.connect is None:
@@ -201,10 +200,25 @@ class Comings:
             return
         if connection.is_v5 and not self.is_closing(connection):
             text = connection.problem(str(error))
-            connection.say(
-                Disconnect(error.reason, reason_text=text, server_reference=server_reference)
-            )
+            reference = error.server_reference
+            connection.say(Disconnect(error.reason, None, text, reference))
         self.close(connection, str(error), now)
+
+    def end_overrun(self, session: MqttSession, now: float) -> None:
+        """More has come for a session than it may keep. What was acknowledged to its publishers
+        is not dropped in secret: the session is over, and its client hears of it, now or by the
+        answer to its next Connect."""
+        text = "more waits for this session than a session may keep"
+        self.end_session(session, MqttError(Reason.QUOTA_EXCEEDED, text), now)
+
+    def end_session(self, session: MqttSession, error: MqttError, now: float) -> None:
+        """A session is over, whether its client is here or not; it hears why if it is."""
+        session.expiry_s = 0
+        if session.connection is None:
+            self._sessions.end(session, now)
+            self.over(session, now)
+            return
+        self.end(session.connection, error, now)
 
     def close(self, connection: MqttConnection, reason: str, now: float) -> None:
         if connection.number not in self._closing:

@@ -24,8 +24,9 @@ class MqttConfig:
     connect_limit_s: float = 10.0
     """A connection must say Connect within this time."""
     queue_messages: int = 200_000
-    """QoS 1 and 2 publications that wait for one session; then the newest is dropped."""
+    """QoS 1 and 2 publications on their way to one session; it ends when there are more."""
     queue_bytes: int = 64 << 20
+    """The same in bytes."""
     unread_bytes: int = 1 << 20
     """Beyond so much that a client has not read, QoS 0 publications for it are dropped."""
     subscriptions_per_session: int = 10_000
@@ -43,5 +44,7 @@ class MqttConfig:
     """How long a client waits for its session to come from another broker."""
     redirect_every_s: float = 0.05
     """Clients are sent to other brokers no faster than this."""
+    redirect_drain_s: float = 2.0
+    """How long such a client is waited for that has something under way."""
     redirect_hold_s: float = 60.0
     """A client that was sent to another broker is not sent again within this time."""

@@ -68,12 +68,15 @@ class Connecting:
     ) -> tuple[MqttSession, ConnAck]:
         """Put a client into its session, a new one if there is none."""
         session = self._sessions.get(name)
-        is_present = session is not None
+        is_present = session is not None and session.is_confirmed
         if session is None:
             user = self._access.proven_user(connection.number)
             can_move = connection.is_v5 and self._doors.takes_wildcards
             session = self._sessions.begin(name, client_id, user, now, can_move=can_move)
+            may_be_missed = self._doors.has_others or self._sessions.is_untold(name)
+            session.is_confirmed = connect.clean_start or not may_be_missed
         self._sessions.attach(session, connection, now)
+        connection.mark = self._doors.marks.own
         will = connect.will
         session.will = None if will is None or is_reserved(will.topic) else will
         session.is_bridge = connect.is_bridge

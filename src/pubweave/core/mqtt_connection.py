@@ -10,11 +10,12 @@ import msgspec
 
 from pubweave.core.events import ConnectionId
 from pubweave.core.mqtt_content import content_of
+from pubweave.core.mqtt_marks import marked
 from pubweave.core.mqtt_outbox import Parcel
+from pubweave.core.mqtt_sizes import fitting, size_of
 from pubweave.model.mqtt_packets import (
     NO_CONTENT,
     VERSION_5,
-    ConnAck,
     Connect,
     Content,
     FromClient,
@@ -23,8 +24,6 @@ from pubweave.model.mqtt_packets import (
     ToClient,
 )
 
-ANSWER_BYTES = 64
-"""No answer is longer than this, but for what it says in words."""
 KEEP_ALIVE_FACTOR = 1.5
 """How much longer than it promised a client may be silent (MQTT 5.0, 3.1.2.10)."""
 
@@ -32,9 +31,10 @@ KEEP_ALIVE_FACTOR = 1.5
 class MqttError(Exception):
     """A client broke the protocol, or asked for what it cannot have; its connection is closed."""
 
-    def __init__(self, reason: int, text: str) -> None:
+    def __init__(self, reason: int, text: str, server_reference: str | None = None) -> None:
         super().__init__(text)
         self.reason = reason
+        self.server_reference = server_reference
 
 
 class MqttConnection:
@@ -55,6 +55,8 @@ class MqttConnection:
         self.is_accepted = False
         """The client was told that it is in."""
         self.keep_alive_s = 0
+        self.mark = ""
+        """Tells bridges from which door a publication comes (`mqtt_marks`)."""
         self.is_slow = False
         """The client does not read as fast as it is written to."""
         self.is_paused = False
@@ -63,6 +65,8 @@ class MqttConnection:
         self._aliases_in: dict[int, str] = {}
         self._aliases_out: dict[str, int] = {}
         self._alias_max = 0
+        self._limit: int | None = None
+        """The longest packet that the client takes."""
 
     @property
     def is_v5(self) -> bool:
@@ -77,32 +81,27 @@ class MqttConnection:
 
     def begin(self, connect: Connect, alias_max: int) -> None:
         self.connect = connect
+        self._limit = connect.max_packet_bytes
         self._alias_max = min(connect.topic_alias_max, alias_max)
 
-    def say(self, packet: ToClient) -> None:
-        """Send a packet at the end of this event."""
+    def say(self, packet: ToClient) -> bool:
+        """Send a packet at the end of this event; False: it is larger than the client takes."""
+        fitted = fitting(packet, self._limit) if self._limit is not None else packet
+        if fitted is None:
+            return False
         if not self._out:
             self._speaking[self.number] = None
-        self._out.append(packet)
+        self._out.append(fitted)
+        return True
 
     def said(self) -> list[ToClient]:
         """The packets of this event."""
         packets, self._out = self._out, []
         return packets
 
-    def has_room_for(self, answer: ConnAck) -> bool:
-        """[MQTT-3.1.2-24]: nothing longer than the client takes may be sent."""
-        limit = None if self.connect is None else self.connect.max_packet_bytes
-        return limit is None or connack_bytes(answer) <= limit
-
     def problem(self, text: str) -> str | None:
-        """A reason in words, where the client wants to hear it and has room for it."""
-        connect = self.connect
-        if connect is None:
-            return text
-        limit = connect.max_packet_bytes
-        is_short = limit is None or _utf8(text) + ANSWER_BYTES <= limit
-        return text if connect.wants_problems and is_short else None
+        """A reason in words, where the client wants to hear it."""
+        return text if self.connect is None or self.connect.wants_problems else None
 
     # --- aliases ---------------------------------------------------------------------------
 
@@ -135,52 +134,32 @@ class MqttConnection:
             parcel.retain,
             packet_id,
             is_duplicate,
-            content_of(publication, now) if self.is_v5 else NO_CONTENT,
+            self._content(parcel, now) if self.is_v5 else NO_CONTENT,
             parcel.subscription_ids if self.is_v5 else (),
         )
-        limit = self.connect.max_packet_bytes if self.connect is not None else None
-        if limit is not None and packet_bytes(packet) > limit:
-            return None
-        return self._aliased(packet) if self._alias_max else packet
+        if self._alias_max:
+            packet = self._aliased(packet)
+        return packet if self._fits(packet) else None
+
+    def _content(self, parcel: Parcel, now: float) -> Content:
+        content = content_of(parcel.publication, now)
+        return marked(content, parcel.publication, self.mark) if parcel.is_marked else content
+
+    def _fits(self, packet: Publish) -> bool:
+        return self._limit is None or size_of(packet) <= self._limit
 
     def _aliased(self, packet: Publish) -> Publish:
+        """With an alias in the place of the topic, or beside it for the first time, if that fits:
+        an alias takes three bytes."""
         alias = self._aliases_out.get(packet.topic)
         if alias is not None:
-            return msgspec.structs.replace(packet, topic="", topic_alias=alias)
-        if len(self._aliases_out) >= self._alias_max:
+            aliased = msgspec.structs.replace(packet, topic="", topic_alias=alias)
+            return aliased if self._fits(aliased) else packet
+        alias = len(self._aliases_out) + 1
+        if alias > self._alias_max:
             return packet
-        alias = self._aliases_out[packet.topic] = len(self._aliases_out) + 1
-        return msgspec.structs.replace(packet, topic_alias=alias)
-
-
-def packet_bytes(packet: Publish) -> int:
-    """The size of a version 5 Publish with an alias, at most. O(user properties)."""
-    properties = _content_bytes(packet.content) + 3 + 5 * len(packet.subscription_ids)
-    rest = 2 + _utf8(packet.topic) + (2 if packet.qos else 0) + len(packet.payload)
-    rest += properties + _length_bytes(properties)
-    return 1 + _length_bytes(rest) + rest
-
-
-def connack_bytes(answer: ConnAck) -> int:
-    """The size of a version 5 ConnAck, at most."""
-    size = 16 + 5 * (answer.session_expiry_s is not None) + 2 * (not answer.takes_wildcards)
-    size += 3 * (answer.server_keep_alive_s is not None)
-    for text in (answer.assigned_client_id, answer.reason_text, answer.server_reference):
-        size += 0 if text is None else 3 + _utf8(text)
-    return size
-
-
-def _content_bytes(content: Content) -> int:
-    size = 2 * content.is_text + 5 * (content.expiry_s is not None)
-    for text in (content.content_type, content.response_topic):
-        size += 0 if text is None else 3 + _utf8(text)
-    size += 0 if content.correlation is None else 3 + len(content.correlation)
-    return size + sum(5 + _utf8(name) + _utf8(value) for name, value in content.user_properties)
-
-
-def _utf8(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
-
-
-def _length_bytes(length: int) -> int:
-    return 1 + (length > 127) + (length > 16_383) + (length > 2_097_151)
+        aliased = msgspec.structs.replace(packet, topic_alias=alias)
+        if not self._fits(aliased):
+            return packet
+        self._aliases_out[packet.topic] = alias
+        return aliased

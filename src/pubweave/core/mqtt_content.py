@@ -13,7 +13,7 @@ from math import isfinite
 
 import msgspec
 
-from pubweave.core.mqtt_topics import TOPIC_LETTERS_MAX
+from pubweave.core.mqtt_topics import TOPIC_LETTERS_MAX, is_topic
 from pubweave.model.mqtt_packets import NO_CONTENT, Content, Publish, UserProperties, Will
 from pubweave.model.publications import (
     TOPIC_ATTRIBUTE,
@@ -27,11 +27,13 @@ PREFIX = "mqtt."
 QOS = "mqtt.qos"
 RETAIN = "mqtt.retain"
 EXPIRY_S = "mqtt.expiry_s"
-_IS_TEXT = "mqtt.is_text"
+_FORMAT = "mqtt.payload_format"
 _TYPE = "mqtt.content_type"
 _RESPONSE = "mqtt.response_topic"
 _CORRELATION = "mqtt.correlation"
 _USER = "mqtt.user"
+EXPIRY_MAX_S = 0xFFFFFFFF
+STRING_BYTES_MAX = 0xFFFF
 JSON_BYTES_MAX = 64 << 10
 """Larger payloads are not looked into."""
 FIELDS_MAX = 64
@@ -66,8 +68,8 @@ def _add_content(attributes: dict[str, Value], content: Content) -> None:
     for name, text in content.user_properties[:FIELDS_MAX]:
         if _is_free(name):
             attributes[name] = _parsed(text)
-    if content.is_text:
-        attributes[_IS_TEXT] = True
+    if content.payload_format:
+        attributes[_FORMAT] = content.payload_format
     if content.expiry_s is not None:
         attributes[EXPIRY_S] = content.expiry_s
     if content.content_type is not None:
@@ -139,11 +141,12 @@ def content_of(publication: Publication, now: float) -> Content:
     left_s = None
     if isinstance(expiry_s, int):
         left_s = max(1, expiry_s - int(max(0.0, now - publication.published_at)))
+        left_s = min(left_s, EXPIRY_MAX_S)
     return Content(
-        is_text=attributes.get(_IS_TEXT) is True,
+        payload_format=_octet(attributes.get(_FORMAT)),
         expiry_s=left_s,
         content_type=_string(attributes.get(_TYPE)),
-        response_topic=_string(attributes.get(_RESPONSE)),
+        response_topic=_topic(attributes.get(_RESPONSE)),
         correlation=_bytes(attributes.get(_CORRELATION)),
         user_properties=_pairs(attributes.get(_USER)),
     )
@@ -160,19 +163,37 @@ def _can_be_said(name: str, text: str) -> bool:
     return max(len(name), len(text)) <= TOPIC_LETTERS_MAX and "\0" not in name + text
 
 
+def _octet(value: Value | None) -> int:
+    return int(value) if isinstance(value, int) and 0 <= value <= 255 else 0
+
+
+# Native clients may publish attributes under ``mqtt.``, too, and with any values: what MQTT has no
+# words for is left out.
+
+
 def _string(value: Value | None) -> str | None:
-    return value if isinstance(value, str) else None
+    return value if isinstance(value, str) and _is_string(value) else None
+
+
+def _topic(value: Value | None) -> str | None:
+    return value if isinstance(value, str) and _is_string(value) and is_topic(value) else None
+
+
+def _is_string(text: str) -> bool:
+    return "\0" not in text and len(text.encode()) <= STRING_BYTES_MAX
 
 
 def _bytes(value: Value | None) -> bytes | None:
     try:
-        return bytes.fromhex(value) if isinstance(value, str) else None
-    except ValueError:  # somebody else's attribute
+        found = bytes.fromhex(value) if isinstance(value, str) else None
+    except ValueError:
         return None
+    return found if found is not None and len(found) <= STRING_BYTES_MAX else None
 
 
 def _pairs(value: Value | None) -> UserProperties:
     try:
-        return _decode_pairs(value) if isinstance(value, str) else ()
+        found = _decode_pairs(value) if isinstance(value, str) else ()
     except msgspec.DecodeError:
         return ()
+    return tuple((name, text) for name, text in found if _is_string(name) and _is_string(text))

@@ -38,7 +38,9 @@ from pubweave.core.mqtt_session import MqttSession
 from pubweave.core.mqtt_sessions import Sessions
 from pubweave.core.mqtt_subscribing import Subscribing
 from pubweave.core.mqtt_topics import is_reserved, validate_topic
+from pubweave.core.mqtt_words import Arrived
 from pubweave.model.ids import BrokerId
+from pubweave.model.messages import LEAVING_SUBJECT
 from pubweave.model.mqtt_packets import (
     Auth,
     Connect,
@@ -73,6 +75,8 @@ class MqttDoor:
         takes_wildcards: bool,
     ) -> None:
         self.config = config
+        self.echoes = 0
+        """Publications that a bridge brought back."""
         self._access = access
         self._loop = loop
         loop.on_notified = self._on_notified
@@ -136,6 +140,10 @@ class MqttDoor:
         self.comings.effects = effects
         self.doors.begin(now)
         self._loop.turn(effects, now)
+        while overrun := self.sessions.overrunning():
+            for session in overrun:
+                self.comings.end_overrun(session, now)
+            self._loop.turn(effects, now)
         self.doors.tell_members(now)
         self._loop.turn(effects, now)
         self.comings.flush(effects)
@@ -144,6 +152,11 @@ class MqttDoor:
         """An event broke off: what it caused within this process comes with the next one."""
         self._loop.keep(effects)
 
+    def forbid(self, session: MqttSession, reason: str, now: float) -> None:
+        """The rules have changed, and a session does not agree with them any more."""
+        session.will = None
+        self.comings.end_session(session, MqttError(Reason.NOT_AUTHORIZED, reason), now)
+
     def status(self) -> MqttStatus:
         """O(sessions)."""
         sessions = self.sessions.all()
@@ -151,11 +164,13 @@ class MqttDoor:
             connections=len(self.comings.connections),
             sessions=len(sessions),
             waiting=sum(session.outbox.waiting for session in sessions),
-            dropped=self.sessions.dropped + sum(session.outbox.dropped for session in sessions),
+            dropped=self.sessions.dropped,
             qos0_dropped=self.sessions.qos0_dropped
             + sum(session.qos0_dropped for session in sessions),
             retained=len(self.doors.retained),
             redirected=self.redirecting.redirected,
+            overrun=self.sessions.overrun,
+            echoes=self.echoes,
         )
 
     # --- time ------------------------------------------------------------------------------
@@ -197,7 +212,8 @@ class MqttDoor:
         if session is None:
             self.comings.first_packet(connection, packet, now)
             return
-        session.is_confirmed = True
+        if not session.is_confirmed:
+            self.sessions.confirmed(session)
         match packet:
             case Publish():
                 self._on_publish(connection, session, packet, now)
@@ -237,7 +253,10 @@ class MqttDoor:
             self.comings.effects.append(PauseReading(connection.number, True))
 
     def _publish(self, session: MqttSession, packet: Publish, topic: str, now: float) -> None:
-        session.publish(packet, topic, self._access.publish_rights(session.user), now)
+        is_echo = self.doors.marks.is_known(packet.content)
+        self.echoes += is_echo
+        rights = self._access.publish_rights(session.user)
+        session.publish(packet, topic, rights, now, is_echo=is_echo)
         if session.end is not None:
             self._loop.touch(session.end)
 
@@ -274,7 +293,7 @@ class MqttDoor:
             if session.held is None:
                 self.moving.deliver(session, publication, now)
             else:
-                session.held.append(publication)
+                session.hold(publication)
 
     def _on_settled(self, end: NativeEnd, now: float) -> None:
         """The broker has taken in what a client said, or has let it go."""
@@ -286,6 +305,9 @@ class MqttDoor:
             return
         for promise in end.kept():
             self._keep_promise(session, end, promise, now)
+        leaving = end.refusals.pop(LEAVING_SUBJECT, None)
+        if leaving is not None and session is not None:
+            self.redirecting.leave(session, leaving, now)
         if not end.promises:
             end.refusals.clear()
         connection = None if session is None else session.connection
@@ -306,6 +328,8 @@ class MqttDoor:
             return  # over, but for its will
         if isinstance(promise.answer, Subscribe):
             self._subscribing.granted(session, promise, now)
+        elif isinstance(promise.answer, Arrived):
+            self.moving.subscribed(promise.answer, now)
         elif promise.answer is not None:
             session.answered(promise.answer, refusal)
 

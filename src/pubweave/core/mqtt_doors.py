@@ -16,6 +16,7 @@ import msgspec
 from pubweave.core.access import DOOR_CLIENT, DOOR_USER
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_content import is_retained
+from pubweave.core.mqtt_marks import Marks
 from pubweave.core.mqtt_native import NativeEnd, NativeLoop
 from pubweave.core.mqtt_retained import RetainedStore
 from pubweave.core.mqtt_session import MqttSession
@@ -64,6 +65,7 @@ class OtherDoors:
         """Whether the overlay's strategy can route by more than whole topics."""
         self.retained = RetainedStore(config.retained_messages, config.retained_bytes)
         self.groups = SharedGroups()
+        self.marks = Marks(broker, loop.epoch(now))
         self.addresses: dict[BrokerId, str] = {}
         """Where MQTT clients reach other doors."""
         self.deadline = now
@@ -86,6 +88,11 @@ class OtherDoors:
         self._doubts: dict[tuple[BrokerId, Subject], tuple[int, int, int]] = {}
         """What a door said of itself and what we knew when that last differed, and how often in
         a row it did."""
+
+    @property
+    def has_others(self) -> bool:
+        """Whether sessions may be at other doors."""
+        return bool(self._heard_at)
 
     def number(self, now: float) -> int:
         """A number that no door has given out before."""
@@ -118,6 +125,7 @@ class OtherDoors:
             self._members_digest(self._broker),
             self.sessions_digest(self._broker),
             wants_answer,
+            self.marks.own,
         )
 
     def _members_digest(self, door: BrokerId) -> int:
@@ -258,13 +266,24 @@ class OtherDoors:
                 word = _decode(publication.payload)
             except msgspec.MsgspecError:
                 continue  # of another version
+            is_new = door not in self._heard_at
             self._heard_at[door] = now
             self._on_word(door, word, now)
+            if is_new:
+                self._greet(word, now)
+
+    def _greet(self, word: Word, now: float) -> None:
+        """A door that was not known: what we said before, it may not have heard."""
+        if not isinstance(word, Here):
+            self.say(self._here(wants_answer=True), now)
+        elif not word.wants_answer:
+            self.say(self._here(), now)
 
     def _on_word(self, door: BrokerId, word: Word, now: float) -> None:
         match word:
             case Here():
                 self.addresses[door] = word.address
+                self.marks.learn(word.mark)
                 if word.wants_answer:
                     self.say(self._here(), now)
                 self._compare(door, word, now)

@@ -114,10 +114,13 @@ class Moving:
             self._doors.say(Holds((session.name,)), now)
 
     def over(self, session: MqttSession, now: float) -> None:
+        """A session has ended here; a client that waits for the rest of it waits no longer."""
         self._leaving.pop(session.name, None)
-        self._arriving.pop(session.name, None)
+        was_arriving = self._arriving.pop(session.name, None) is not None
         if session.is_told:
             self._doors.say(Dropped((session.name,)), now)
+        if was_arriving:
+            self._no_longer_awaited(session.name, now)
 
     def tell_all(self, now: float) -> None:
         """Tell other doors which sessions are here."""
@@ -276,7 +279,17 @@ class Moving:
         self._parts.pop(name, None)
         self._settle(name, head, parts, now)
         self._arriving[name] = []
-        self._doors.say(Arrived(door, name, part.since), now)
+        session = self._sessions.get(name)
+        assert session is not None
+        assert session.end is not None
+        # Not before the broker has passed the subscriptions on: whoever publishes between the two
+        # would be heard at neither door.
+        session.end.promise(Arrived(door, name, part.since))
+
+    def subscribed(self, word: Arrived, now: float) -> None:
+        """The broker has taken in what a session that came here subscribes to."""
+        if word.session in self._arriving:
+            self._doors.say(word, now)
 
     def _settle(self, name: str, head: Head, parts: list[Handover], now: float) -> None:
         session = self._sessions.begin(name, head.client_id, head.user, now)

@@ -25,19 +25,21 @@ from pubweave.core.effects import (
     Transmit,
 )
 from pubweave.core.events import ConnectionId, ConnectionOpened, MessagesReceived
+from pubweave.core.mqtt_words import Arrived
 from pubweave.model.ids import ClientId
-from pubweave.model.messages import Message, Ping
+from pubweave.model.messages import Message, Ping, SequencedMessage
 from pubweave.model.mqtt_packets import PubAck, PubRec, Subscribe
 from pubweave.model.publications import Publication
 
 
 class Promise(msgspec.Struct, frozen=True):
-    """An answer to a client that is due when its broker has taken in ``count`` messages of it.
+    """An answer to a client, or a word to another door, that is due when the broker has taken in
+    ``count`` messages of the client.
 
-    ``sequence`` is that of the publication it is about; it is retained if it says so."""
+    ``publication`` is the one it is about; it is retained if it says so."""
 
     count: int
-    answer: PubAck | PubRec | Subscribe | None
+    answer: PubAck | PubRec | Subscribe | Arrived | None
     publication: Publication | None = None
     natives: tuple[tuple[str, ...], ...] = ()
     is_news: tuple[bool, ...] = ()
@@ -58,11 +60,12 @@ class NativeEnd:
         self.is_leaving = False
         self.asks = False
         """Whether the broker is to say at once what it has taken in."""
+        self._has_told = False
         self._outgoing: list[Message] = []
 
     def promise(
         self,
-        answer: PubAck | PubRec | Subscribe | None,
+        answer: PubAck | PubRec | Subscribe | Arrived | None,
         publication: Publication | None = None,
         natives: tuple[tuple[str, ...], ...] = (),
         is_news: tuple[bool, ...] = (),
@@ -88,6 +91,8 @@ class NativeEnd:
                 notified = effect.publications
             elif isinstance(effect, Transmit):
                 self._outgoing += effect.messages
+                # What was queued before the broker's Hello goes out by itself after it.
+                self._has_told |= any(isinstance(m, SequencedMessage) for m in effect.messages)
             elif isinstance(effect, ReportRefusal):
                 self.refusals[effect.subject] = effect.reason
             elif isinstance(effect, ProbeBrokers):
@@ -104,7 +109,7 @@ class NativeEnd:
     def outgoing(self, now: float) -> list[Message]:
         """What the broker is to hear now."""
         effects = self.client.flush()
-        self.asks = bool(effects)
+        self.asks, self._has_told = bool(effects) or self._has_told, False
         self.client.session.ack(effects)
         if self.is_leaving and not self.client.session.queue_messages:
             effects += self.client.goodbye("the MQTT session is over")
@@ -133,6 +138,8 @@ class NativeLoop:
         self._heard = heard
         self._touched: dict[ConnectionId, None] = {}
         self._kept: deque[Effect] = deque()
+        self._words: deque[Effect] = deque()
+        """What is for the door's own client."""
         self._is_turning = False
         self._last_connection = 0
         self._last_epoch = 0
@@ -174,6 +181,9 @@ class NativeLoop:
         """Carry messages to and fro until nobody has anything to say; ``effects`` are those of
         the broker, of which the inner ones are taken out. O(messages).
 
+        Words of doors are heard last. One says of a session what was before it and what comes
+        after; the publications that came before it in one event must be in their sessions by then.
+
         Within a turn there is no other: whoever asks for one then is served by the one that is
         under way, or messages could overtake each other."""
         if self._is_turning:
@@ -183,15 +193,25 @@ class NativeLoop:
             while True:
                 self.keep(effects)
                 if not self._kept and not self._touched:
-                    return
+                    if not self._words:
+                        return
+                    self._hand_over(self._words.popleft(), now)
                 while self._kept:
-                    self._hand_over(self._kept.popleft(), now)
+                    effect = self._kept.popleft()
+                    if self._is_word(effect):
+                        self._words.append(effect)
+                    else:
+                        self._hand_over(effect, now)
                 touched = list(self._touched)
                 self._touched.clear()
                 for connection in touched:
                     self._speak(connection, now)
         finally:
             self._is_turning = False
+
+    def _is_word(self, effect: Effect) -> bool:
+        end = self.ends.get(effect.connection)  # type: ignore[union-attr]
+        return end is not None and not end.owner
 
     def _hand_over(self, effect: Effect, now: float) -> None:
         end = self.ends.get(effect.connection)  # type: ignore[union-attr]

@@ -6,7 +6,8 @@
 ```
 
 At most ``receive_max`` are numbered at once. On the next connection, numbered ones go again in
-their order, as duplicates. What waits is bounded; the rule is: the newest is dropped, counted.
+their order, as duplicates. All of it together is bounded. Beyond that nothing is dropped in secret:
+the outbox is overrun, and its session ends.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class Parcel(msgspec.Struct, frozen=True):
     qos: int
     retain: bool = False
     subscription_ids: tuple[int, ...] = ()
+    is_marked: bool = False
+    """The client passes it on, perhaps to this overlay: it is told where it comes from."""
 
 
 class Numbered(msgspec.Struct, frozen=True):
@@ -43,12 +46,15 @@ class Outbox:
     """QoS 1 and 2 publications for one session; it outlives connections."""
 
     def __init__(self, messages_max: int, bytes_max: int) -> None:
-        self.dropped = 0
+        self.is_overrun = False
+        """More came than there was room for: there is a gap, and nothing is taken after it."""
+        self._dropped = 0
         self._messages_max = messages_max
         self._bytes_max = bytes_max
         self._numbered: dict[int, Numbered] = {}
         self._waiting: deque[Parcel] = deque()
-        self._waiting_bytes = 0
+        self._size_bytes = 0
+        """Of all that waits or is numbered."""
         self._last_id = 0
 
     @property
@@ -67,21 +73,38 @@ class Outbox:
         """Go on where another outbox was (`contents`)."""
         self._numbered = {one.packet_id: one for one in numbered}
         self._last_id = last_id
-        for parcel in waiting:
-            self.put(parcel)
+        self._waiting = deque(waiting)
+        parcels = [*waiting, *(one.parcel for one in numbered)]
+        self._size_bytes = sum(parcel.publication.size_bytes for parcel in parcels)
 
     @property
     def waiting(self) -> int:
         return len(self._waiting)
 
+    @property
+    def lost(self) -> int:
+        """How many the client may never get if this ends now."""
+        under_way = sum(not one.is_released for one in self._numbered.values())
+        return self._dropped + len(self._waiting) + under_way
+
+    def has_room_for(self, parcels: list[Parcel]) -> bool:
+        """Whether all of them could wait. O(parcels)."""
+        sizes = [parcel.publication.size_bytes for parcel in parcels if parcel.qos]
+        return self._fits(len(sizes), sum(sizes))
+
+    def _fits(self, count: int, size_bytes: int) -> bool:
+        count += len(self._waiting) + len(self._numbered)
+        return count <= self._messages_max and self._size_bytes + size_bytes <= self._bytes_max
+
     def put(self, parcel: Parcel) -> bool:
-        """Let a parcel wait; False: there is no room, and it was dropped."""
-        size = parcel.publication.size_bytes
-        if len(self._waiting) >= self._messages_max or self._waiting_bytes + size > self._bytes_max:
-            self.dropped += 1
+        """Let a parcel wait; False: the outbox is overrun, now or before."""
+        size_bytes = parcel.publication.size_bytes
+        if self.is_overrun or not self._fits(1, size_bytes):
+            self.is_overrun = True
+            self._dropped += 1
             return False
         self._waiting.append(parcel)
-        self._waiting_bytes += size
+        self._size_bytes += size_bytes
         return True
 
     def take(self, receive_max: int) -> Parcel | None:
@@ -89,7 +112,7 @@ class Outbox:
         if not self._waiting or len(self._numbered) >= min(receive_max, PACKET_IDS):
             return None
         parcel = self._waiting.popleft()
-        self._waiting_bytes -= parcel.publication.size_bytes
+        self._size_bytes -= parcel.publication.size_bytes
         return parcel
 
     def number(self, parcel: Parcel) -> int:
@@ -99,6 +122,7 @@ class Outbox:
             if self._last_id not in self._numbered:
                 break
         self._numbered[self._last_id] = Numbered(self._last_id, parcel)
+        self._size_bytes += parcel.publication.size_bytes
         return self._last_id
 
     def acknowledged(self, packet_id: int) -> bool:
@@ -106,7 +130,7 @@ class Outbox:
         known = self._numbered.get(packet_id)
         if known is None or known.is_released:
             return False
-        del self._numbered[packet_id]
+        self.forget(packet_id)
         return True
 
     def received(self, packet_id: int) -> bool:
@@ -122,7 +146,7 @@ class Outbox:
         known = self._numbered.get(packet_id)
         if known is None or not known.is_released:
             return False
-        del self._numbered[packet_id]
+        self.forget(packet_id)
         return True
 
     def expects(self, packet_id: int) -> type[PubAck | PubRec | PubComp] | None:
@@ -135,8 +159,10 @@ class Outbox:
         return PubComp if known.is_released else PubRec
 
     def forget(self, packet_id: int) -> None:
-        """What was numbered cannot be sent after all."""
-        self._numbered.pop(packet_id, None)
+        """A number is free: the client has what was sent under it, or cannot have it."""
+        known = self._numbered.pop(packet_id, None)
+        if known is not None:
+            self._size_bytes -= known.parcel.publication.size_bytes
 
     def again(self) -> Iterator[Numbered]:
         """What was under way when the last connection ended, in its order."""

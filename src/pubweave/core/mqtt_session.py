@@ -18,7 +18,7 @@ from pubweave.core.mqtt_native import NativeEnd
 from pubweave.core.mqtt_outbox import Outbox, Parcel
 from pubweave.core.mqtt_subscriptions import MqttSubscription, Subscriptions
 from pubweave.model.filters import Filter, topic_filter
-from pubweave.model.ids import ClientId
+from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.mqtt_packets import (
     PubAck,
     PubComp,
@@ -37,8 +37,12 @@ FRAME_BYTES_MAX = (1 << 20) - (1 << 13)
 class MqttSession:
     """The state of one session; ``name`` is the id of its native client."""
 
-    def __init__(self, name: str, client_id: str, user: str, config: MqttConfig) -> None:
+    def __init__(
+        self, name: str, client_id: str, user: str, config: MqttConfig, overrun: dict[str, None]
+    ) -> None:
+        """``overrun`` notes who gets more than it may keep."""
         self.name = name
+        self._overrun = overrun
         self.client_id = client_id
         self.user = user
         self.config = config
@@ -60,12 +64,14 @@ class MqttSession:
         self.redirected_at: float | None = None
         self.advertises_all = False
         self.is_confirmed = True
-        """False: it stands in for one that did not come from another door, and the client may not
-        know that yet."""
+        """False: its client may have had one before, here or at another door, and may not know yet
+        that it is no more: the answer to Connect can get lost. It is told again until it says
+        something. Until then the session is empty."""
         self.is_told = False
         """Other doors know that it is here."""
         self.held: list[Publication] | None = None
         """What came while the session was on its way here; None: it is not."""
+        self._held_bytes = 0
         self._incoming: dict[int, int] = {}
         """QoS 2 publications of the client by packet id, until PubRel: 0, or why refused."""
         self._unanswered = 0
@@ -74,8 +80,17 @@ class MqttSession:
 
     # --- publications of the client --------------------------------------------------------
 
-    def publish(self, packet: Publish, topic: str, rights: tuple[Filter, ...], now: float) -> None:
-        """Hand a publication to the overlay; its answer follows when that has taken it in.
+    def publish(
+        self,
+        packet: Publish,
+        topic: str,
+        rights: tuple[Filter, ...],
+        now: float,
+        *,
+        is_echo: bool = False,
+    ) -> None:
+        """Hand a publication to the overlay; its answer follows when that has taken it in. An echo
+        is only answered: the overlay has it already.
 
         MqttError if the client has more under way than it may."""
         end = self._end
@@ -84,8 +99,8 @@ class MqttSession:
                 self._say(PubRec(packet.packet_id, self._incoming[packet.packet_id]))
             return
         self._check_under_way(packet)
-        publication = self._given_to_overlay(packet, topic, rights, now)
-        if publication is None:
+        publication = None if is_echo else self._given_to_overlay(packet, topic, rights, now)
+        if publication is None and not is_echo:
             text = "its user properties are more than a link can carry"
             self.refuse(packet, Reason.QUOTA_EXCEEDED, text)
             return
@@ -96,7 +111,7 @@ class MqttSession:
         elif packet.qos == 2:
             answer = PubRec(packet.packet_id or 0)
             self._incoming[packet.packet_id or 0] = 0
-        if answer is not None or packet.retain:
+        if answer is not None or (packet.retain and not is_echo):
             end.promise(answer, publication)
 
     def refuse(self, packet: Publish, reason: Reason, text: str) -> None:
@@ -160,6 +175,13 @@ class MqttSession:
             text = connection.problem(refusal)
         self._say(type(answer)(answer.packet_id, reason, text))
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether nothing is under way that would have to be said again on the next connection,
+        or would be lost with the session."""
+        is_kept = self.expiry_s or not (self.outbox.under_way or self.outbox.waiting)
+        return bool(is_kept) and not self._unanswered and not self._incoming
+
     def connection_lost(self) -> None:
         """The client is gone; it will send again what it has no answer for."""
         self.connection = None
@@ -199,14 +221,17 @@ class MqttSession:
             self.is_bridge or any(s.options.retain_as_published for s in wanted)
         )
         ids = tuple(s.subscription_id for s in wanted if s.subscription_id is not None)
-        self.send(Parcel(publication, qos, retain, ids), now)
+        is_marked = self.subscriptions.of_bridges > 0 and any(s.is_of_bridge for s in wanted)
+        self.send(Parcel(publication, qos, retain, ids, is_marked), now)
 
     def send(self, parcel: Parcel, now: float) -> None:
         """Send at once or let wait; QoS 0 does neither for a client that is away or too slow."""
         connection = self.connection
         if parcel.qos:
-            self.outbox.put(parcel)
-            self.pump(now)
+            if self.outbox.put(parcel):
+                self.pump(now)
+            else:
+                self._overrun[self.name] = None
         elif connection is not None and not is_expired(parcel.publication, now):
             if connection.is_slow:
                 self.qos0_dropped += 1
@@ -214,6 +239,15 @@ class MqttSession:
             packet = connection.packet(parcel, None, now)
             if packet is not None:
                 connection.say(packet)
+
+    def hold(self, publication: Publication) -> None:
+        """Keep a publication until it is known what came before it."""
+        assert self.held is not None, "the session is on its way here"
+        self.held.append(publication)
+        self._held_bytes += publication.size_bytes
+        config = self.config
+        if len(self.held) > config.queue_messages or self._held_bytes > config.queue_bytes:
+            self._overrun[self.name] = None
 
     def pump(self, now: float) -> None:
         """Send what waits, as far as the client takes it."""
@@ -279,8 +313,17 @@ class MqttSession:
             self.connection.say(packet)
 
 
+def native_id(session: str, broker: BrokerId) -> ClientId:
+    """The native client of a session at a broker: it has another one at each.
+
+    >>> native_id("mqtt:ann", "b1")
+    'mqtt:ann@b1'
+    """
+    return f"{session}@{broker}"
+
+
 def session_of(publisher: ClientId) -> str:
-    """The session of a native client of a door (`Sessions.begin`).
+    """The session of a native client of a door; empty: of somebody else.
 
     >>> session_of("mqtt:ann@b1")
     'mqtt:ann'

@@ -9,8 +9,10 @@ from pubweave.core.access import Access
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_connection import MqttConnection
 from pubweave.core.mqtt_native import NativeLoop
-from pubweave.core.mqtt_session import MqttSession
+from pubweave.core.mqtt_session import MqttSession, native_id
 from pubweave.model.ids import BrokerId
+
+UNTOLD_MAX = 100_000
 
 
 class Sessions:
@@ -24,8 +26,14 @@ class Sessions:
         self._loop = loop
         self._access = access
         self._by_name: dict[str, MqttSession] = {}
-        self.dropped = self.qos0_dropped = 0
-        """Publications that sessions which are over had to drop."""
+        self.qos0_dropped = 0
+        """QoS 0 publications that sessions which are over had to drop."""
+        self.dropped = self.overrun = 0
+        """QoS 1 and 2 publications that were lost with sessions that got more than they may keep,
+        and how many sessions that were."""
+        self._overrun: dict[str, None] = {}
+        self._untold: dict[str, None] = {}
+        """Sessions that were ended so, and whose clients may not know it yet."""
         self._alarms: list[tuple[float, str]] = []
 
     def __len__(self) -> int:
@@ -55,8 +63,9 @@ class Sessions:
 
         Its name has the broker's in it: what a client published at one broker may be under way
         still while it publishes at another, and is no older copy of that."""
-        session = MqttSession(name, client_id, user, self._config)
-        session.end = self._loop.open(f"{name}@{self._broker}", user, name, now, can_move=can_move)
+        session = MqttSession(name, client_id, user, self._config, self._overrun)
+        id_ = native_id(name, self._broker)
+        session.end = self._loop.open(id_, user, name, now, can_move=can_move)
         self._by_name[name] = session
         return session
 
@@ -90,13 +99,34 @@ class Sessions:
     def end(self, session: MqttSession, now: float) -> None:
         """Forget a session; a will that waits is published before that."""
         del self._by_name[session.name]
-        self.dropped += session.outbox.dropped
         self.qos0_dropped += session.qos0_dropped
         end = session.end
         if end is None:
             return
         self._publish_will(session, now)
         self._loop.leave(end)
+
+    def overrunning(self) -> list[MqttSession]:
+        """Sessions that got more than they may keep since this was last asked; each is counted and
+        must be ended."""
+        found = [s for name in self._overrun if (s := self._by_name.get(name)) is not None]
+        self._overrun.clear()
+        self.overrun += len(found)
+        self.dropped += sum(session.outbox.lost + len(session.held or ()) for session in found)
+        for session in found:
+            self._untold[session.name] = None
+            if len(self._untold) > UNTOLD_MAX:
+                del self._untold[next(iter(self._untold))]
+        return found
+
+    def is_untold(self, name: str) -> bool:
+        """Whether the client of a session that was ended may not know it yet."""
+        return name in self._untold
+
+    def confirmed(self, session: MqttSession) -> None:
+        """A client has said something in its session: it knows what became of the one before."""
+        session.is_confirmed = True
+        self._untold.pop(session.name, None)
 
     def _publish_will(self, session: MqttSession, now: float) -> None:
         session.publish_will(self._access.publish_rights(session.user), now)

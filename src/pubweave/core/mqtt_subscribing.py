@@ -85,15 +85,22 @@ class Subscribing:
         if end is None:
             return
         content, _ = _content_filter(packet)
-        reasons, texts, granted = [], [], []
+        reasons, texts = [], []
+        greetings: list[Parcel] = []
         for wish, natives, is_new in zip(
             packet.filters, promise.natives, promise.is_news, strict=True
         ):
             refusal = next((end.refusals[n] for n in natives if n in end.refusals), None)
             if refusal is None:
-                reasons.append(wish.qos)
-                granted.append((self._add(session, packet, wish, natives, content), is_new))
-                continue
+                wanted = _subscription(packet, wish, natives, content)
+                greeting = self._greeting(session, wanted, is_new, now)
+                if session.outbox.has_room_for([*greetings, *greeting]):
+                    reasons.append(wish.qos)
+                    greetings += greeting
+                    self._add(session, wanted)
+                    continue
+                text = f"more is retained for {wish.pattern!r} than a session may keep"
+                refusal = f"{Reason.QUOTA_EXCEEDED:#x} {text}"
             for native in natives:
                 if native in end.client.subscriptions:
                     _take_back(session, native, is_refused=native in end.refusals)
@@ -106,36 +113,26 @@ class Subscribing:
             return
         problem = connection.problem("; ".join(texts)) if texts else None
         connection.say(SubAck(packet.packet_id, tuple(reasons), problem))
-        for subscription, is_new in granted:
-            self._send_retained(session, subscription, is_new, now)
+        for parcel in greetings:
+            session.send(parcel, now)
 
-    def _add(
-        self,
-        session: MqttSession,
-        packet: Subscribe,
-        wish: TopicFilter,
-        natives: tuple[str, ...],
-        content: Filter | None,
-    ) -> MqttSubscription:
-        shared = parse_pattern(wish.pattern)
-        added = MqttSubscription(
-            wish, shared.group, shared.pattern, packet.subscription_id, content, natives
-        )
-        before = session.subscriptions.add(added)
+    def _add(self, session: MqttSession, subscription: MqttSubscription) -> None:
+        before = session.subscriptions.add(subscription)
         for native in () if before is None else before.native:
             _take_back(session, native)
         if session.end is not None:
             self._loop.touch(session.end)
-        return added
 
-    def _send_retained(
+    def _greeting(
         self, session: MqttSession, subscription: MqttSubscription, is_new: bool, now: float
-    ) -> None:
-        """Retain handling: 0 always, 1 for a new subscription, 2 never; never to a group."""
+    ) -> list[Parcel]:
+        """What is retained for a subscription. Retain handling: 0 always, 1 for a new subscription,
+        2 never; never to a group."""
         handling = subscription.options.retain_handling
         if subscription.group or handling == 2 or (handling == 1 and not is_new):
-            return
+            return []
         ids = () if subscription.subscription_id is None else (subscription.subscription_id,)
+        found = []
         for publication in self._doors.retained.matching(subscription.pattern, now):
             content = subscription.content
             if content is not None and not content.matches(publication):
@@ -143,7 +140,8 @@ class Subscribing:
             if subscription.options.no_local and session_of(publication.publisher) == session.name:
                 continue
             qos = min(subscription.options.qos, quality_of(publication))
-            session.send(Parcel(publication, qos, True, ids), now)
+            found.append(Parcel(publication, qos, True, ids, subscription.is_of_bridge))
+        return found
 
     def unsubscribe(self, session: MqttSession, packet: Unsubscribe) -> UnsubAck:
         """Take subscriptions back, and say which there were."""
@@ -157,6 +155,15 @@ class Subscribing:
             self._loop.touch(session.end)
         self._doors.members_changed(session)
         return UnsubAck(packet.packet_id, tuple(reasons))
+
+
+def _subscription(
+    packet: Subscribe, wish: TopicFilter, natives: tuple[str, ...], content: Filter | None
+) -> MqttSubscription:
+    shared = parse_pattern(wish.pattern)
+    return MqttSubscription(
+        wish, shared.group, shared.pattern, packet.subscription_id, content, natives
+    )
 
 
 def _take_back(session: MqttSession, native: str, *, is_refused: bool = False) -> None:

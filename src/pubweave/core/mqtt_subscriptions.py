@@ -23,6 +23,11 @@ class MqttSubscription(msgspec.Struct, frozen=True):
     content: Filter | None
     native: tuple[SubscriptionId, ...]
 
+    @property
+    def is_of_bridge(self) -> bool:
+        """Whether whoever asks like this passes things on: not its own, and just as they were."""
+        return self.options.no_local and self.options.retain_as_published
+
 
 class Subscriptions:
     """The subscriptions of one session by their text, `$share/...` included."""
@@ -34,6 +39,7 @@ class Subscriptions:
         self._cache: dict[str, tuple[MqttSubscription, ...]] = {}
         self.shared = 0
         """How many are shared with others."""
+        self.of_bridges = 0
 
     def __len__(self) -> int:
         return len(self._by_text)
@@ -44,11 +50,17 @@ class Subscriptions:
     def all(self) -> list[MqttSubscription]:
         return list(self._by_text.values())
 
+    @property
+    def wants_acknowledged(self) -> bool:
+        """Whether any is for more than QoS 0. O(subscriptions)."""
+        return any(s.options.qos for s in self._by_text.values())
+
     def add(self, subscription: MqttSubscription) -> MqttSubscription | None:
         """Put a subscription in the place of the one with the same text, which is returned."""
         before = self.remove(subscription.options.pattern)
         self._by_text[subscription.options.pattern] = subscription
         self.shared += bool(subscription.group)
+        self.of_bridges += subscription.is_of_bridge
         if has_wildcards(subscription.pattern):
             self._wild.append(subscription)
         else:
@@ -62,6 +74,7 @@ class Subscriptions:
         if known is None:
             return None
         self.shared -= bool(known.group)
+        self.of_bridges -= known.is_of_bridge
         if has_wildcards(known.pattern):
             self._wild.remove(known)
         else:

@@ -26,13 +26,15 @@ class Subject(enum.Enum):
 
 
 class Here(msgspec.Struct, frozen=True, array_like=True, tag="here"):
-    """What a door has, in short: digests of what it retains, and of its members and sessions."""
+    """What a door has, in short: digests of what it retains, and of its members and sessions; and
+    how it marks what leaves the overlay over a bridge (`mqtt_marks`)."""
 
     address: str
     retained: int
     members: int
     sessions: int
     wants_answer: bool = False
+    mark: str = ""
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pubweave.core.access import DOOR_CLIENT
 from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.grape_selection import Choice, GrapeSelection, Rule
 from pubweave.core.grape_tracing import GrapeTracing, TraceSession
@@ -290,9 +291,11 @@ class Relocator:
     # --- what others want to know -----------------------------------------------------------
 
     def publishers(self) -> list[ClientId]:
-        """The attached clients that advertise anything. O(advertisements)."""
+        """The attached clients that advertise anything; a broker's own door is none of them.
+        O(advertisements)."""
         entries = self._inside.routing.advertisements.values()
-        return sorted({entry.hop.remote for entry in entries if entry.hop.is_client})
+        clients = {entry.hop.remote for entry in entries if entry.hop.is_client}
+        return sorted(client for client in clients if not client.startswith(DOOR_CLIENT))
 
     def show(
         self, publishers: list[ClientId], preference: Preference, request: TraceRequest

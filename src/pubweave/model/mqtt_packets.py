@@ -56,8 +56,8 @@ class Reason(enum.IntEnum):
 class Content(msgspec.Struct, frozen=True, array_like=True):
     """What a publisher says about a payload; a will has the same."""
 
-    is_text: bool = False
-    """Payload format indicator."""
+    payload_format: int = 0
+    """1: text, as the publisher says; it is passed on as it was said."""
     expiry_s: int | None = None
     content_type: str | None = None
     response_topic: str | None = None

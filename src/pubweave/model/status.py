@@ -258,11 +258,15 @@ class MqttStatus(msgspec.Struct, frozen=True):
     waiting: int
     """QoS 1 and 2 publications that wait for their clients."""
     dropped: int
-    """Those for which there was no room."""
+    """Those that were lost with sessions which got more than they may keep."""
     qos0_dropped: int
     """QoS 0 publications for clients that did not read fast enough."""
     retained: int
     redirected: int
+    overrun: int = 0
+    """Sessions that were ended because more came for them than they may keep."""
+    echoes: int = 0
+    """Publications that bridges brought back, which were taken no further."""
 
 
 class BrokerStatus(msgspec.Struct, frozen=True):

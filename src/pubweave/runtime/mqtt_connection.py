@@ -14,10 +14,10 @@ from typing import Protocol, cast
 
 from pubweave.core.admission import Refusal
 from pubweave.core.events import ConnectionId
-from pubweave.model.mqtt_packets import ConnAck, Disconnect, FromClient, ToClient
+from pubweave.model.mqtt_packets import ConnAck, Disconnect, FromClient, Reason, ToClient
 from pubweave.runtime.connection import next_number
 from pubweave.runtime.mqtt_packets import received, to_send
-from pubweave.runtime.tls import owner_uri
+from pubweave.runtime.tls import owner_uri, serial_of
 from pubweave.wire.mqtt_codec import V5, MqttDecoder, MqttProtocolError, encode
 
 UNREAD_FACTOR = 16
@@ -51,6 +51,7 @@ class MqttSocket(asyncio.Protocol):
     ) -> None:
         self.number: ConnectionId = next_number()
         self.certified = ""
+        self.serial: int | None = None
         self.fault: str | None = None
         """What was wrong with what the client sent, if anything."""
         self.refusal = Refusal.FRAME
@@ -59,7 +60,11 @@ class MqttSocket(asyncio.Protocol):
         self._on_lost = on_lost
         self._unread_bytes = unread_bytes
         self._decoder = MqttDecoder(max_packet_bytes)
+        self._is_inside = False
+        """The client was told that it is in."""
         self._packets_seen = 0
+        self._unread_seen: int | None = None
+        """How much the client had not read yet when it was last looked at, after a hang-up."""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -70,6 +75,7 @@ class MqttSocket(asyncio.Protocol):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._transport.set_write_buffer_limits(high=self._unread_bytes)
         self.certified = owner_uri(transport)
+        self.serial = serial_of(transport)
         self._owner.mqtt_opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -102,7 +108,14 @@ class MqttSocket(asyncio.Protocol):
         self._owner.mqtt_closed(self)
 
     def check_progress(self, limit_s: float) -> None:
-        """Called every ``limit_s``: a packet that was under way already must be complete by now."""
+        """Called every ``limit_s``: a packet that was under way already must be complete by now,
+        and who is being hung up on must have read some more."""
+        transport = self._transport
+        if transport is not None and transport.is_closing():
+            seen_bytes, self._unread_seen = self._unread_seen, transport.get_write_buffer_size()
+            if seen_bytes is not None and self._unread_seen >= seen_bytes:
+                self.abort()
+            return
         seen, self._packets_seen = self._packets_seen, self._decoder.packets
         if not self._decoder.is_unfinished:
             self._packets_seen = -1
@@ -118,6 +131,8 @@ class MqttSocket(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         version = self._decoder.version or V5
+        if not self._is_inside and packets and isinstance(packets[0], ConnAck):
+            self._is_inside = not packets[0].reason
         transport.write(b"".join([encode(to_send(packet), version) for packet in packets]))
         if transport.get_write_buffer_size() > UNREAD_FACTOR * self._unread_bytes:
             self.refusal, self.fault = Refusal.UNREAD, "does not read what it is sent"
@@ -131,6 +146,12 @@ class MqttSocket(asyncio.Protocol):
         """Close after what was written has left."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
+
+    def shut_down(self) -> None:
+        """The broker stops. Its client may come back: what lasts is in the journal, if anything."""
+        if self._is_inside:
+            self.write((Disconnect(Reason.SERVER_SHUTTING_DOWN),))
+        self.close()
 
     def abort(self) -> None:
         if self._transport is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from pubweave.core.effects import CloseConnection, PauseReading, TransmitPackets
 from pubweave.core.events import (
@@ -70,13 +70,20 @@ class MqttEntrance:
         if self._listener is not None:
             self._listener.close()
         for connection in list(self._sockets.values()):
-            connection.close()
+            connection.shut_down()
 
     def _look(self) -> None:
         limit_s = self._doorway.stalled_frame_s
         for connection in list(self._sockets.values()):
             connection.check_progress(limit_s)
         self._sweep = asyncio.get_running_loop().call_later(limit_s, self._look)
+
+    def end_revoked(self, serials: Collection[int]) -> None:
+        """Let go whoever came with one of these certificates."""
+        for connection in list(self._sockets.values()):
+            if connection.serial in serials:
+                log.info("closing an MQTT connection: its certificate was revoked")
+                connection.close()
 
     # --- from the connections --------------------------------------------------------------
 

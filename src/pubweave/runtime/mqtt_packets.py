@@ -69,13 +69,13 @@ def _will(will: mqtt5.Will) -> model.Will:
 def _content(packet: mqtt5.Will | mqtt5.PublishPacket) -> model.Content:
     users = packet.user_properties
     found = (
-        bool(packet.payload_format_indicator),
+        packet.payload_format_indicator,
         packet.message_expiry_interval,
         packet.content_type,
         packet.response_topic,
         packet.correlation_data,
     )
-    if not users and found == (False, None, None, None, None):
+    if not users and found == (0, None, None, None, None):
         return model.NO_CONTENT
     return model.Content(*found, tuple(users))
 
@@ -171,7 +171,7 @@ def _publish_to_send(packet: model.Publish) -> mqtt5.PublishPacket:
         retain=packet.retain,
         packet_id=packet.packet_id,
         duplicate=packet.is_duplicate,
-        payload_format_indicator=int(content.is_text),
+        payload_format_indicator=content.payload_format,
         message_expiry_interval=content.expiry_s,
         content_type=content.content_type,
         response_topic=content.response_topic,

@@ -24,6 +24,8 @@ from pubweave.model.mqtt_packets import (
     Publish,
     PubRec,
     PubRel,
+    Reason,
+    SubAck,
     Subscribe,
     ToClient,
     TopicFilter,
@@ -33,6 +35,7 @@ from pubweave.sim.nodes import REDIAL_S, SimBroker
 from pubweave.sim.tree_overlay import TreeOverlay
 
 SESSION_EXPIRY_S = 3600
+RETRY_S = 0.3
 
 
 class MqttSimBroker(SimBroker):
@@ -79,6 +82,7 @@ class SimMqttClient:
         latency_s: float,
         on_delivery: Callable[[SimMqttClient, Publish], None],
         on_session_lost: Callable[[SimMqttClient], None],
+        on_redirected: Callable[[SimMqttClient, str], None],
     ) -> None:
         self.name = name
         self.home = home
@@ -92,8 +96,10 @@ class SimMqttClient:
         self._world = network.world
         self._on_delivery = on_delivery
         self._on_session_lost = on_session_lost
+        self._on_redirected = on_redirected
         self._had_session = False
         self._is_dialing = False
+        self._away_until = 0.0
         self._last_id = 0
         self._received: set[int] = set()
         """QoS 2 publications that came and were not released, by packet id."""
@@ -105,6 +111,9 @@ class SimMqttClient:
 
     def dial(self) -> None:
         if self.connection is not None or self._is_dialing:
+            return
+        if self._world.now < self._away_until:
+            self._world.at(self._away_until, self.dial)
             return
         self._is_dialing = self._network.dial(self.link, self, self.home)
         if not self._is_dialing:
@@ -128,6 +137,11 @@ class SimMqttClient:
         self._is_dialing = False
         self.cut()
         self.dial()
+
+    def stay_away(self, seconds: float) -> None:
+        """Lose the connection and come back later."""
+        self._away_until = self._world.now + seconds
+        self.cut()
 
     def cut(self) -> None:
         """Lose the connection."""
@@ -173,8 +187,14 @@ class SimMqttClient:
             case PubRel():
                 self._received.discard(packet.packet_id)
                 self._say(PubComp(packet.packet_id))
-            case Disconnect():
-                pass  # and the connection is closed
+            case SubAck() if max(packet.reasons) >= Reason.UNSPECIFIED_ERROR:
+                wish = self.unanswered.pop(packet.packet_id, None)
+                if isinstance(wish, Subscribe):  # there was no room for what is retained
+                    (one,) = wish.filters
+                    self._world.after(RETRY_S, self.subscribe, one.pattern, one.qos)
+            case Disconnect():  # and the connection is closed
+                if packet.server_reference is not None:
+                    self._on_redirected(self, packet.server_reference)
             case _:  # PubAck, PubComp, SubAck
                 self.unanswered.pop(getattr(packet, "packet_id", 0), None)
 

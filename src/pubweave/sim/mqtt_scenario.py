@@ -1,17 +1,20 @@
 """The scenario `mqtt`: MQTT clients at the doors of random trees, random faults, and rest between.
 
 At rest, clients subscribe. Then they publish while connections of links and clients break, links
-are cut, brokers stall, clients go to other brokers with their sessions, and, with journals, brokers
-crash and disks fail. Then all heals, and what MQTT promises must have been kept (`mqtt_checker`);
-a burst at rest tells whether shared subscriptions and retained publications are right everywhere.
+are cut, brokers stall, clients go to other brokers with their sessions, by themselves or because
+they are told to, or stay away until more waits than a session may keep, and, with journals, brokers
+crash and disks fail. Then all heals, and what MQTT promises must have been kept (`mqtt_checker`); a
+burst at rest tells whether shared subscriptions and retained publications are right everywhere.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.events import MigrationRequested
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_topics import matches_topic
 from pubweave.generate.latencies import Matrix
@@ -31,6 +34,8 @@ from pubweave.sim.trace import Trace
 from pubweave.sim.world import World
 
 REST_LIMIT_S = 120.0
+FOLLOWING_SHARE = 0.8
+"""Of the clients that are told to go to another broker."""
 GROUP_PATTERN = "jobs/#"
 PATTERNS = ("a/#", "a/+", "+/x", "a/x", "b/+/c", "b/#", "#")
 TOPICS = ("a/x", "a/y", "b/x", "b/1/c", "b/2/c", "a")
@@ -48,6 +53,12 @@ class MqttSetting:
     publications: int
     client_drops: int
     moves: int
+    absences: int
+    """How many times a client stays away for a while."""
+    queue_messages: int
+    """What a session may keep."""
+    redirections: int
+    """How many times a client is told to go to another broker; most do."""
 
     @classmethod
     def draw(cls, world: World, max_brokers: int) -> MqttSetting:
@@ -64,6 +75,9 @@ class MqttSetting:
             publications=world.integer(50, 150),
             client_drops=world.integer(0, 15),
             moves=world.integer(0, 6) if world.chance(0.6) else 0,
+            absences=world.integer(1, 6) if (has_absences := world.chance(0.3)) else 0,
+            queue_messages=world.integer(5, 15) if has_absences else MqttConfig().queue_messages,
+            redirections=world.integer(1, 8) if world.chance(0.3) else 0,
         )
 
     def describe(self) -> dict[str, Any]:
@@ -72,6 +86,8 @@ class MqttSetting:
             "clients": self.clients,
             "client_drops": self.client_drops,
             "moves": self.moves,
+            "absences": self.absences,
+            "redirections": self.redirections,
             "connection_drop_per_s": round(self.faults.connection_drop_per_s, 3),
         }
 
@@ -101,7 +117,7 @@ class MqttScenario:
         self.overlay = MqttOverlay(
             world,
             setting.topology,
-            make_config=_config,
+            make_config=partial(_config, queue_messages=setting.queue_messages),
             handling=HandlingTime(0.0002, 0.0002),
             on_telemetry=on_telemetry,
             disk=DiskSetting.draw(world) if self.is_durable else None,
@@ -114,7 +130,7 @@ class MqttScenario:
             on_crash=lambda broker: None,
         )
         self.clients: dict[str, SimMqttClient] = {}
-        self.sessions_lost = 0
+        self.sessions_lost = self.redirected = 0
         self._retained: dict[str, bytes] = {}
 
     def run(self) -> RunResult:
@@ -143,6 +159,7 @@ class MqttScenario:
             self.world.uniform(0.001, 0.01),
             self._on_delivery,
             self._on_session_lost,
+            self._on_redirected,
         )
         self.clients[name] = client
         client.dial()
@@ -164,6 +181,8 @@ class MqttScenario:
             (setting.publications, self._publish),
             (setting.client_drops, self._drop),
             (setting.moves, self._move),
+            (setting.absences, self._stay_away),
+            (setting.redirections, self._redirect),
         ):
             for _ in range(count):
                 world.at(world.uniform(world.now, end), what)
@@ -186,9 +205,10 @@ class MqttScenario:
         payload = self.checker.publishing(publisher.name, 1, dict.fromkeys(everything, 1))
         publisher.publish(topic, payload, 1, retain=True)
         self._retained[topic] = payload
+        lost = self.sessions_lost
         if not self._come_to_rest():
             return False
-        if not everything:
+        if not everything and self.sessions_lost == lost:
             self.checker.check_shared(jobs, self.world.now)
         self.checker.check_all_delivered(self.world.now)
         self._check_retained()
@@ -223,6 +243,24 @@ class MqttScenario:
         client = self.world.choice(list(self.clients.values()))
         self.checker.moved(client.name)
         client.move_to(self._any_broker(), self.world.uniform(0.001, 0.01))
+
+    def _redirect(self) -> None:
+        """As an operator asks for it; a client that was told so lately is left alone."""
+        client = self.world.choice(list(self.clients.values()))
+        name = f"mqtt:{client.name}@{client.home.name}"
+        destination = self._any_broker().name
+        if destination != client.home.name and client.home.is_up():
+            client.home.take(MigrationRequested(name, destination))
+
+    def _on_redirected(self, client: SimMqttClient, address: str) -> None:
+        self.redirected += 1
+        if self.world.chance(FOLLOWING_SHARE):
+            self.checker.moved(client.name)
+            client.move_to(self.overlay.brokers[address], self.world.uniform(0.001, 0.01))
+
+    def _stay_away(self) -> None:
+        client = self.world.choice(list(self.clients.values()))
+        client.stay_away(self.world.uniform(0.5, 3.0))
 
     def _any_broker(self) -> Any:
         return self.world.choice(list(self.overlay.brokers.values()))
@@ -259,11 +297,17 @@ class MqttScenario:
             s.held is None and not s.outbox.under_way and not s.outbox.waiting for s in sessions
         )
 
+    def _overrun(self) -> int:
+        """How many sessions ended because they got more than they may keep."""
+        doors = [node.broker.door for node in self.overlay.brokers.values()]
+        return sum(door.sessions.overrun for door in doors if door is not None)
+
     def _result(self) -> RunResult:
         violations = list(self.checker.violations)
-        may_lose = self.setting.moves > 0
+        may_lose = self.setting.moves or self.redirected or self._overrun()
         if self.sessions_lost and not may_lose:
-            violations.append(f"{self.sessions_lost} sessions were lost though no client moved")
+            text = "sessions were lost though no client moved and all had room"
+            violations.append(f"{self.sessions_lost} {text}")
         return RunResult(
             scenario=self.name,
             seed=self.world.seed,
@@ -274,6 +318,8 @@ class MqttScenario:
                 "doubled": self.checker.doubled,
                 "excused": self.checker.excused,
                 "sessions_lost": self.sessions_lost,
+                "overrun": self._overrun(),
+                "redirected": self.redirected,
                 **journal_counts(self.overlay),
                 "events": self.world.steps,
                 **self.faults.counts,
@@ -283,10 +329,12 @@ class MqttScenario:
         )
 
 
-def _config(broker: BrokerId) -> BrokerConfig:
+def _config(broker: BrokerId, queue_messages: int) -> BrokerConfig:
     return BrokerConfig(
         broker,
-        mqtt=MqttConfig(announce_every_s=2.0),
+        mqtt=MqttConfig(
+            address=broker, announce_every_s=2.0, queue_messages=queue_messages, redirect_hold_s=2.0
+        ),
         stale_grace_s=3.0,
         ping_every_s=2.0,
         silence_limit_s=5.0,
