@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from tests.contract.zookeeper_users import (
     needs_zookeeper,
     zookeeper_service,
 )
+from tests.integration.live_overlay import start
 
 __all__ = ["zookeeper_service"]
 
@@ -120,6 +122,27 @@ class TestOnAServer:
                     await run_command(store, read_topology(Layout("tree")))
 
         run(work())
+
+    @pytest.mark.slow
+    def test_a_broker_that_the_store_does_not_let_in_says_so_on_the_screen_once(
+        self, zookeeper_service: ZooKeeperService
+    ) -> None:
+        root = zookeeper_service.new_root()
+        target = parse_target(f"{zookeeper_service.server.address}{root}", "me:secret")
+
+        async def work() -> None:
+            async with opened_store(target) as store:
+                await store.ask(Create(Layout("tree").topology, b"{}"))
+
+        run(work())
+        listen = ("--id", "b9", "--listen", "127.0.0.1:0", "--overlay", "tree")
+        joining = start("broker", *listen, "--zookeeper", str(target))
+        time.sleep(6.0)
+        joining.terminate()
+        said = joining.communicate(timeout=20)[1]
+        assert said.count("broker b9 takes no part in its overlay: the store denies") == 1
+        assert "--zookeeper-auth-file" in said
+        assert said.count("check its login") < 5
 
 
 def test_names_that_cannot_be_stored_are_refused_before_anything_starts(tmp_path: Path) -> None:

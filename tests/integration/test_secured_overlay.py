@@ -83,3 +83,18 @@ def test_no_secret_is_in_logs_state_or_process_list(overlay: LiveOverlay, direct
         assert len(secret) > 20
         assert not any(secret.encode() in text for text in texts)
     assert not (run / "zookeeper-auth").stat().st_mode & 0o077
+
+
+def test_a_user_who_is_taken_out_of_the_rules_is_let_go_by_a_reload(
+    overlay: LiveOverlay, directory: Path
+) -> None:
+    listening = start("sub", "*", "--user", "al", *overlay.options)
+    until(lambda: sum(b["subscriptions"] for b in overlay.status()["broker_status"].values()) > 0)
+    rules = directory / "secure" / "access.toml"
+    rules.write_text(rules.read_text().replace('[users."al"]', '[users."other"]'))
+    done = overlay.run("security", "reload")
+    assert done.returncode == 0, done.stderr
+    assert "5 brokers read their security files again" in done.stderr
+    until(lambda: sum(b["subscriptions"] for b in overlay.status()["broker_status"].values()) == 0)
+    listening.terminate()
+    assert "user 'al'" in listening.communicate(timeout=30)[1]

@@ -103,7 +103,24 @@ def test_a_journal_of_other_code_is_refused_in_words(
     async def main() -> None:
         await (await started(tmp_path)).stop()
         monkeypatch.setattr("pubweave.runtime.journal_host.code_version", lambda: "9.9")
+        monkeypatch.setattr("pubweave.runtime.journal_host.state_shape", lambda: "other")
         with pytest.raises(OverlayError, match=r"this is 9\.9 .*: start the version that wrote it"):
             BrokerHost(HostConfig(BrokerConfig("b1"), ANY_PORT, journal_directory=tmp_path))
+
+    run(main())
+
+
+def test_other_code_with_the_same_state_goes_on_after_an_orderly_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        first = await started(tmp_path)
+        async with connect(first.address) as client:
+            await client.subscribe("class = 'x'")
+            await first.stop()
+            monkeypatch.setattr("pubweave.runtime.journal_host.code_version", lambda: "9.9")
+            again = BrokerHost(HostConfig(BrokerConfig("b1"), ANY_PORT, journal_directory=tmp_path))
+            assert list(again.broker.sessions.clients) == [client.id]
+            assert again.broker.routing.sizes().subscriptions == 1
 
     run(main())

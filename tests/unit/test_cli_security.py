@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
 from pubweave.cli import main
+from pubweave.runtime.certificates import revoked_serials, serial_of_file
 from pubweave.runtime.overlay_run_directory import (
     BrokerState,
     OverlayCondition,
@@ -151,3 +153,59 @@ def test_secrets_are_no_options() -> None:
         assert command is not None
         names = {name for parameter in command.params for name in parameter.opts}
         assert not names & {"--password", "--zookeeper-auth", "--token"}, verb
+
+
+def test_revoke_puts_certificates_on_the_list_one_after_the_other(
+    secure: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = SecurityDirectory(secure)
+    assert revoked_serials(directory.crl) == frozenset()
+    assert main.run(["security", "revoke", str(secure), "--user", "al"]) == 0
+    assert "revoked.crl first" in capsys.readouterr().err
+    stolen = str(secure / "users" / "operator.crt")
+    assert main.run(["security", "revoke", str(secure), "--certificate", stolen]) == 0
+    names = [directory.user_files(user).cert for user in ("al", "operator")]
+    assert revoked_serials(directory.crl) == {serial_of_file(Path(str(name))) for name in names}
+    assert check(capsys, str(secure)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [((), "name a --broker"), (("--user", "nobody"), "nobody.crt"), (("--broker", "b9"), "b9.crt")],
+)
+def test_revoke_says_what_it_cannot_find(
+    secure: Path, arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["security", "revoke", str(secure), *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_reload_looks_at_the_files_before_it_tells_any_broker(
+    secure: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr("os.kill", lambda pid, number: told.append((pid, number)))
+    run = RunDirectory(tmp_path / "run")
+    run.write(state(secure, pid=11))
+    arguments = ["security", "reload", "--run-dir", str(tmp_path / "run")]
+    assert main.run(arguments) == 0
+    assert told == [(11, signal.SIGHUP)]
+    (secure / "access.toml").write_text("users = 3")
+    assert main.run(arguments) == 2
+    assert "access.toml" in capsys.readouterr().err
+    run.write(state(None, pid=11))
+    assert main.run(arguments) == 2
+    assert "is open" in capsys.readouterr().err
+    assert len(told) == 1
+    run.release()
+
+
+def state(secure: Path | None, pid: int) -> OverlayState:
+    brokers = {"b/1": BrokerState("127.0.0.1:7000", pid)}
+    known = None if secure is None else str(secure)
+    return OverlayState(
+        "tree", OverlayCondition.RUNNING, 7, 0.0, "tree", brokers, [], security=known
+    )

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pubweave.core.events import (
+    AccessChanged,
     ActionDecided,
     ActionRequested,
     BrokerProbed,
@@ -32,6 +33,7 @@ from pubweave.core.events import (
     WritingPaused,
 )
 from pubweave.core.journal_events import event_of, record_of
+from pubweave.model.access_files import parse_access
 from pubweave.model.journal_records import EventRecord
 from pubweave.model.messages import Ack, Ping, Unsubscribe
 from pubweave.model.mqtt_packets import Connect, Publish
@@ -49,6 +51,7 @@ from pubweave.wire.journal_codec import (
 )
 from tests.naive.journal import naive_batches
 
+RULES = parse_access("[users.al]\npublish = ['*']\nsubscribe = [\"class = 'x' and n > 2\"]")[0]
 MESSAGES = FrameDecoder().feed(
     encode_all(
         [
@@ -64,6 +67,8 @@ EVENTS: list[Event] = [
     ConnectionOpened(6, "b2"),
     ConnectionClosed(6),
     LoginReceived(6, "ada"),
+    AccessChanged(RULES),
+    AccessChanged(None),
     PasswordVerified(6, None),
     MqttOpened(7, ""),
     PacketsReceived(7, [Connect("ann"), Publish("t", b"\x00", 2, packet_id=3)]),

@@ -98,8 +98,23 @@ def test_the_journal_of_another_broker_is_refused() -> None:
 
 def test_the_journal_of_another_version_is_refused() -> None:
     disk, _ = begun(World(0))
-    with pytest.raises(JournalRefusedError, match=r"by pubweave 1\.0 .* this is 2\.0"):
-        find_journal(disk, SnapshotHead("b1", "2.0"))
+    with pytest.raises(JournalRefusedError, match=r"by pubweave 1\.0, this is 2\.0.* SIGTERM"):
+        find_journal(disk, SnapshotHead("b1", "2.0"), lambda: "shape")
+
+
+def test_the_last_snapshot_of_another_version_is_read_if_its_state_has_the_same_shape() -> None:
+    disk, files = begun(World(0))
+    files.begin(b"last", "shape")
+    found = find_journal(disk, SnapshotHead("b1", "2.0"), lambda: "shape")
+    assert found is not None
+    assert found.snapshot == b"last"
+    with pytest.raises(JournalRefusedError, match=r"another kind of state, this is 2\.0.* take"):
+        find_journal(disk, SnapshotHead("b1", "2.0"), lambda: "other")
+    files.append(b"something that came later")
+    files.sync()
+    with pytest.raises(JournalRefusedError, match="not stopped in an orderly way"):
+        find_journal(disk, SnapshotHead("b1", "2.0"), lambda: "shape")
+    assert find_journal(disk, HEAD) is not None
 
 
 def test_the_journal_of_another_format_is_refused_with_what_to_do() -> None:

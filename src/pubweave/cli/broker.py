@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import logging
+import signal
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
@@ -108,7 +111,8 @@ def broker(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Run one broker of an overlay whose others are elsewhere, until Ctrl-C or SIGTERM.
+    """Run one broker of an overlay whose others are elsewhere, until Ctrl-C or SIGTERM. On SIGHUP
+    a secured broker reads its certificates, passwords and rules again.
 
     Both ends of a link must name each other; the one with the smaller id dials. A configuration
     file has the keys id, listen, strategy, telemetry, sample, a table [neighbors] of addresses
@@ -202,9 +206,14 @@ async def _run(config: HostConfig, coordination: Coordination | None, as_json: b
 
     async with StopRequest() as stop:
         service = BrokerService(config, coordination)
+        if service.agent is not None:
+            service.agent.on_problem = functools.partial(_tell_problem, config.broker.id, as_json)
         try:
             await _start(service)
             _tell_listening(service.host, as_json)
+            if config.security is not None:
+                # Before, it was a closed terminal; to stop this broker there is SIGTERM.
+                asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, service.reload)
             await stop.wait()
         finally:
             await service.stop()
@@ -231,6 +240,19 @@ def _tell_listening(host: BrokerHost, as_json: bool) -> None:
         neighbors = len(host.config.neighbors)
         at = address if mqtt is None else f"{address} (MQTT at {mqtt})"
         remark(f"broker {id_} listens at {at}, neighbors: {neighbors}")
+
+
+def _tell_problem(id_: str, as_json: bool, problem: str) -> None:
+    """A broker that the store does not let in listens, but takes part in nothing."""
+    if as_json:
+        print_json({"event": "store", "broker": id_, "problem": problem or None})
+    elif problem:
+        remark(
+            f"broker {id_} takes no part in its overlay: {problem} "
+            "(--zookeeper-auth-file FILE, or PUBWEAVE_ZOOKEEPER_AUTH)"
+        )
+    else:
+        remark(f"broker {id_} takes part in its overlay")
 
 
 def _tell_stopped(host: BrokerHost, as_json: bool) -> None:

@@ -34,6 +34,8 @@ def security() -> None:
     Example:
       pubweave security init secure --topology tree.json --user alice
       pubweave security add secure --user bob
+      pubweave security revoke secure --user bob
+      pubweave security reload
       pubweave security check secure
     """
 
@@ -163,7 +165,76 @@ def add(
             )
         setup.add_user(user, days, password)
         remark(f"user {user}: {known.user_files(user).cert}")
-        remark(f"give it rights: [users.{user}] in {known.access}; then restart the brokers")
+        remark(f"give it rights: [users.{user}] in {known.access}; then {_RELOAD}")
+
+
+_RELOAD = "'pubweave security reload' (elsewhere: kill -HUP of each broker)"
+
+
+@security.command()
+@_directory_argument
+@click.option("--broker", "brokers", multiple=True, help="Revoke the certificate of this broker.")
+@click.option("--user", "users", multiple=True, help="Revoke the certificate of this user.")
+@click.option(
+    "--certificate",
+    "certificates",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Revoke the certificate in this file.",
+)
+def revoke(
+    directory: Path,
+    brokers: tuple[str, ...],
+    users: tuple[str, ...],
+    certificates: tuple[Path, ...],
+) -> None:
+    """Put certificates on the list of those that do not count any more (revoked.crl).
+
+    Brokers look at it when they start and when they are told to ('pubweave security reload');
+    connections that stand with such a certificate end then. A user's password and rights stay:
+    those are lines of DIRECTORY/passwords and access.toml.
+
+    \b
+    Example:
+      pubweave security revoke secure --user bob
+      pubweave security revoke secure --certificate stolen.crt
+    """
+    from pubweave.runtime.security_directory import SecurityDirectory
+    from pubweave.runtime.security_setup import SecuritySetup
+
+    known = SecurityDirectory(directory)
+    files = [known.broker_files(broker) for broker in brokers]
+    files += [known.user_files(user) for user in users]
+    paths = [*(Path(str(file.cert)) for file in files), *certificates]
+    if not paths:
+        raise BadInput("name a --broker, a --user or a --certificate")
+    is_first = not known.crl.exists()
+    SecuritySetup(known, datetime.datetime.now(datetime.UTC)).revoke(paths)
+    for path in paths:
+        remark(f"revoked {path}")
+    if is_first:
+        remark(f"{known.crl} is new: brokers that run already must be started again, once")
+    else:
+        remark(f"next: {_RELOAD}; on other hosts, copy {known.crl} first")
+
+
+@security.command()
+@run_dir_option
+def reload(run_dir: Path) -> None:
+    """Let the brokers of the overlay in --run-dir read their security files again.
+
+    Certificates, revoked certificates, passwords and rules; not the limits. Clients whose user
+    may not be there any more are told and let go, and so are single subscriptions. Files that
+    cannot be used are refused here, before any broker is told. Brokers elsewhere do the same on
+    SIGHUP, and say in their log what came of it.
+
+    \b
+    Example:
+      pubweave security reload
+    """
+    from pubweave.cli.security_reload import reload_run
+
+    remark(f"{reload_run(run_dir)} brokers read their security files again")
 
 
 @security.command()

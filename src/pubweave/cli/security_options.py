@@ -37,7 +37,9 @@ _TLS_OPTIONS = (
     click.option("--tls-ca", type=_FILE, help="The certificate of the authority; or --security."),
     click.option("--tls-cert", type=_FILE, help="The own certificate."),
     click.option("--tls-key", type=_FILE, help="Its private key."),
+    click.option("--tls-crl", type=_FILE, help="Certificates that the authority has revoked."),
 )
+_TLS_NAMES = ("tls_ca", "tls_cert", "tls_key", "tls_crl")
 _USER_OPTIONS = (
     click.option(
         "--user",
@@ -61,6 +63,7 @@ class SecurityChoice:
     ca: Path | None = None
     cert: Path | None = None
     key: Path | None = None
+    crl: Path | None = None
 
     def credentials(self, run_dir: Path | None = None) -> Credentials | None:
         """Who to be; None for an overlay that asks nobody. An overlay in ``run_dir`` says itself
@@ -74,15 +77,18 @@ class SecurityChoice:
         if password is not None and self.user is None:
             raise BadInput("--password-file needs --user: whose password is it?")
         if self.ca is not None:
-            files = TlsFiles(str(self.ca), *(self._pair() or ()))
+            cert, key = self._pair() or (None, None)
+            files = TlsFiles(str(self.ca), cert, key, _text(self.crl))
             return Credentials(files, self.user or _named_by(files), password)
-        if self.cert is not None or self.key is not None:
-            raise BadInput("--tls-cert and --tls-key need --tls-ca: whom does this side trust?")
+        if self.cert is not None or self.key is not None or self.crl is not None:
+            raise BadInput(
+                "--tls-cert, --tls-key and --tls-crl need --tls-ca: whom does this side trust?"
+            )
         if directory is None:
             return None if password is None else Credentials(None, self.user, password)
         known = SecurityDirectory(directory)
         if password is not None:
-            return Credentials(TlsFiles(str(known.ca)), self.user, password)
+            return Credentials(known.authority_files(), self.user, password)
         return known.credentials(self.user or OPERATOR)
 
     def _pair(self) -> tuple[str, str] | None:
@@ -112,7 +118,7 @@ def client_security_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def packed(*args: Any, **given: Any) -> Any:
-        names = ("security_dir", "user", "password_file", "tls_ca", "tls_cert", "tls_key")
+        names = ("security_dir", "user", "password_file", *_TLS_NAMES)
         choice = SecurityChoice(*(given.pop(name) for name in names))
         return command(*args, security=choice, **given)
 
@@ -131,7 +137,7 @@ def broker_security_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def packed(*args: Any, **given: Any) -> Any:
-        names = ("security_dir", "tls_ca", "tls_cert", "tls_key", "passwords", "access")
+        names = ("security_dir", *_TLS_NAMES, "passwords", "access")
         chosen = functools.partial(_broker_security, *(given.pop(name) for name in names))
         return command(*args, security=chosen, **given)
 
@@ -145,6 +151,7 @@ def _broker_security(
     ca: Path | None,
     cert: Path | None,
     key: Path | None,
+    crl: Path | None,
     passwords: Path | None,
     access: Path | None,
     broker: str,
@@ -156,14 +163,15 @@ def _broker_security(
     if ca is None and cert is None and key is None:
         if directory is not None:
             return SecurityDirectory(directory).broker_security(broker)
-        if passwords is not None or access is not None:
-            raise BadInput("--passwords and --access need TLS: --tls-ca, --tls-cert, --tls-key")
+        if passwords is not None or access is not None or crl is not None:
+            needed = "--tls-ca, --tls-cert, --tls-key"
+            raise BadInput(f"--passwords, --access and --tls-crl need TLS: {needed}")
         return None
     if ca is None or cert is None or key is None:
         raise BadInput("a broker needs all of --tls-ca, --tls-cert and --tls-key")
-    files = TlsFiles(str(ca), str(cert), str(key))
-    return BrokerSecurity(
-        files,
-        None if passwords is None else str(passwords),
-        None if access is None else str(access),
-    )
+    files = TlsFiles(str(ca), str(cert), str(key), _text(crl))
+    return BrokerSecurity(files, _text(passwords), _text(access))
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

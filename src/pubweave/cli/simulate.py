@@ -60,7 +60,8 @@ MAX_BROKERS = {
               "reorganize).")  # fmt: skip
 @click.option("--durability", type=click.Choice(DURABILITIES), default="memory",
               show_default=True, help="With 'journal' brokers crash in every run and their disks "
-              "fail, and nothing acknowledged may be lost (not autopilot, churn).")  # fmt: skip
+              "fail, and nothing acknowledged may be lost (not autopilot, hybrid, "
+              "placement).")  # fmt: skip
 @click.option("--rtt", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Take link latencies from a matrix of round-trip times.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1,

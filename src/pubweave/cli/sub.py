@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from pubweave.model.filters import Filter
     from pubweave.model.publications import Publication
     from pubweave.runtime.addresses import Address
+    from pubweave.runtime.client import Client
     from pubweave.runtime.credentials import Credentials
     from pubweave.runtime.subscription import Subscription
 
 STATS_INTERVAL_S = 1.0
+REFUSALS_INTERVAL_S = 0.5
 
 
 @click.command()
@@ -124,18 +126,30 @@ async def _run(
     async with StopRequest() as stop, attached(address, credentials) as client:
         subscription = await client.subscribe(wanted)
         remark(f"subscribed at {client.broker} to {format_filter(wanted)}")
-        watching = asyncio.create_task(_show_stats(printer, stop, as_json)) if stats else None
+        watching = [asyncio.create_task(_tell_refusals(client))]
+        if stats:
+            watching.append(asyncio.create_task(_show_stats(printer, stop, as_json)))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(duration):
                 await stop.unless(printer.print_all(subscription))
-        if watching is not None:
-            watching.cancel()
+        for task in watching:
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await watching
+                await task
         if stats or not as_json:
             _tell_summary(printer, as_json)
         is_short = count is not None and not printer.is_done
         return stop.exit_code or (FAILED if is_short else 0)
+
+
+async def _tell_refusals(client: Client) -> None:
+    """Say why nothing comes any more: rules may change, or certificates be revoked."""
+    told = None
+    while True:
+        if client.last_refusal not in (None, told):
+            told = client.last_refusal
+            remark(f"the broker refused the {told}")
+        await asyncio.sleep(REFUSALS_INTERVAL_S)
 
 
 async def _show_stats(printer: Printer, stop: StopRequest, as_json: bool) -> None:

@@ -6,7 +6,7 @@ goes out, what the client says meanwhile waits here, `PasswordVerified` comes ba
 itself is never seen here. Then `check_hello` decides whether this far end may be who its Hello
 says, and `check_entry` and `may_publish` what it may do.
 
-What is remembered of rules ends with them: after a restart with other rules, those hold.
+Rules may change while clients are inside (`access_change`); what is remembered of them ends then.
 """
 
 from __future__ import annotations
@@ -70,24 +70,27 @@ class Access:
         self._verdicts: dict[ConnectionId, str | None] = {}
         self._refusals: dict[ConnectionId, int] = {}
         self._publish_rights: dict[str, MatchIndex[str]] = {}
-        """By user, under `_rules_seen`."""
-        self._rules_seen = config.access
+        """By user, under the rules."""
+        self.rules = config.access
+        """What users may do; None: everything. They may change (`replace_rules`), and a journal
+        brings back those that held then."""
 
-    @property
-    def rules(self) -> AccessRules | None:
-        return self.config.access
+    def replace_rules(self, rules: AccessRules | None) -> None:
+        """From here on these hold; `access_change` sees to those who are inside."""
+        self.rules = rules
+        self._publish_rights.clear()
 
     @property
     def needs_names(self) -> bool:
         """Whether a far end has to prove who it is."""
-        return self.config.certified or self.config.access is not None
+        return self.config.certified or self.rules is not None
 
     def status(self) -> AccessStatus:
         config = self.config
         sessions = config.limits
         return AccessStatus(
             tls=config.certified,
-            rules=config.access is not None,
+            rules=self.rules is not None,
             anonymous=not self.needs_names if self.rules is None else self.rules.anonymous,
             limits={
                 **{field.name: getattr(config.entry, field.name) for field in fields(config.entry)},
@@ -158,10 +161,6 @@ class Access:
 
     def check_hello(self, connection: ConnectionId, hello: Hello) -> None:
         """RemoteProtocolError unless the far end may be who it says."""
-        if self._rules_seen is not self.config.access:
-            # A restart has brought this back as it was, but the rules are others.
-            self._rules_seen = self.config.access
-            self._publish_rights.clear()
         certified = self._certified.get(connection)
         if hello.role is Role.BROKER:
             self._check_broker(certified, hello)
@@ -237,6 +236,24 @@ class Access:
     def _rights(self, user: str) -> UserRules | None:
         return _EVERYTHING if self.rules is None or user == DOOR_USER else self.rules.of(user)
 
+    def why_not_stay(self, client: Session) -> str:
+        """Why a client that was let in would not be any more; empty if it would."""
+        if self.rules is None:
+            return ""
+        user = self.user_of(client) or self._owner(client.remote)
+        rights = self._rights(user)
+        if rights is None or (user == ANONYMOUS and not self.rules.anonymous):
+            return f"the rules have changed: user {user!r} is not let in any more"
+        if not self._may_be(user, client.remote, rights):
+            return f"the rules have changed: user {user!r} cannot be {client.remote!r} any more"
+        return ""
+
+    def _owner(self, client: str) -> str:
+        """Whose a client without a connection is: its id begins with that."""
+        assert self.rules is not None
+        user = client.partition("/")[0]
+        return ANONYMOUS if self.rules.anonymous and user not in self.rules.users else user
+
     def user_of(self, client: Session) -> str:
         """The user of an attached client; empty where nobody has to prove a name."""
         return "" if client.connection is None else self._users.get(client.connection, "")
@@ -255,8 +272,7 @@ class Access:
         if len(origin.entries) >= most and message.id not in origin.entries:
             reason = f"{most} advertisements and subscriptions are the limit for one client"
             raise self._refused(Refusal.ENTRIES, reason)
-        if self.rules is not None:
-            self._check_right(self.user_of(origin), message)
+        self.check_right(origin, message)
         origin.entries.add(message.id)
 
     def _check_size(self, filter_: Filter) -> None:
@@ -271,7 +287,11 @@ class Access:
                 reason = f"a filter's names and values may have {limits.filter_value_bytes} bytes"
                 raise self._refused(Refusal.FILTER, reason)
 
-    def _check_right(self, user: str, message: Subscribe | Advertise) -> None:
+    def check_right(self, origin: Session, message: Subscribe | Advertise) -> None:
+        """RefusedError unless a client's user has a right that covers this."""
+        if self.rules is None:
+            return
+        user = self.user_of(origin) or self._owner(origin.remote)
         rights = self._rights(user) or UserRules()
         is_subscription = isinstance(message, Subscribe)
         allowed = rights.subscribe if is_subscription else rights.publish
@@ -290,7 +310,7 @@ class Access:
 
     def may_publish_topic(self, topic: str, client: Session) -> bool:
         """Whether a client's user may publish all on a topic, as far as that is told at once."""
-        if self.config.access is None:
+        if self.rules is None:
             return True
         rights = self._rights_index(client)
         bare = make_publication(client.remote, 0, topic, {}, b"", 0.0)

@@ -11,6 +11,7 @@ publications costs one `Transmit` per destination, not one per publication.
 
 from __future__ import annotations
 
+from pubweave.core.access_change import change_access
 from pubweave.core.actions import BrokerActions
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.broker_deadlines import next_deadline, on_deadline
@@ -21,6 +22,7 @@ from pubweave.core.counters import Counters
 from pubweave.core.effects import DecideAction, Effect, EmitTelemetry, Transmit
 from pubweave.core.endings import Endings
 from pubweave.core.events import (
+    AccessChanged,
     ActionDecided,
     ActionRequested,
     BrokerProbed,
@@ -205,6 +207,8 @@ class Broker:
                 self._on_messages(MessagesReceived(connection, (), now), now)
             case ConnectionClosed(connection):
                 self._endings.closed(connection, now)
+            case AccessChanged(rules):
+                change_access(self, rules, now)
             case LinkAdded() | LinkRemoved() | DialRefused():
                 self._on_link_event(event, now)
             case LinkExpected() | ActionRequested() | ActionDecided():

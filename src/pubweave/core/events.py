@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from pubweave.model.access import AccessRules
 from pubweave.model.ids import ActionId, BrokerId, ClientId
 from pubweave.model.messages import Message
 from pubweave.model.mqtt_packets import FromClient
@@ -59,6 +60,12 @@ class PasswordVerified(msgspec.Struct, frozen=True, gc=False):
 
     connection: ConnectionId
     user: str | None
+
+
+class AccessChanged(msgspec.Struct, frozen=True):
+    """Other rules hold from here on; None: whoever is let in may do everything."""
+
+    rules: AccessRules | None
 
 
 class MqttOpened(msgspec.Struct, frozen=True, gc=False):
@@ -168,6 +175,7 @@ Event = (
     | MessagesReceived
     | LoginReceived
     | PasswordVerified
+    | AccessChanged
     | MqttOpened
     | PacketsReceived
     | WritingPaused

@@ -165,7 +165,7 @@ class Publishing:
             reason = "it matches no advertisement of this client: advertise first"
         elif (
             (access := self.access) is None
-            or access.config.access is None  # asked for every publication: without a call
+            or access.rules is None  # asked for every publication: without a call
             or access.may_publish(publication, origin)
         ):
             return True

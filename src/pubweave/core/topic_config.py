@@ -42,6 +42,8 @@ class TopicConfig:
     """A neighbor or client that is so far behind is cut off: nobody waits for it."""
     coverage: int = 3
     """How often backups cover each topic of a broker (lambda of Shadows)."""
+    is_durable: bool = False
+    """The broker has a journal: others keep for longer what it misses while it is away."""
     rho: float = 3.0
     """The balance between average and maximum degree (Shadows, Algorithm 2)."""
 
@@ -49,5 +51,8 @@ class TopicConfig:
         """For brokers with journals: each step of a handshake waits for a sync on both sides, so a
         link takes longer to stand, and both ends must not begin it anew meanwhile."""
         return replace(
-            self, knock_after_s=2.5 * self.knock_after_s, open_limit_s=2.0 * self.open_limit_s
+            self,
+            knock_after_s=2.5 * self.knock_after_s,
+            open_limit_s=2.0 * self.open_limit_s,
+            is_durable=True,
         )

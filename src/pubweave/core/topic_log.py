@@ -11,6 +11,7 @@ published since it takes part in the topic (or it was counted as late).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from pubweave.model.ids import ClientId
@@ -85,11 +86,14 @@ class TopicLogs:
         log = self._logs[topic]
         return TopicWanted(topic, log.number, tuple(log.marks.items()))
 
-    def tidy(self, now: float, keep_s: float, keep_bytes: int) -> dict[str, list[float]]:
-        """Forget what is old, or too much; by topic, when the publications that went had come."""
+    def tidy(
+        self, now: float, keep_s: float, keep_bytes: int, lasting: Collection[str] = ()
+    ) -> dict[str, list[float]]:
+        """Forget what is old, or too much; by topic, when the publications that went had come.
+        Of ``lasting`` topics nothing is old."""
         went: dict[str, list[float]] = {}
         for topic, log in self._logs.items():
-            while log.kept and log.kept[0][0] < now - keep_s:
+            while topic not in lasting and log.kept and log.kept[0][0] < now - keep_s:
                 self._drop_first(topic, log, went)
             for publisher in [p for p, at in log.heard_at.items() if at < now - MARKS_FORGOTTEN_S]:
                 del log.heard_at[publisher], log.marks[publisher], log.floors[publisher]

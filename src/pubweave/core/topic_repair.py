@@ -19,6 +19,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.core.topic_absence import Absences
 from pubweave.core.topic_gateway import RingGateway
 from pubweave.core.topic_inside import TopicInside
 from pubweave.core.topic_leaving import TopicLeaving
@@ -72,6 +73,7 @@ class TopicRepair:
         self.repairs = 0
         self.widened = 0
         self.waits = SubscriptionWaits(inside, self.links, self.map, lambda: self.view)
+        self.absences = Absences(inside, self.map, lambda: self.view)
         self.leaving = TopicLeaving(inside, self.links, self.map, lambda: self.view)
         inside.routing.on_change = self._on_topics
         inside.routing.on_subscribed = self.waits.subscribed
@@ -209,6 +211,7 @@ class TopicRepair:
         self.waits.came_back()
         routing = self._inside.routing
         routing.came_back(away_s)
+        self.absences.came_back(away_s)
         self._fading = {topic: at + away_s for topic, at in self._fading.items()}
         self._told_off = {topic: at + away_s for topic, at in self._told_off.items()}
         self._broken_at = {topic: at + away_s for topic, at in self._broken_at.items()}
@@ -280,6 +283,7 @@ class TopicRepair:
             lost=self.links.lost(),
             is_leaving=self.is_leaving,
             is_gateway=self.gateway.is_linked,
+            is_durable=self._config.is_durable,
         )
         if fresh != own or now >= self._renew_at:
             self._renew_at = now + self._config.forget_after_s / 4
@@ -299,9 +303,10 @@ class TopicRepair:
     def _tidy(self, now: float) -> None:
         """What has been kept only since a topic broke may be missing in another piece."""
         config = self._config
+        missed = self.absences.look(now)
         if self.map.forget_silent(now, config.forget_after_s):
             self._view = None
-        went = self._inside.routing.logs.tidy(now, config.keep_s, config.keep_bytes)
+        went = self.absences.tidy(missed, now)
         for topic, times in went.items():
             # It may have taken as long as a silence lasts to notice the break.
             since = self._broken_at.get(topic, now) - self._inside.config.silence_limit_s

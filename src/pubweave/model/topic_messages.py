@@ -23,7 +23,7 @@ class BrokerRecord(msgspec.Struct, frozen=True, array_like=True):
     has this record knows the broker's shadow set, and can repair what its death leaves behind.
     ``lost`` are neighbors that do not answer any more, each with the age of its last record;
     a broker that ``is_leaving`` is not counted on any more. ``is_gateway``: it has a link with a
-    ring of rendezvous brokers."""
+    ring of rendezvous brokers. ``is_durable``: it has a journal, and comes back if it is killed."""
 
     broker: BrokerId
     address: str
@@ -35,6 +35,7 @@ class BrokerRecord(msgspec.Struct, frozen=True, array_like=True):
     backups: tuple[BrokerId, ...] = ()
     is_leaving: bool = False
     is_gateway: bool = False
+    is_durable: bool = False
 
     @property
     def age(self) -> tuple[int, int]:

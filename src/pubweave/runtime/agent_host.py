@@ -11,7 +11,7 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from pubweave.core.effects import DecideAction, ReportAction, ReportRemap
@@ -55,7 +55,9 @@ class AgentHost:
         self._addresses: dict[BrokerId, Address] = {}
         self._events: deque[AgentEvent | ReportRemap] = deque()
         self._is_draining = False
-        self._problem = ""
+        self._problems: list[str] = []
+        self.on_problem: Callable[[str], None] = lambda problem: None
+        """Hears that there is a problem with the store; by an empty one, that there is none."""
         self._reports: asyncio.Task[None] | None = None
         self.agent: Agent | None = None
 
@@ -133,11 +135,20 @@ class AgentHost:
                 self._host.handle(effect)
             else:
                 self._store.request(effect)
-        if self.agent.problem != self._problem:
-            self._problem = self.agent.problem
-            log.warning(
-                "the agent of %s: %s", self.agent.config.broker, self._problem or "all well"
-            )
+        self._tell(self.agent.problem)
+
+    def _tell(self, problem: str) -> None:
+        """Say each problem once: what is denied is asked again and again."""
+        assert self.agent is not None, "start() first"
+        if problem in self._problems or not (problem or self._problems):
+            return
+        if problem:
+            self._problems.append(problem)
+        else:
+            self._problems.clear()
+        log.warning("the agent of %s: %s", self.agent.config.broker, problem or "all well")
+        if not problem or len(self._problems) == 1:
+            self.on_problem(problem)
 
     def _arm(self) -> None:
         assert self.agent is not None

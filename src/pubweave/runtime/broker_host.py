@@ -32,6 +32,7 @@ from pubweave.core.effects import (
     VerifyPassword,
 )
 from pubweave.core.events import (
+    AccessChanged,
     ConnectionClosed,
     ConnectionId,
     ConnectionOpened,
@@ -45,10 +46,11 @@ from pubweave.core.events import (
 )
 from pubweave.core.journal_events import ORGANIZING_PAUSED
 from pubweave.core.metering import Metering
+from pubweave.model.access import AccessRules
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import Hello, Message, Role
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.broker_security import BrokerSecurity
+from pubweave.runtime.broker_security import BrokerSecurity, secured
 from pubweave.runtime.clock import UnixClock
 from pubweave.runtime.connection import Connection
 from pubweave.runtime.delay_line import DelayLine
@@ -173,6 +175,8 @@ class BrokerHost:
             first = self._journal.begin(self.broker, self._clock.epoch(), is_back=self.is_back)
             # After this, for the agent begins behind the broker.
             asyncio.get_running_loop().call_soon(self._carry_out, first)
+            # It came back with the rules that held when it was killed.
+            self._apply_rules(self.config.broker.access)
         await self._doorway.start(self.config.listen, self, self._connections.values)
         if self._entrance is not None and self.config.mqtt_listen is not None:
             await self._entrance.start(self.config.mqtt_listen)
@@ -256,6 +260,24 @@ class BrokerHost:
             await asyncio.to_thread(self._feed.close)
         if self._journal is not None:
             await asyncio.to_thread(self._journal.close)
+
+    def reload(self) -> None:
+        """Read certificates, revocations, passwords and rules again. Who is inside and may not be
+        any more is told and let go. OverlayError if a file cannot be used: nothing has changed."""
+        security = self.config.security
+        if security is None:
+            return
+        fresh = secured(self.config.broker, security)
+        revoked = self._doorway.reload(security)
+        for dialer in (*self._dialers.values(), *self._knocks.values()):
+            dialer.context = self._doorway.dial_context
+        if self._entrance is not None:
+            self._entrance.end_revoked(revoked)
+        self._apply_rules(fresh.access)
+
+    def _apply_rules(self, rules: AccessRules | None) -> None:
+        if rules != self.broker.sessions.access.rules:
+            self.handle(AccessChanged(rules))
 
     async def leave(self, limit_s: float) -> None:
         """In a topic-connected overlay: stay until the others are connected without us."""

@@ -150,6 +150,16 @@ class BrokerService:
         if self.organizer is not None:
             self.organizer.start()
 
+    def reload(self) -> None:
+        """Read the security files again; if they cannot be used, everything stays as it was."""
+        name = self.host.config.broker.id
+        try:
+            self.host.reload()
+        except OverlayError as error:
+            log.error("broker %s goes on as before: %s", name, error)
+        else:
+            log.warning("broker %s has read its security files again", name)
+
     async def stop(self) -> None:
         if self.organizer is not None:
             await self.organizer.stop()
@@ -181,6 +191,8 @@ async def serve(
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     service = BrokerService(config, coordination)
     host = service.host
+    # The parent is asked to stop; its brokers hear of a closed terminal, too, and need not.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, service.reload)
     try:
         await service.start()
         log.info("broker %s listens at %s", config.broker.id, host.address)

@@ -42,6 +42,16 @@ def secured(config: BrokerConfig, security: BrokerSecurity | None) -> BrokerConf
     )
 
 
+def read_revoked(files: TlsFiles) -> frozenset[int]:
+    """The numbers of revoked certificates; TlsError if the list cannot be read."""
+    if files.crl is None:
+        return frozenset()
+    # Imported late: brokers start without this package.
+    from pubweave.runtime.certificates import revoked_serials
+
+    return revoked_serials(Path(files.crl))
+
+
 def limits_with(
     limits: EntryLimits, changes: Mapping[str, int | float], subject: str
 ) -> EntryLimits:

@@ -8,6 +8,7 @@ it does with RSA, on both sides.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,15 +101,52 @@ class Authority:
         )
         return _pair(builder.sign(self._key, hashes.SHA256()), key)
 
+    def revoke(self, serials: Iterable[int], days: int, now: datetime.datetime) -> bytes:
+        """A list of revoked certificates, as PEM, that holds for so many days."""
+        begins_at = now - CLOCK_SLACK
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self._certificate.subject)
+            .last_update(begins_at)
+            .next_update(now + datetime.timedelta(days=days))
+        )
+        for serial in sorted(serials):
+            entry = x509.RevokedCertificateBuilder().serial_number(serial)
+            builder = builder.add_revoked_certificate(entry.revocation_date(begins_at).build())
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
-def facts_of(path: Path) -> CertificateFacts:
-    """What a certificate file says; TlsError if it is none."""
+
+def revoked_serials(path: Path) -> frozenset[int]:
+    """The numbers of the certificates on a list; TlsError if it is none."""
+    return frozenset(entry.serial_number for entry in _read_list(path))
+
+
+def serial_of_file(path: Path) -> int:
+    """The number of the certificate in a file; TlsError if there is none."""
+    return _read_certificate(path).serial_number
+
+
+def _read_list(path: Path) -> x509.CertificateRevocationList:
     try:
-        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        return x509.load_pem_x509_crl(path.read_bytes())
+    except OSError as error:
+        raise TlsError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise TlsError(f"{path}: no list of revoked certificates: {error}") from error
+
+
+def _read_certificate(path: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
     except OSError as error:
         raise TlsError(f"{path}: {error.strerror or error}") from error
     except ValueError as error:
         raise TlsError(f"{path}: no certificate: {error}") from error
+
+
+def facts_of(path: Path) -> CertificateFacts:
+    """What a certificate file says; TlsError if it is none."""
+    certificate = _read_certificate(path)
     owner = None
     is_authority = False
     for extension in certificate.extensions:

@@ -21,7 +21,7 @@ from pubweave.core.events import ConnectionId
 from pubweave.model.messages import Goodbye, Message
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.clock import UnixClock
-from pubweave.runtime.tls import owner_uri
+from pubweave.runtime.tls import owner_uri, serial_of
 from pubweave.wire.codec import FrameDecoder, FrameError, encode, encode_all
 
 UNREAD_BYTES_MAX = 16 << 20
@@ -67,6 +67,8 @@ class Connection(asyncio.Protocol):
         self.lost_error: Exception | None = None
         self.certified = ""
         """Whom the far end's certificate names; `model.access.Certified` reads it."""
+        self.serial: int | None = None
+        """The number of that certificate."""
         self.is_stranger = hello_frame_bytes is not None
         self.was_made = False
         self._owner = owner
@@ -90,6 +92,7 @@ class Connection(asyncio.Protocol):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._transport.set_write_buffer_limits(high=self._unread_bytes)
         self.certified = owner_uri(transport)
+        self.serial = serial_of(transport)
         self._owner.connection_opened(self)
 
     @property

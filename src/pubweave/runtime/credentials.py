@@ -24,7 +24,7 @@ class Credentials:
     """Certificates, and a user with a password where no certificate names the user.
 
     >>> Credentials(TlsFiles("ca.crt"), "alice", "secret")
-    Credentials(tls=TlsFiles(ca='ca.crt', cert=None, key=None), user='alice')
+    Credentials(tls=TlsFiles(ca='ca.crt', cert=None, key=None, crl=None), user='alice')
     """
 
     tls: TlsFiles | None = None

@@ -57,7 +57,8 @@ class Dialer:
         self._addresses = addresses if callable(addresses) else tuple(addresses)
         self._owner = owner
         self._max_frame_bytes = max_frame_bytes
-        self._context = context
+        self.context = context
+        """Of the next dialing."""
         self.on_distrust: Callable[[str], None] = lambda reason: None
         """Hears that one side does not trust the other's certificate: no use in trying again."""
         self.on_refused: Callable[[], None] = lambda: None
@@ -105,7 +106,7 @@ class Dialer:
             self._distrusted(connection.lost_error)
         elif not connection.was_heard:
             # So looks a handshake that only the far end takes for failed (TLS 1.3).
-            why = "it may want TLS" if self._context is None else "it may not trust the certificate"
+            why = "it may want TLS" if self.context is None else "it may not trust the certificate"
             self.last_error = f"{self.remote} hung up: {why}"
         if self.connection is connection:
             self.connection = None
@@ -145,8 +146,8 @@ class Dialer:
                 Connection.factory(self, max_frame_bytes=self._max_frame_bytes),
                 address.host,
                 address.port,
-                ssl=self._context,
-                ssl_handshake_timeout=None if self._context is None else HANDSHAKE_LIMIT_S,
+                ssl=self.context,
+                ssl_handshake_timeout=None if self.context is None else HANDSHAKE_LIMIT_S,
             )
         except OSError as error:
             self.last_error = f"{address}: {in_words(error)}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import functools
 import ssl
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -20,7 +19,7 @@ from pubweave.core.effects import VerifyPassword
 from pubweave.core.events import ConnectionId, Event, LoginReceived, PasswordVerified
 from pubweave.model.messages import Goodbye, Login, Message
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.broker_security import BrokerSecurity
+from pubweave.runtime.broker_security import BrokerSecurity, read_revoked
 from pubweave.runtime.connection import Connection, ConnectionOwner
 from pubweave.runtime.listener import Listener
 from pubweave.runtime.mqtt_connection import MqttSocket
@@ -60,6 +59,9 @@ class Doorway:
             if security.passwords is not None:
                 self._verifier = PasswordVerifier(read_passwords(Path(security.passwords)))
         self._listener: Listener | None = None
+        self._all: Connections = tuple
+        self._listeners: list[Listener] = []
+        """All ways in."""
         self._sweep: asyncio.TimerHandle | None = None
 
     @property
@@ -88,7 +90,8 @@ class Doorway:
 
         self._listener = self.listener(make, lambda reason: encode(Goodbye(reason)))
         await self._listener.start(address)
-        self._look_at(all_)
+        self._all = all_
+        self._look_at()
 
     def listener(
         self,
@@ -96,7 +99,7 @@ class Doorway:
         farewell: Callable[[str], bytes],
     ) -> Listener:
         """One more way in, under the same limits and certificates."""
-        return Listener(
+        listener = Listener(
             make,
             self._admission,
             self.count,
@@ -106,10 +109,27 @@ class Doorway:
             handshakes_per_address=self._entry.handshakes_per_address,
             farewell=farewell,
         )
+        self._listeners.append(listener)
+        return listener
 
     @property
     def stalled_frame_s(self) -> float:
         return self._entry.stalled_frame_s
+
+    def reload(self, security: BrokerSecurity) -> frozenset[int]:
+        """Read the files again, for all who come from here on; the numbers of revoked certificates,
+        whose connections end. OverlayError if a file cannot be used: then nothing has changed."""
+        revoked = read_revoked(security.tls)
+        context, dial_context = server_context(security.tls), client_context(security.tls)
+        if self._verifier is not None and security.passwords is not None:
+            self._verifier.replace(read_passwords(Path(security.passwords)))
+        self._context, self.dial_context = context, dial_context
+        for listener in self._listeners:
+            listener.context = context
+        for connection in list(self._all()):
+            if connection.serial in revoked:
+                connection.close("its certificate was revoked")
+        return revoked
 
     def close(self) -> None:
         """Let nobody in any more."""
@@ -172,9 +192,8 @@ class Doorway:
 
     # --- frames that never end ---------------------------------------------------------------
 
-    def _look_at(self, all_: Connections) -> None:
+    def _look_at(self) -> None:
         limit_s = self._entry.stalled_frame_s
-        for connection in list(all_()):
+        for connection in list(self._all()):
             connection.check_progress(limit_s)
-        again = functools.partial(self._look_at, all_)
-        self._sweep = asyncio.get_running_loop().call_later(limit_s, again)
+        self._sweep = asyncio.get_running_loop().call_later(limit_s, self._look_at)

@@ -27,6 +27,7 @@ from pubweave.core.metering import Metering
 from pubweave.model.status import JournalStatus
 from pubweave.runtime.clock import UnixClock
 from pubweave.runtime.journal_disk import FileDisk
+from pubweave.runtime.journal_state import state_shape
 from pubweave.runtime.journal_writer import JournalWriter
 from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.wire.journal_codec import JournalDamagedError, encode_record
@@ -60,6 +61,15 @@ SMOOTHING = 0.02
 def patient(config: BrokerConfig) -> BrokerConfig:
     """The settings of a broker with a journal, given those of one without."""
     return replace(config, limits=config.limits.widened(WINDOWS), topics=config.topics.patient())
+
+
+def known_for_s(config: BrokerConfig) -> float:
+    """How long publications are kept for a broker that is away, where brokers route by topic: as
+    long as it is known, and it told of itself a quarter of that before it went at the latest."""
+    topics = config.topics
+    if config.strategy == "topic_connected":
+        return max(topics.keep_s, 0.75 * topics.forget_after_s)
+    return topics.keep_s
 
 
 @cache
@@ -130,7 +140,7 @@ class BrokerJournal:
         OverlayError if there is one that cannot be gone on with. As long as `replay`."""
         began_at = self._clock.now()
         try:
-            found = find_journal(self._disk, self._head)
+            found = find_journal(self._disk, self._head, state_shape)
             if found is None:
                 return None
             broker = restore_broker(
@@ -162,6 +172,8 @@ class BrokerJournal:
 
         OverlayError if the first snapshot cannot be written: nothing was promised yet."""
         now = self._clock.now()
+        if is_back:
+            self._tell_absence(broker, now)
         effects = come_back(broker, epoch=epoch, now=now) if is_back else []
         self._broker = broker
         broker.upkeep.journal_status = self.status
@@ -176,14 +188,40 @@ class BrokerJournal:
         self._writer = JournalWriter(self._files, self._settled)
         return effects
 
+    def _tell_absence(self, broker: Broker, now: float) -> None:
+        """Where brokers route by topic, others do not wait for ever: nobody knows any more what
+        a broker misses that they have forgotten."""
+        away_s = now - broker.upkeep.looked_at
+        kept_s = known_for_s(self._config)
+        if broker.topics is not None and away_s > kept_s:
+            log.warning(
+                "broker %s was away for %.0f s: others keep publications for %.0f s, so its "
+                "clients may have missed some",
+                self._config.id,
+                away_s,
+                kept_s,
+            )
+
     def close(self) -> None:
         """Write what is left; blocks until the disk has it, or has refused it."""
         if self._writer is not None:
             if self._gathered:
                 self._writer.write(b"".join(self._gathered))
             self._writer.close()
+            self._seal(is_whole=not self._writer.problem)
             self._writer = None
         self._disk.close()
+
+    def _seal(self, *, is_whole: bool) -> None:
+        """The broker ends in an orderly way: a last snapshot, which other versions may be able to
+        read. Without it the journal is as good, but only for this version."""
+        if self._broker is None or not is_whole:
+            return
+        try:
+            snapshot = take_snapshot(self._broker, self._clock.now())
+            self._files.begin(snapshot, state_shape())
+        except (OSError, SnapshotError) as error:
+            log.warning("broker %s: no last snapshot: %s", self._config.id, error)
 
     # --- events ----------------------------------------------------------------------------
 

@@ -56,7 +56,8 @@ class Listener:
         self._admission = admission
         self._count = count
         self._now = now
-        self._context = context
+        self.context = context
+        """Of the handshakes to come."""
         self._handshake_s = handshake_s
         self._handshakes_per_address = handshakes_per_address
         self._turns: dict[str, _Turns] = {}
@@ -160,7 +161,7 @@ class Listener:
     @contextlib.asynccontextmanager
     async def _turn(self, host: str) -> AsyncIterator[None]:
         """Over TLS: while few enough handshakes of an address are under way."""
-        if self._context is None:
+        if self.context is None:
             yield
             return
         turns = self._turns.get(host)
@@ -189,12 +190,12 @@ class Listener:
         await asyncio.get_running_loop().connect_accepted_socket(
             lambda: protocol,
             accepted,
-            ssl=self._context,
-            ssl_handshake_timeout=None if self._context is None else self._handshake_s,
+            ssl=self.context,
+            ssl_handshake_timeout=None if self.context is None else self._handshake_s,
         )
 
     def _turn_away(self, accepted: socket.socket, rejection: Rejection) -> None:
-        if self._context is None:
+        if self.context is None:
             with contextlib.suppress(OSError):
                 accepted.send(self._farewell(rejection.reason))
                 accepted.shutdown(socket.SHUT_WR)

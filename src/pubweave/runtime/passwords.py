@@ -110,6 +110,11 @@ class PasswordVerifier:
             1, thread_name_prefix="passwords", initializer=_yield_to_others
         )
 
+    def replace(self, users: dict[str, HashedPassword]) -> None:
+        """From here on these are the users."""
+        self._users = users
+        self._verified.clear()
+
     def submit(self, user: str, password: str) -> concurrent.futures.Future[bool]:
         """Whether it is the user's password, in a while."""
         return self._thread.submit(self.verify, user, password)

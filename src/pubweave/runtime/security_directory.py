@@ -4,6 +4,7 @@
     brokers/ID.crt  ID.key      one of each per broker
     users/NAME.crt  NAME.key    one of each per user
     users/NAME.password         the user's password, to be handed over
+    revoked.crl                 certificates that do not count any more
     passwords                   the hashed passwords, for brokers
     access.toml                 who may do what, and the limits
     zookeeper-auth              the login of the overlay at ZooKeeper
@@ -37,6 +38,7 @@ class SecurityDirectory:
         self.path = path
         self.ca = path / "ca.crt"
         self.ca_key = path / "ca.key"
+        self.crl = path / "revoked.crl"
         self.passwords = path / "passwords"
         self.access = path / "access.toml"
         self.zookeeper_auth = path / ZOOKEEPER_AUTH_FILE
@@ -52,7 +54,16 @@ class SecurityDirectory:
 
     def _files(self, kind: str, name: str) -> TlsFiles:
         stem = self.path / kind / _file_name(name)
-        return TlsFiles(str(self.ca.absolute()), f"{stem.absolute()}.crt", f"{stem.absolute()}.key")
+        stem = stem.absolute()
+        return TlsFiles(str(self.ca.absolute()), f"{stem}.crt", f"{stem}.key", self._crl())
+
+    def _crl(self) -> str | None:
+        """Directories of earlier versions have none."""
+        return str(self.crl.absolute()) if self.crl.exists() else None
+
+    def authority_files(self) -> TlsFiles:
+        """What a client without a certificate needs."""
+        return TlsFiles(str(self.ca.absolute()), crl=self._crl())
 
     def broker_security(self, broker: BrokerId) -> BrokerSecurity:
         """What a broker needs; OverlayError says which file is missing, and how to make it."""

@@ -14,7 +14,12 @@ from pathlib import Path
 from pubweave.model.access import ANONYMOUS, EVERYBODY, Certified, validate_user_name
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import Role
-from pubweave.runtime.certificates import Authority, CertificatePair
+from pubweave.runtime.certificates import (
+    Authority,
+    CertificatePair,
+    revoked_serials,
+    serial_of_file,
+)
 from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.runtime.passwords import HashedPassword, read_passwords
 from pubweave.runtime.security_directory import (
@@ -30,7 +35,8 @@ CERTIFICATE_DAYS = 365
 PASSWORD_BYTES = 18
 
 _RULES = """\
-# Who may do what in this overlay. What no rule allows is refused. Brokers read it at their start.
+# Who may do what in this overlay. What no rule allows is refused. Brokers read it at their start,
+# and again after 'pubweave security reload' (SIGHUP).
 # A right is a list of filters: an advertisement or subscription must be covered by one of them.
 
 anonymous = false
@@ -79,6 +85,7 @@ class SecuritySetup:
         pair = Authority.create(max(AUTHORITY_DAYS, days), self._now).pair
         write_private(directory.ca_key, pair.key)
         directory.ca.write_bytes(pair.certificate)
+        self._write_list(())
         yield "authority"
         login = f"pubweave:{secrets.token_urlsafe(PASSWORD_BYTES)}"
         write_private(directory.zookeeper_auth, f"{login}\n")
@@ -111,6 +118,15 @@ class SecuritySetup:
         known[user] = HashedPassword.of(chosen)
         lines = [hashed.line(name) for name, hashed in known.items()]
         write_private(directory.passwords, "".join(f"{line}\n" for line in lines))
+
+    def revoke(self, certificates: Iterable[Path]) -> None:
+        """From the brokers' next look at their files on, these certificates do not count."""
+        known = revoked_serials(self.directory.crl) if self.directory.crl.exists() else frozenset()
+        self._write_list(known.union([serial_of_file(path) for path in certificates]))
+
+    def _write_list(self, serials: Iterable[int]) -> None:
+        authority = Authority.load(self.directory.ca, self.directory.ca_key)
+        write_private(self.directory.crl, authority.revoke(serials, AUTHORITY_DAYS, self._now))
 
     def _certify(self, owner: Certified, days: int) -> CertificatePair:
         authority = Authority.load(self.directory.ca, self.directory.ca_key)

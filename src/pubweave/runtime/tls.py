@@ -22,6 +22,7 @@ HANDSHAKE_LIMIT_S = 5.0
 """How long whoever dials waits for the far end's part of a handshake."""
 _IN_WORDS = {
     "CERTIFICATE_EXPIRED": "the certificate has expired",
+    "CERTIFICATE_REVOKED": "the certificate was revoked",
     "UNKNOWN_CA": "the certificate is of an authority that the broker does not know",
     "BAD_CERTIFICATE": "the broker does not take the certificate",
     "CERTIFICATE_REQUIRED": "the broker wants a certificate",
@@ -37,11 +38,13 @@ class TlsError(OverlayError):
 class TlsFiles(msgspec.Struct, frozen=True):
     """The authority that certifies everybody, and one's own certificate with its key.
 
-    A client that proves its name by a password needs only the authority."""
+    A client that proves its name by a password needs only the authority. ``crl`` is the
+    authority's list of revoked certificates; with one, a far end that is on it is not trusted."""
 
     ca: str
     cert: str | None = None
     key: str | None = None
+    crl: str | None = None
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
@@ -67,13 +70,19 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
 
 def _loaded(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    for name in (files.ca, files.cert, files.key):
+    for name in (files.ca, files.cert, files.key, files.crl):
         if name is not None:
             _check_readable(name)
     try:
         context.load_verify_locations(cafile=files.ca)
     except ssl.SSLError as error:
         raise TlsError(f"{files.ca}: no certificate of an authority: {_reason(error)}") from error
+    if files.crl is not None:
+        try:
+            context.load_verify_locations(cafile=files.crl)
+        except ssl.SSLError as error:
+            raise TlsError(f"{files.crl}: no list of revoked certificates") from error
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
     if files.cert is not None:
         try:
             context.load_cert_chain(files.cert, files.key)
@@ -98,6 +107,12 @@ def owner_uri(transport: asyncio.BaseTransport) -> str:
     found = [text for kind, text in names if kind == "URI" and text.startswith(URI_PREFIX)]
     # One that names several could be taken for either.
     return found[0] if len(found) == 1 else ""
+
+
+def serial_of(transport: asyncio.BaseTransport) -> int | None:
+    """The number of the far end's certificate; None without one."""
+    shown: dict[str, Any] | None = transport.get_extra_info("peercert")
+    return int(shown["serialNumber"], 16) if shown else None
 
 
 def in_words(error: BaseException) -> str:

@@ -11,7 +11,7 @@ The disk is somebody else's (`runtime.journal_disk`, `sim.disk`): no I/O of its 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,11 +55,15 @@ class Disk(Protocol):
 
 
 class SnapshotHead(msgspec.Struct, frozen=True):
-    """Whose snapshot it is. Another version would decide otherwise by the same journal."""
+    """Whose snapshot it is. Another version would decide otherwise by the same journal.
+
+    ``state`` is the shape of what is in it, if nothing is to follow: then another version with the
+    same shape may go on with it."""
 
     broker: str
     version: str
     format: int = FORMAT
+    state: str = ""
 
 
 class JournalRefusedError(ValueError):
@@ -86,25 +90,30 @@ class Found:
             yield from decode_records(self.journal[start:end])
 
 
-def find_journal(disk: Disk, head: SnapshotHead) -> Found | None:
-    """The newest snapshot and what came after it; None: there is no journal yet.
+def find_journal(
+    disk: Disk, head: SnapshotHead, state: Callable[[], str] = lambda: ""
+) -> Found | None:
+    """The newest snapshot and what came after it; None: there is no journal yet. ``state`` is
+    asked for the shape that this version can read if another one wrote it.
 
     JournalRefusedError if it is another's or another version's; JournalDamagedError."""
     numbers = [_number(name) for name in disk.names() if name.endswith(_SNAPSHOT)]
     if not numbers:
         return None
     number = max(numbers)
-    snapshot = _take_off_head(disk.read(f"{number}{_SNAPSHOT}"), head)
+    snapshot, written = _take_off_head(disk.read(f"{number}{_SNAPSHOT}"), head)
     name = f"{number}{_JOURNAL}"
     journal = disk.read(name) if name in disk.names() else b""
     try:
         batches = find_batches(journal)
     except JournalDamagedError as error:
         raise JournalDamagedError(f"{name} is {error}") from error
+    if written.version != head.version:
+        _check_state(written, head, state, has_events=bool(batches))
     return Found(number, snapshot, journal, batches)
 
 
-def _take_off_head(data: bytes, head: SnapshotHead) -> bytes:
+def _take_off_head(data: bytes, head: SnapshotHead) -> tuple[bytes, SnapshotHead]:
     found_format = format_of(data)
     if found_format not in (None, FORMAT):
         raise _of_another_version(f"in format {found_format}", head)
@@ -121,9 +130,25 @@ def _take_off_head(data: bytes, head: SnapshotHead) -> bytes:
             f"the journal is that of broker {found.broker!r}: "
             f"give {head.broker!r} another directory"
         )
-    if (found.version, found.format) != (head.version, head.format):
+    if found.format != head.format:
         raise _of_another_version(f"by pubweave {found.version} (format {found.format})", head)
-    return data[body_start:body_end]
+    return data[body_start:body_end], found
+
+
+def _check_state(
+    written: SnapshotHead, head: SnapshotHead, state: Callable[[], str], *, has_events: bool
+) -> None:
+    """JournalRefusedError unless this version can go on with what another one wrote."""
+    if has_events or not written.state:
+        raise JournalRefusedError(
+            f"the journal was written by pubweave {written.version}, this is {head.version}, and "
+            f"the broker was not stopped in an orderly way: start the version that wrote it once "
+            f"more and stop it with SIGTERM, then upgrade; or remove the directory, with all that "
+            f"only this broker has"
+        )
+    if written.state != state():
+        by = f"by pubweave {written.version} (format {written.format}), with another kind of state"
+        raise _of_another_version(by, head)
 
 
 def _of_another_version(written: str, head: SnapshotHead) -> JournalRefusedError:
@@ -164,9 +189,11 @@ class JournalFiles:
         """Since the last snapshot."""
         return self._written_bytes
 
-    def begin(self, snapshot: bytes) -> None:
-        """Put a snapshot in place of all that was written before it."""
-        head = encode_batch(msgspec.msgpack.encode(self._head), 0)
+    def begin(self, snapshot: bytes, state: str = "") -> None:
+        """Put a snapshot in place of all that was written before it; with a ``state`` it is the
+        last one (`SnapshotHead.state`)."""
+        written = msgspec.structs.replace(self._head, state=state)
+        head = encode_batch(msgspec.msgpack.encode(written), 0)
         self._is_doubtful = True
         self._disk.put(self._next_snapshot, head + encode_batch(snapshot, 0))
         self._is_doubtful = False
