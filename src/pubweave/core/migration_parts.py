@@ -49,6 +49,8 @@ class MigrationParts:
         self._arrived = arrived
         self._ended: dict[str, MigrationComplete | None] = {}
         """By id; None if it came to nothing."""
+        self._asked_again: dict[str, None] = {}
+        """Of those the ones whose destination is asked on behalf of a broker before."""
         self.by_client: dict[ClientId, MigrationPart] = {}
         self.paused: dict[ClientId, None] = {}
         """Clients of which nothing but session messages is taken in."""
@@ -100,7 +102,9 @@ class MigrationParts:
 
     def remember(self, migration: Migration, complete: MigrationComplete | None) -> None:
         if len(self._ended) >= REMEMBERED:
-            del self._ended[next(iter(self._ended))]
+            forgotten = next(iter(self._ended))
+            del self._ended[forgotten]
+            self._asked_again.pop(forgotten, None)
         self._ended[migration.id] = complete
 
     def _remade(self, migration: Migration, now: float) -> MigrationPart | None:
@@ -156,6 +160,8 @@ class MigrationParts:
                 part = self._remade(migration, now)
                 if part is not None:
                     part.again()
+                elif migration.id in self._ended:
+                    self._again_after_end(origin, message)
 
     def _on_reserve(self, origin: Session, migration: Migration, now: float) -> None:
         refusal = self._why_not(migration, now)
@@ -252,6 +258,7 @@ class MigrationParts:
             part.send(origin.remote, part.signal(MigrationStep.HOLD))  # no doubt waits for more
         if part is not None:
             part.told(origin.remote, message.text)
+            self.drop_if_over(part)
         elif complete is not None:
             # The source's last word got lost. Publications that wait here for a restarted neighbor
             # rest on it: they go to the destination.
@@ -261,13 +268,24 @@ class MigrationParts:
         migration = message.migration
         if migration.id in self._ended and self.of(migration) is None:
             complete = self._ended[migration.id]
-            if complete is not None:
+            if migration.id in self._asked_again:
+                del self._asked_again[migration.id]
+                self._relay(message, forward=False)
+            elif complete is not None:
                 self._inside.send(origin, complete)  # it got lost on its way there
             return
         part = self._remade(migration, now)
         if part is not None:
             part.moved(message.text)
             self.drop_if_over(part)
+
+    def _again_after_end(self, origin: Session, message: MigrationSignal) -> None:
+        """A broker towards the source waits for what the destination passes on, though all is over
+        here. Where the client is now the tables say all of it: `moved` goes behind that."""
+        if self._relay(message, forward=True):
+            self._asked_again[message.migration.id] = None
+        else:
+            self._inside.send(origin, MigrationSignal(message.migration, MigrationStep.MOVED))
 
     def _on_complete(self, message: MigrationComplete, now: float) -> None:
         migration = message.migration

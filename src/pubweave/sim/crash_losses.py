@@ -62,9 +62,12 @@ class Holdings:
             self._held.update({(name, partner): held for partner in core.actions.partners()})
 
     def is_safe(self, publication: Publication, client: str) -> bool:
-        """Whether a living broker has a publication in its queue for the client, or one on its way
-        there still has it, whichever of the possible ways that is."""
-        if any(publication.key in self._queued.get((b, client), ()) for b in self._living):
+        """Whether the client's broker has a publication in its queue for it, or one on its way
+        there still has it, whichever of the possible ways that is. What a broker keeps for a
+        client that has yet to come does not count: it gets that behind what still comes to it
+        where it is, and drops what is older."""
+        home = self._overlay.homes[client]
+        if home in self._living and publication.key in self._queued.get((home, client), ()):
             return True
         ends = self._ends(publication, client)
         return all(self._is_safe_between(publication.key, client, homes) for homes in ends)
