@@ -106,6 +106,16 @@ def test_what_was_noted_for_a_mark_that_never_comes_is_entered_at_the_end() -> N
         assert RelocateScenario(seed).run().violations == ()
 
 
+def test_an_update_that_comes_after_its_mark_changes_nothing() -> None:
+    """A restarted broker got both, the update from the one side and the mark from the other."""
+    assert RelocateScenario(260510, fault="crashes").run().violations == ()
+
+
+@pytest.mark.parametrize("seed", [260327, 260456])
+def test_nothing_is_promised_of_a_publisher_that_its_broker_does_not_have(seed: int) -> None:
+    assert RelocateScenario(seed, fault="crashes").run().violations == ()
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     digests = set()
     for _ in range(2):

@@ -313,6 +313,7 @@ class MigrationPart:
         missing = move_subscriptions(self.inside.routing, known, wanted, after)
         self._missing = dict.fromkeys(missing)
         self.stage = Stage.MOVED
+        self._owes_update = False  # who says `moved` has it
 
     def completed(self, message: MigrationComplete, now: float) -> None:
         """The source has let the client go: nothing of the migration is left here. A broker that

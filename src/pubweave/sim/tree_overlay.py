@@ -28,8 +28,13 @@ class TreeOverlay(SimOverlay):
         home = self._tables(path[0])
         if home is None or subscription not in _routing(home).subscriptions:
             return False
-        if len(path) == 1 and _is_moving(home, publisher_of(subscription)):
-            # By then the subscriber may be elsewhere, where nobody knows the advertisement yet.
+        publishers = {publisher_of(id_) for id_ in advertisements}
+        source = self._tables(path[-1])
+        if source is None or source.sessions.clients.keys().isdisjoint(publishers):
+            return False  # it has forgotten the publisher, or sends it on when it comes back
+        ends = {publisher_of(subscription), *publishers}
+        if len(path) == 1 and any(_is_moving(home, client) for client in ends):
+            # By then one of them may be elsewhere, where nobody knows the advertisement yet.
             return any(id_ in _routing(home).advertisements for id_ in advertisements)
         wanted = _routing(home).subscriptions[subscription].filter
         carriers = [subscription]
