@@ -15,7 +15,7 @@ from pubweave.planning.stop import Stop, never
 from tests.naive.planning import fewest
 from tests.naive.planning_instances import small_problem, tight_problem
 
-LIMIT_S = 20.0
+LIMIT_S = 120.0
 IMPOSSIBLE = (5, 116, 132, 142, 145, 146, 167, 172, 222, 233, 247, 291)
 IMPOSSIBLE += (296, 306, 326, 341, 361, 387, 431, 446, 467, 472, 491, 497)
 """Of the 500 problems with up to 7 brokers those without a plan."""
