@@ -116,6 +116,13 @@ def test_nothing_is_promised_of_a_publisher_that_its_broker_does_not_have(seed: 
     assert RelocateScenario(seed, fault="crashes").run().violations == ()
 
 
+@pytest.mark.slow
+def test_a_client_that_came_back_from_a_forgotten_move_keeps_what_is_its_own() -> None:
+    """Both brokers of the move crashed; others still had its advertisements from the destination,
+    and the source took them for another client's."""
+    assert RelocateScenario(260710, max_brokers=20, fault="crashes").run().violations == ()
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     digests = set()
     for _ in range(2):

@@ -202,6 +202,18 @@ def test_a_client_may_not_use_or_take_another_clients_names() -> None:
     assert set(setup.routing.subscriptions) == {"ann:1"}
 
 
+def test_what_a_client_itself_had_elsewhere_it_may_take_back_here() -> None:
+    setup = Setup()
+    setup.ann.remote_epoch = 0x1E
+    offered, older = (advertise(f"ann:{epoch}.1", "class = 'STOCK'") for epoch in ("1e", "1d"))
+    setup.take(setup.north, offered)
+    setup.take(setup.north, older)
+    setup.take(setup.ann, offered)
+    assert setup.routing.advertisements["ann:1e.1"].hop is setup.ann
+    with pytest.raises(RefusedError, match="another client"):
+        setup.take(setup.ann, older)
+
+
 def test_a_client_may_publish_what_it_advertised_and_nothing_else() -> None:
     setup = Setup()
     setup.take(setup.ann, advertise("ann:1", "class = 'A' and v > 5"))

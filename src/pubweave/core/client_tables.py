@@ -16,6 +16,15 @@ def check_name(hop: Session, id_: str) -> None:
         raise RefusedError(f"ids of client {hop.remote!r} must start with '{hop.remote}:'")
 
 
+def check_owner(hop: Session, known: Session, id_: str) -> None:
+    """What came from ``known`` is a client's at ``hop`` only if it is of this very incarnation: one
+    that was to move, and came back because neither broker of the move remembers it."""
+    if not hop.is_client or known is hop:
+        return
+    if known.is_client or not id_.startswith(f"{hop.remote}:{hop.remote_epoch:x}."):
+        raise RefusedError(f"{id_!r} belongs to another client")
+
+
 class ClientAdvertisements:
     """The advertisements of local clients, and whether a publication is covered by them."""
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pubweave.core.client_tables import ClientAdvertisements, check_name
+from pubweave.core.client_tables import ClientAdvertisements, check_name, check_owner
 from pubweave.core.link_sync import LinkSync
 from pubweave.core.link_table import LinkTable, TopicBuckets
 from pubweave.core.matching import MatchIndex
-from pubweave.core.routing import RefusedError, Send, TableSizes
+from pubweave.core.routing import Send, TableSizes
 from pubweave.core.session import Session
 from pubweave.core.withdrawals import Withdrawals
 from pubweave.model.filters import Filter
@@ -173,7 +173,7 @@ class TreeRouting:
             if known.hop is hop and known.filter == filter_:
                 self._fresh(hop, id_)
                 return
-            self._check_owner(hop, known, id_)
+            check_owner(hop, known.hop, id_)
             self._unsubscribe(known.hop, id_)
         check_name(hop, id_)
         self._wanted.add(id_, filter_)
@@ -211,7 +211,7 @@ class TreeRouting:
                 self._fresh(hop, id_)
                 self._pass_on_wanted(hop, id_, filter_)
                 return
-            self._check_owner(hop, known, id_)
+            check_owner(hop, known.hop, id_)
             self._unadvertise(known.hop, id_)
         if not hop.is_client:
             self.sync.news(hop)
@@ -281,10 +281,6 @@ class TreeRouting:
         """An entry was told again, or is gone for good: it is not stale."""
         for ids in self._stale.get(hop, ()):
             ids.discard(id_)
-
-    def _check_owner(self, hop: Session, known: Entry, id_: str) -> None:
-        if hop.is_client and known.hop is not hop:
-            raise RefusedError(f"{id_!r} belongs to another client")
 
     def _index(self, hop: Session) -> MatchIndex[Session]:
         return self._client_index if hop.is_client else self._link_index
