@@ -40,6 +40,12 @@ def test_the_runs_exercise_what_they_are_for() -> None:
     assert counts["due"] > 10 * counts["excused"]
 
 
+def test_a_publisher_that_leaves_right_after_its_broker_crashed_offers_nothing_again() -> None:
+    """It has not noticed yet; what only that broker had is counted as lost with it."""
+    result = run_seed("rendezvous", 400752, max_brokers=14)
+    assert (result.violations, result.counts["lost_with_broker"]) == ((), 1)
+
+
 def test_the_same_seed_is_the_same_run() -> None:
     digests = {run_seed("rendezvous", 5, max_brokers=4, trace=Trace()).trace_digest for _ in "ab"}
     assert len(digests) == 1

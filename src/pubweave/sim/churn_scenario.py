@@ -291,6 +291,13 @@ class ChurnScenario(RoutingScenario):
         self._leaving.pop(name, None)
         self.watch.happened()
 
+    def _leave(self) -> None:
+        """A client that has not noticed yet that its broker is gone offers nothing again either."""
+        before = list(self.overlay.clients.values())
+        super()._leave()
+        left = [client for client in before if client.name not in self.overlay.clients]
+        self._excuse_orphans({c.name for c in left if c.home.name not in self.overlay.brokers})
+
     def _unadvertise(self) -> None:
         """A publisher without a broker that takes back what it advertised offers nothing again."""
         super()._unadvertise()
