@@ -63,7 +63,9 @@ def draw(name: str, rows: Sequence[SystemRun], output: Path) -> None:
     for pattern, row_of_places in zip(patterns, places, strict=True):
         chosen = [row for row in rows if pattern in ("", row.pattern)]
         for axes, (metric, label) in zip(row_of_places, panels, strict=True):
-            _panel(axes, chosen, axis, metric, is_relative=label.find(" / that") > 0)
+            _panel(axes, chosen, axis, metric, is_relative=label.endswith("of the shortest"))
+            if axis == "free_period_h":
+                axes.set_xscale("log")  # hours for one model, weeks for the other
             axes.set_xlabel(words)
             axes.set_ylabel(label)
             axes.set_title(pattern)
