@@ -6,7 +6,8 @@ DIR is the unpacked source of mosquitto (its ``test/broker`` is the suite); FILE
 that connects to the port in ``$PORT``, or paho-mqtt's ``tests/test_mqttv5.py``. Neither is in this
 repository. Every script runs against both brokers, on a copy of the suite; what fails runs
 once more by itself, because many of them count on a machine that is not busy. What is compared,
-and what is not: `mqtt_suite_rules`. Why a script cannot pass here: `mqtt_suite_reasons`.
+and what is not: `mqtt_suite_rules`; which settings of mosquitto become which of ours:
+`mqtt_suite_settings`. What is changed in scripts, and why one cannot pass: `mqtt_suite_reasons`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pathlib import Path
 from benchmarks import rivals
 from benchmarks.mqtt_suite_reasons import EDITS, OUT_OF_SCOPE, REASONS
 from benchmarks.mqtt_suite_rules import REAL, STARTED, UNKNOWN_SETTING
+from benchmarks.mqtt_suite_settings import SECURE
 
 MOSQUITTO, PUBWEAVE = "mosquitto", "pubweave"
 SCRIPT_LIMIT_S = 240.0
@@ -92,6 +94,8 @@ class Suite:
 
     def __init__(self, source: Path, scratch: Path, program: str) -> None:
         self._program = program
+        self._secure = scratch / "secure"
+        _secure(self._secure)
         self._folders = {broker: scratch / broker for broker in (MOSQUITTO, PUBWEAVE)}
         for folder in self._folders.values():
             shutil.copytree(source / "test", folder / "test")
@@ -141,6 +145,7 @@ class Suite:
             **os.environ,
             REAL: self._program,
             STARTED: str(started),
+            SECURE: str(self._secure),
             "PYTHONPATH": f"{rivals.ROOT}:{rivals.ROOT / 'src'}",
             "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
         }
@@ -163,6 +168,16 @@ class Suite:
             result = "not ours"
         print(f"  {result:<9}{broker:<11}{script}", file=sys.stderr)
         return result
+
+
+def _secure(directory: Path) -> None:
+    """Certificates for scripts that want passwords or rights."""
+    topology = directory.with_suffix(".json")
+    topology.write_text('{"nodes": [{"id": "b1"}], "links": []}')
+    command = [sys.executable, "-m", "pubweave", "security", "init", str(directory)]
+    done = subprocess.run([*command, "--topology", str(topology)], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"no certificates: {done.stderr}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -226,7 +226,7 @@ def test_a_topic_of_the_doors_is_not_for_clients() -> None:
     world = MqttWorld(2)
     bob = world.client("bob", will=Will("$SYS/broker/connection/bob/state", b"0"))
     assert bob.publish("$mqtt/doors") == []
-    (answer,) = bob.publish("$SYS/broker/connection/bob/state", b"1", 1, retain=True)
+    (answer,) = bob.publish("$SYS/broker/uptime", b"1", 1, retain=True)
     assert answer.reason == Reason.NOT_AUTHORIZED
     (answer,) = bob.publish("$share/x", b"1", 2)
     assert answer.reason == Reason.NOT_AUTHORIZED

@@ -344,6 +344,21 @@ def test_clients_of_a_broker_that_leaves_go_for_good() -> None:
     assert [p.payload for p in come_to(world, "b3").answer()] == [b"meanwhile"]
 
 
+def test_sessions_that_nobody_takes_along_are_counted_when_their_broker_leaves() -> None:
+    world = MqttWorld(2, door_at("10.0.0.9:1883"))
+    ann = world.client("ann", **KEPT)
+    ann.subscribe("a", 1)
+    ann.cut()
+    world.client("bob", "b2").publish("a", b"lost with it", 1)
+    leave(world, "b1", "b2")
+    world.pass_time(60)
+    door = world.brokers["b1"].door
+    assert door is not None
+    status = door.status()
+    assert (status.sessions, status.lost, status.dropped) == (0, 1, 1)
+    assert not world.peer("b2").connect("ann", clean_start=False, **KEPT).session_present
+
+
 def test_who_is_not_let_in_is_told_where_to_try_once() -> None:
     world = MqttWorld(2, door_at("10.0.0.9:1883"))
     world.brokers["b1"].sessions.closed_reason = "full"
@@ -351,6 +366,10 @@ def test_who_is_not_let_in_is_told_where_to_try_once() -> None:
     assert (answer.reason, answer.server_reference) == (Reason.USE_ANOTHER_SERVER, "10.0.0.9:1883")
     assert world.peer().connect("ann").reason == Reason.SERVER_BUSY
     assert world.peer().connect("old", version=VERSION_3).reason == Reason.SERVER_BUSY
+    world.peer().connect("new", **KEPT)
+    door = world.brokers["b1"].door
+    assert door is not None
+    assert door.status().lost == 0, "none of them had a session"
 
 
 def test_clients_are_sent_one_after_the_other() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pubweave.core.events import WritingPaused
 from pubweave.core.mqtt_config import MqttConfig
-from pubweave.core.mqtt_outbox import Outbox, Parcel
+from pubweave.core.mqtt_outbox import Outbox, Parcel, Tally
 from pubweave.model.mqtt_packets import VERSION_3, Connect, Disconnect, Publish, Reason, Will
 from pubweave.model.publications import make_publication
 from pubweave.model.status import MqttStatus
@@ -187,6 +187,35 @@ def test_a_subscription_with_more_retained_than_fits_is_refused_and_not_made() -
     assert status(world).overrun == 0
 
 
+def test_where_all_together_keep_too_much_the_largest_ends_and_is_counted() -> None:
+    world = MqttWorld(mqtt=MqttConfig(queues_bytes=3000))
+    for name, topic in (("large", "a"), ("small", "b")):
+        peer = world.client(name, **KEPT)
+        peer.subscribe(topic, 1)
+        peer.cut()
+    bob = world.client("bob")
+    bob.publish("b", b"kept", 1)
+    for number in range(3):
+        assert bob.publish("a", b"x" * 900, 1, packet_id=number + 1)[0].reason == 0
+    assert (status(world).overrun, status(world).dropped) == (1, 3)
+    assert not world.peer().connect("large", clean_start=False, **KEPT).session_present
+    small = world.peer()
+    assert small.connect("small", clean_start=False, **KEPT).session_present
+    assert small.payloads() == [b"kept"]
+    assert bob.publish("a", b"x" * 900, 1)[0].reason == 0
+    assert status(world).overrun == 1
+
+
+def test_a_connected_client_is_told_when_all_together_keep_too_much() -> None:
+    world = MqttWorld(mqtt=MqttConfig(queues_bytes=3000))
+    ann = world.client("ann", receive_max=1, **KEPT)
+    ann.subscribe("a", 1)
+    bob = world.client("bob")
+    for number in range(4):
+        bob.publish("a", b"x" * 900, 1, packet_id=number + 1)
+    assert last_reasons(ann) == [Reason.QUOTA_EXCEEDED]
+
+
 # --- the outbox by itself --------------------------------------------------------------------
 
 parcels = st.lists(st.tuples(st.sampled_from([1, 2]), st.integers(0, 40)), max_size=12)
@@ -198,7 +227,9 @@ def test_the_outbox_counts_all_that_it_keeps(
     sizes: list[tuple[int, int]], most: int, most_bytes: int, data: st.DataObject
 ) -> None:
     """Against plain sums over what was put and is not through yet."""
-    outbox = Outbox(most, most_bytes)
+    tally = Tally()
+    outbox, other = Outbox(most, most_bytes, tally), Outbox(1, 1000, tally)
+    other.put(Parcel(make_publication("p", 0, "a", {}, b"other", 0.0), 1))
     kept: dict[int, Parcel] = {}
     waiting: list[Parcel] = []
     is_overrun = False
@@ -221,17 +252,22 @@ def test_the_outbox_counts_all_that_it_keeps(
             else:
                 assert outbox.received(packet_id)
                 assert outbox.completed(packet_id)
+        held = [*waiting, *kept.values()]
+        assert outbox.size_bytes == sum(p.publication.size_bytes for p in held)
+        assert tally.size_bytes == outbox.size_bytes + other.size_bytes
+    outbox.close()
+    assert tally.size_bytes == other.size_bytes
 
 
 def test_a_filled_outbox_goes_on_counting() -> None:
-    first = Outbox(3, 10_000)
+    first = Outbox(3, 10_000, Tally())
     parcel = Parcel(make_publication("p", 1, "a", {}, b"x", 0.0), 1)
     first.put(parcel)
     first.put(parcel)
     taken = first.take(5)
     assert taken is not None
     first.number(taken)
-    second = Outbox(3, 10_000)
+    second = Outbox(3, 10_000, Tally())
     second.fill(*first.contents(), first.last_id)
     assert second.put(parcel)
     assert not second.put(parcel)

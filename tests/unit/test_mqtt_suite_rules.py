@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import mqtt5
 import pytest
 from benchmarks.mqtt_suite_reasons import EDITS
 from benchmarks.mqtt_suite_rules import install, is_same
+from benchmarks.mqtt_suite_settings import _rules, known_password, read_settings, strange
 from benchmarks.run_mqtt_conformance import Outcome, is_unexplained
 
+from pubweave.model.access_files import read_access_file
+from pubweave.model.filter_text import format_filter
 from pubweave.wire.mqtt_codec import V5, encode
 
 
@@ -92,3 +98,57 @@ def test_a_failure_is_explained_or_told() -> None:
 def test_the_edits_are_regular_expressions() -> None:
     for _, (pattern, replacement) in EDITS:
         assert re.sub(pattern, replacement, "", flags=re.S) == ""
+
+
+# --- settings --------------------------------------------------------------------------------
+
+
+def refusal(reason: int) -> bytes:
+    return wire(mqtt5.ConnAckPacket(reason_code=mqtt5.ConnAckReasonCode(reason)))
+
+
+def test_reasons_are_alike_where_the_standard_leaves_the_choice() -> None:
+    assert is_same(refusal(0x86), refusal(0x87))
+    assert is_same(refusal(0x85), refusal(0x80))
+    assert not is_same(refusal(0x85), refusal(0x87))
+    assert not is_same(refusal(0x00), refusal(0x87))
+    assert is_same(bytes([0x20, 2, 0, 4]), bytes([0x20, 2, 0, 5]))
+    assert not is_same(bytes([0x20, 2, 0, 0]), bytes([0x20, 2, 0, 5]))
+
+
+def test_what_the_settings_say_has_to_be_said() -> None:
+    plain, bare = mqtt5.ConnAckPacket(), mqtt5.ConnAckPacket(retain_available=False)
+    assert is_same(wire(bare), wire(bare))
+    assert not is_same(wire(plain), wire(bare))
+    assert is_same(wire(mqtt5.ConnAckPacket(topic_alias_max=64)), wire(plain))
+
+
+def test_settings_of_mosquitto_become_ours(tmp_path: Path) -> None:
+    config, rights = tmp_path / "x.conf", tmp_path / "x.acl"
+    rights.write_text("topic read a/#\nuser ann\ntopic b\n")
+    config.write_text(f"listener 1883\nlistener 1884\nallow_anonymous true\nacl_file {rights}\n")
+    settings = read_settings(str(config))
+    assert settings["listener"] == ["1883", "1884"]
+    assert strange(settings) == []
+    assert strange({**settings, "plugin": ["x.so"]}) == ["plugin"]
+    rules, _ = read_rules(_rules(settings, ["ann"]), tmp_path)
+    everybody, ann = rules.users["anonymous"], rules.users["ann"]
+    assert rules.anonymous
+    assert not everybody.publish
+    assert [format_filter(f) for f in everybody.subscribe] == ["class prefix 'a/'", "class = 'a'"]
+    assert [format_filter(f) for f in ann.publish] == ["class = 'b'"]
+
+
+def read_rules(text: str, folder: Path) -> Any:
+    (folder / "access.toml").write_text(text)
+    return read_access_file(folder / "access.toml")
+
+
+def test_a_password_is_known_by_its_hash() -> None:
+    salt, hashed = (
+        base64.b64encode(part).decode()
+        for part in (b"salt", hashlib.sha512(b"passwordsalt").digest())
+    )
+    assert known_password(f"$6${salt}${hashed}") == "password"
+    with pytest.raises(StopIteration):
+        known_password(f"$6${hashed}${hashed}")

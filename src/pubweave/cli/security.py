@@ -132,12 +132,14 @@ def _made_whole(directory: Path) -> Iterator[Path]:
 @click.option("--broker", "brokers", multiple=True, help="A certificate for one more broker.")
 @click.option("--user", "users", multiple=True, help="A certificate and password for a user.")
 @click.option("--ask-password", is_flag=True, help="Ask for the user's password; or it is random.")
+@click.option("--scram", is_flag=True, help="MQTT 5 clients may prove it by SCRAM-SHA-256.")
 @_days_option
 def add(
     directory: Path,
     brokers: tuple[str, ...],
     users: tuple[str, ...],
     ask_password: bool,
+    scram: bool,
     days: int,
 ) -> None:
     """Certify more brokers and users. A user also needs a table in access.toml.
@@ -146,6 +148,7 @@ def add(
     Example:
       pubweave security add secure --broker b21
       pubweave security add secure --user carol --ask-password
+      pubweave security add secure --user sensor --scram
     """
     from pubweave.runtime.security_directory import SecurityDirectory
     from pubweave.runtime.security_setup import SecuritySetup
@@ -163,7 +166,7 @@ def add(
             password = click.prompt(
                 f"password of {user}", hide_input=True, confirmation_prompt=True, err=True
             )
-        setup.add_user(user, days, password)
+        setup.add_user(user, days, password, is_scram=scram)
         remark(f"user {user}: {known.user_files(user).cert}")
         remark(f"give it rights: [users.{user}] in {known.access}; then {_RELOAD}")
 

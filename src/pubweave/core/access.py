@@ -180,6 +180,10 @@ class Access:
         """Whether a password is being compared for a connection."""
         return connection in self._waiting and connection not in self._verdicts
 
+    def is_logged_in(self, connection: ConnectionId) -> bool:
+        """Whether a connection's user has proven to know a password."""
+        return connection in self._users
+
     def proven_user(self, connection: ConnectionId) -> str:
         """Whose connection this is, by certificate or password; empty where nobody has to prove a
         name. RemoteProtocolError if there is no proof, and one is needed."""
@@ -307,6 +311,16 @@ class Access:
             return True
         self.count(Refusal.PUBLISH)
         return False
+
+    def may_still_publish(self, publication: Publication) -> bool:
+        """Whether whoever published this may do so by the rules that hold now. O(rights)."""
+        if self.rules is None:
+            return True
+        user = self._owner(publication.publisher)
+        if user == ANONYMOUS and not self.rules.anonymous:
+            return False
+        rights = self._rights(user) or UserRules()
+        return any(right.matches(publication) for right in rights.publish)
 
     def may_publish_topic(self, topic: str, client: Session) -> bool:
         """Whether a client's user may publish all on a topic, as far as that is told at once."""

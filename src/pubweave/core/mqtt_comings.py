@@ -92,6 +92,12 @@ class Comings:
             connection.begin(packet, self._config.topic_alias_max)
             if not self._access.is_waiting(connection.number):
                 self._greet(connection, packet, now)
+        elif connection.connect.authentication_method is not None:
+            # [MQTT-3.1.2-30]; what belongs to the authentication stays with the driver.
+            if isinstance(packet, Disconnect):
+                self.close(connection, "the client disconnected", now)
+                return
+            raise MqttError(Reason.PROTOCOL_ERROR, "the authentication is not over")
         elif len(connection.early) >= EARLY_PACKETS_MAX:
             raise MqttError(Reason.QUOTA_EXCEEDED, "too much is said before the answer to Connect")
         else:
@@ -208,7 +214,7 @@ class Comings:
         """More has come for a session than it may keep. What was acknowledged to its publishers
         is not dropped in secret: the session is over, and its client hears of it, now or by the
         answer to its next Connect."""
-        text = "more waits for this session than a session may keep"
+        text = "more waits for this session than it, or all together, may keep"
         self.end_session(session, MqttError(Reason.QUOTA_EXCEEDED, text), now)
 
     def end_session(self, session: MqttSession, error: MqttError, now: float) -> None:
@@ -266,6 +272,10 @@ class Comings:
     def _look_at(self, connection: MqttConnection, now: float) -> None:
         if connection.connect is None:
             self.close(connection, "no Connect in time", now)
+            return
+        if not connection.is_accepted and connection.connect.authentication_method is not None:
+            error = MqttError(Reason.NOT_AUTHORIZED, "the authentication took too long")
+            self.end(connection, error, now)
             return
         silent_at = connection.silent_at
         if silent_at is None:

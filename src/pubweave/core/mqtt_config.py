@@ -13,6 +13,8 @@ class MqttConfig:
     """Where MQTT clients reach this door, for those that are sent here by another."""
     max_packet_bytes: int = (1 << 20) - (1 << 14)
     """Larger packets of clients are refused; not above what a frame between brokers may have."""
+    max_payload_bytes: int = 0
+    """Larger payloads are refused; 0: whatever fits into a packet."""
     receive_max: int = 1024
     """How many QoS 1 and 2 publications a client may have under way at once."""
     topic_alias_max: int = 64
@@ -23,15 +25,26 @@ class MqttConfig:
     """A client that asks for longer, or for none, is told this; 0: as it likes."""
     connect_limit_s: float = 10.0
     """A connection must say Connect within this time."""
+    assigns_client_ids: bool = True
+    """A client without an id gets one; False: it is refused."""
+    qos_max: int = 2
+    """The best quality that clients publish and subscribe with."""
+    upgrades_qos: bool = False
+    """Deliver with the quality that was subscribed to, even what was published with less. The
+    standard does not know this [MQTT-3.8.4-8]."""
     queue_messages: int = 200_000
     """QoS 1 and 2 publications on their way to one session; it ends when there are more."""
     queue_bytes: int = 64 << 20
     """The same in bytes."""
+    queues_bytes: int = 1 << 30
+    """The same for all sessions of a broker together; the largest ends when there are more."""
     unread_bytes: int = 1 << 20
     """Beyond so much that a client has not read, QoS 0 publications for it are dropped."""
     subscriptions_per_session: int = 10_000
     topics_advertised: int = 16
     """So many topics of a client are advertised one by one; then all that it may publish is."""
+    retains: bool = True
+    """False: nothing is retained, and clients are told so."""
     retained_messages: int = 100_000
     retained_bytes: int = 256 << 20
     announce_every_s: float = 10.0
@@ -48,3 +61,7 @@ class MqttConfig:
     """How long such a client is waited for that has something under way."""
     redirect_hold_s: float = 60.0
     """A client that was sent to another broker is not sent again within this time."""
+
+    def __post_init__(self) -> None:
+        if self.qos_max not in (0, 1, 2):
+            raise ValueError(f"mqtt.qos_max is 0, 1 or 2, not {self.qos_max}")

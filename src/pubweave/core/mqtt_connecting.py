@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pubweave.core.access import Access
+from pubweave.core.mqtt_acceptance import check_publication, why_too_large
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_connection import MqttConnection, MqttError
 from pubweave.core.mqtt_doors import OtherDoors
 from pubweave.core.mqtt_session import MqttSession
 from pubweave.core.mqtt_sessions import Sessions
-from pubweave.core.mqtt_topics import is_reserved, validate_topic
+from pubweave.core.mqtt_topics import is_reserved
 from pubweave.core.session import RemoteProtocolError
 from pubweave.model.ids import BrokerId
-from pubweave.model.mqtt_packets import VERSION_5, ConnAck, Connect, Reason
+from pubweave.model.mqtt_packets import VERSION_5, ConnAck, Connect, Reason, Will
 
+AUTHENTICATION_METHOD = "SCRAM-SHA-256"
+"""The one that drivers know, for users whose passwords are kept for it."""
 CLIENT_ID_BYTES_MAX = 200
 NAME_BYTES_MAX = 256
 """The longest id that a native client may have."""
@@ -37,11 +40,11 @@ class Connecting:
 
     def name_of(self, connection: MqttConnection, connect: Connect, now: float) -> tuple[str, str]:
         """The session's name and the client's id, which may be assigned. MqttError: no."""
-        if connect.authentication_method is not None:
-            raise MqttError(
-                Reason.BAD_AUTHENTICATION_METHOD,
-                f"authentication by {connect.authentication_method!r} is not spoken here",
-            )
+        method = connect.authentication_method
+        is_proven = self._access.is_logged_in(connection.number)
+        if method is not None and (method != AUTHENTICATION_METHOD or not is_proven):
+            text = f"nobody can be authenticated by {method!r} here"
+            raise MqttError(Reason.BAD_AUTHENTICATION_METHOD, text)
         try:
             user = self._access.proven_user(connection.number)
         except RemoteProtocolError as error:
@@ -51,14 +54,23 @@ class Connecting:
         if len(client_id) > CLIENT_ID_BYTES_MAX or len(name) + len(self._broker) >= NAME_BYTES_MAX:
             most = CLIENT_ID_BYTES_MAX
             raise MqttError(Reason.CLIENT_ID_NOT_VALID, f"client ids have at most {most} letters")
-        if connect.will is not None:
-            try:
-                validate_topic(connect.will.topic)
-            except ValueError as error:
-                raise MqttError(Reason.TOPIC_NAME_INVALID, f"the will: {error}") from error
+        self._check_will(connect.will)
         return name, client_id
 
+    def _check_will(self, will: Will | None) -> None:
+        if will is None:
+            return
+        try:
+            check_publication(will, will.topic, self._config)
+        except MqttError as error:
+            raise MqttError(error.reason, f"the will: {error}") from error
+        too_large = why_too_large(will, self._config)
+        if too_large:
+            raise MqttError(Reason.PACKET_TOO_LARGE, f"the will: {too_large}")
+
     def _assigned(self, connect: Connect, now: float) -> str:
+        if not self._config.assigns_client_ids:
+            raise MqttError(Reason.CLIENT_ID_NOT_VALID, "clients need an id of their own here")
         if connect.version != VERSION_5 and not connect.clean_start:
             raise MqttError(Reason.CLIENT_ID_NOT_VALID, "a session that is kept needs a client id")
         return f"{self._broker}-{self._doors.number(now):x}"
@@ -105,4 +117,7 @@ class Connecting:
             topic_alias_max=config.topic_alias_max,
             max_packet_bytes=config.max_packet_bytes,
             takes_wildcards=self._doors.takes_wildcards,
+            takes_retained=config.retains,
+            qos_max=config.qos_max,
+            authentication_method=connect.authentication_method,
         )

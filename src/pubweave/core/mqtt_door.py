@@ -26,6 +26,7 @@ from pubweave.core.events import (
     PasswordVerified,
     WritingPaused,
 )
+from pubweave.core.mqtt_acceptance import accepted
 from pubweave.core.mqtt_comings import Comings
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_connecting import Connecting
@@ -33,11 +34,11 @@ from pubweave.core.mqtt_connection import MqttConnection, MqttError
 from pubweave.core.mqtt_doors import OtherDoors
 from pubweave.core.mqtt_moving import Moving
 from pubweave.core.mqtt_native import NativeEnd, NativeLoop, Promise
+from pubweave.core.mqtt_publishing import MqttPublishing
 from pubweave.core.mqtt_redirecting import Redirecting
 from pubweave.core.mqtt_session import MqttSession
 from pubweave.core.mqtt_sessions import Sessions
 from pubweave.core.mqtt_subscribing import Subscribing
-from pubweave.core.mqtt_topics import is_reserved, validate_topic
 from pubweave.core.mqtt_words import Arrived
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import LEAVING_SUBJECT
@@ -75,8 +76,6 @@ class MqttDoor:
         takes_wildcards: bool,
     ) -> None:
         self.config = config
-        self.echoes = 0
-        """Publications that a bridge brought back."""
         self._access = access
         self._loop = loop
         loop.on_notified = self._on_notified
@@ -98,7 +97,8 @@ class MqttDoor:
         self.doors.tell_sessions = self.moving.tell_all
         self.redirecting = Redirecting(config, self.sessions, self.doors, self.comings)
         self.moving.on_redirected = self.redirecting.rest
-        self._subscribing = Subscribing(config, loop, self.doors)
+        self._publishing = MqttPublishing(config, access, loop, self.doors.marks)
+        self._subscribing = Subscribing(config, access, loop, self.doors)
 
     # --- events ----------------------------------------------------------------------------
 
@@ -170,7 +170,9 @@ class MqttDoor:
             retained=len(self.doors.retained),
             redirected=self.redirecting.redirected,
             overrun=self.sessions.overrun,
-            echoes=self.echoes,
+            echoes=self._publishing.echoes,
+            too_large=self._publishing.too_large,
+            lost=self.sessions.lost,
         )
 
     # --- time ------------------------------------------------------------------------------
@@ -222,43 +224,24 @@ class MqttDoor:
             case PubRel():
                 session.released(packet.packet_id)
             case Subscribe():
-                self._subscribing.subscribe(session, packet)
+                self._subscribing.subscribe(session, accepted(packet, self.config))
             case Unsubscribe():
                 connection.say(self._subscribing.unsubscribe(session, packet))
             case PingReq():
                 connection.say(PingResp())
             case Disconnect():
                 self._on_disconnect(connection, session, packet, now)
-            case Connect():
-                raise MqttError(Reason.PROTOCOL_ERROR, "a second Connect")
-            case Auth():
-                raise MqttError(Reason.PROTOCOL_ERROR, "no authentication is under way")
+            case Connect() | Auth():
+                raise _out_of_place(packet)
 
     def _on_publish(
         self, connection: MqttConnection, session: MqttSession, packet: Publish, now: float
     ) -> None:
-        topic = connection.topic_of(packet, self.config.topic_alias_max)
-        try:
-            validate_topic(topic)
-        except ValueError as error:
-            raise MqttError(Reason.TOPIC_NAME_INVALID, str(error)) from error
-        if is_reserved(topic):
-            text = f"{topic!r} is not for clients to publish on"
-            session.refuse(packet, Reason.NOT_AUTHORIZED, text)
-            return
-        self._publish(session, packet, topic, now)
+        self._publishing.take(connection, session, packet, now)
         end = session.end
         if end is not None and end.client.session.is_congested and not connection.is_paused:
             connection.is_paused = True
             self.comings.effects.append(PauseReading(connection.number, True))
-
-    def _publish(self, session: MqttSession, packet: Publish, topic: str, now: float) -> None:
-        is_echo = self.doors.marks.is_known(packet.content)
-        self.echoes += is_echo
-        rights = self._access.publish_rights(session.user)
-        session.publish(packet, topic, rights, now, is_echo=is_echo)
-        if session.end is not None:
-            self._loop.touch(session.end)
 
     def _on_disconnect(
         self, connection: MqttConnection, session: MqttSession, packet: Disconnect, now: float
@@ -335,11 +318,19 @@ class MqttDoor:
 
     def _on_lost(self, session: MqttSession, reason: str, now: float) -> None:
         """The broker ended a native session: so ends the MQTT session."""
-        session.end = None
         connection = session.connection
-        session.will, session.expiry_s = None, 0
+        self.sessions.let_go(session)
         if connection is not None and connection.is_accepted:
             self.comings.end(connection, MqttError(Reason.QUOTA_EXCEEDED, reason), now)
         elif connection is None:
             self.sessions.end(session, now)
             self.comings.over(session, now)
+
+
+def _out_of_place(packet: Connect | Auth) -> MqttError:
+    """The driver lets only such steps of an authentication through as end the connection."""
+    if isinstance(packet, Connect):
+        return MqttError(Reason.PROTOCOL_ERROR, "a second Connect")
+    if packet.reason == Reason.NOT_AUTHORIZED:
+        return MqttError(Reason.NOT_AUTHORIZED, "the authentication failed")
+    return MqttError(Reason.PROTOCOL_ERROR, "no such authentication is under way")

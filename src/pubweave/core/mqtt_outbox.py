@@ -42,10 +42,17 @@ class Numbered(msgspec.Struct, frozen=True):
     is_released: bool = False
 
 
+class Tally:
+    """The bytes in all outboxes of a door. One publication in several counts for each."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+
+
 class Outbox:
     """QoS 1 and 2 publications for one session; it outlives connections."""
 
-    def __init__(self, messages_max: int, bytes_max: int) -> None:
+    def __init__(self, messages_max: int, bytes_max: int, tally: Tally) -> None:
         self.is_overrun = False
         """More came than there was room for: there is a gap, and nothing is taken after it."""
         self._dropped = 0
@@ -53,6 +60,7 @@ class Outbox:
         self._bytes_max = bytes_max
         self._numbered: dict[int, Numbered] = {}
         self._waiting: deque[Parcel] = deque()
+        self._tally = tally
         self._size_bytes = 0
         """Of all that waits or is numbered."""
         self._last_id = 0
@@ -60,6 +68,19 @@ class Outbox:
     @property
     def under_way(self) -> int:
         return len(self._numbered)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._size_bytes
+
+    def close(self) -> None:
+        """The session is over: what is in here counts no longer."""
+        self._tally.size_bytes -= self._size_bytes
+        self._tally = Tally()
+
+    def _grow(self, size_bytes: int) -> None:
+        self._size_bytes += size_bytes
+        self._tally.size_bytes += size_bytes
 
     @property
     def last_id(self) -> int:
@@ -75,7 +96,8 @@ class Outbox:
         self._last_id = last_id
         self._waiting = deque(waiting)
         parcels = [*waiting, *(one.parcel for one in numbered)]
-        self._size_bytes = sum(parcel.publication.size_bytes for parcel in parcels)
+        size_bytes = sum(parcel.publication.size_bytes for parcel in parcels)
+        self._grow(size_bytes - self._size_bytes)
 
     @property
     def waiting(self) -> int:
@@ -104,7 +126,7 @@ class Outbox:
             self._dropped += 1
             return False
         self._waiting.append(parcel)
-        self._size_bytes += size_bytes
+        self._grow(size_bytes)
         return True
 
     def take(self, receive_max: int) -> Parcel | None:
@@ -112,7 +134,7 @@ class Outbox:
         if not self._waiting or len(self._numbered) >= min(receive_max, PACKET_IDS):
             return None
         parcel = self._waiting.popleft()
-        self._size_bytes -= parcel.publication.size_bytes
+        self._grow(-parcel.publication.size_bytes)
         return parcel
 
     def number(self, parcel: Parcel) -> int:
@@ -122,7 +144,7 @@ class Outbox:
             if self._last_id not in self._numbered:
                 break
         self._numbered[self._last_id] = Numbered(self._last_id, parcel)
-        self._size_bytes += parcel.publication.size_bytes
+        self._grow(parcel.publication.size_bytes)
         return self._last_id
 
     def acknowledged(self, packet_id: int) -> bool:
@@ -162,7 +184,7 @@ class Outbox:
         """A number is free: the client has what was sent under it, or cannot have it."""
         known = self._numbered.pop(packet_id, None)
         if known is not None:
-            self._size_bytes -= known.parcel.publication.size_bytes
+            self._grow(-known.parcel.publication.size_bytes)
 
     def again(self) -> Iterator[Numbered]:
         """What was under way when the last connection ended, in its order."""

@@ -15,7 +15,7 @@ from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_connection import MqttConnection, MqttError
 from pubweave.core.mqtt_content import attributes_of, is_expired, is_retained, quality_of, weight
 from pubweave.core.mqtt_native import NativeEnd
-from pubweave.core.mqtt_outbox import Outbox, Parcel
+from pubweave.core.mqtt_outbox import Outbox, Parcel, Tally
 from pubweave.core.mqtt_subscriptions import MqttSubscription, Subscriptions
 from pubweave.model.filters import Filter, topic_filter
 from pubweave.model.ids import BrokerId, ClientId
@@ -38,9 +38,15 @@ class MqttSession:
     """The state of one session; ``name`` is the id of its native client."""
 
     def __init__(
-        self, name: str, client_id: str, user: str, config: MqttConfig, overrun: dict[str, None]
+        self,
+        name: str,
+        client_id: str,
+        user: str,
+        config: MqttConfig,
+        overrun: dict[str, None],
+        tally: Tally,
     ) -> None:
-        """``overrun`` notes who gets more than it may keep."""
+        """``overrun`` notes who gets more than it may keep, ``tally`` what all keep."""
         self.name = name
         self._overrun = overrun
         self.client_id = client_id
@@ -49,7 +55,7 @@ class MqttSession:
         self.end: NativeEnd | None = None
         self.connection: MqttConnection | None = None
         self.subscriptions = Subscriptions()
-        self.outbox = Outbox(config.queue_messages, config.queue_bytes)
+        self.outbox = Outbox(config.queue_messages, config.queue_bytes, tally)
         self.will: Will | None = None
         self.will_at: float | None = None
         """When the will is to be published; None: not before the client is gone."""
@@ -87,10 +93,10 @@ class MqttSession:
         rights: tuple[Filter, ...],
         now: float,
         *,
-        is_echo: bool = False,
+        is_for_nobody: bool = False,
     ) -> None:
-        """Hand a publication to the overlay; its answer follows when that has taken it in. An echo
-        is only answered: the overlay has it already.
+        """Hand a publication to the overlay; its answer follows when that has taken it in. One for
+        nobody is only answered, like an echo, which the overlay has already.
 
         MqttError if the client has more under way than it may."""
         end = self._end
@@ -99,11 +105,13 @@ class MqttSession:
                 self._say(PubRec(packet.packet_id, self._incoming[packet.packet_id]))
             return
         self._check_under_way(packet)
-        publication = None if is_echo else self._given_to_overlay(packet, topic, rights, now)
-        if publication is None and not is_echo:
-            text = "its user properties are more than a link can carry"
-            self.refuse(packet, Reason.QUOTA_EXCEEDED, text)
-            return
+        publication = None
+        if not is_for_nobody:
+            publication = self._given_to_overlay(packet, topic, rights, now)
+            if publication is None:
+                text = "its user properties are more than a link can carry"
+                self.refuse(packet, Reason.QUOTA_EXCEEDED, text)
+                return
         answer: PubAck | PubRec | None = None
         if packet.qos == 1:
             answer = PubAck(packet.packet_id or 0)
@@ -111,7 +119,7 @@ class MqttSession:
         elif packet.qos == 2:
             answer = PubRec(packet.packet_id or 0)
             self._incoming[packet.packet_id or 0] = 0
-        if answer is not None or (packet.retain and not is_echo):
+        if answer is not None or (packet.retain and not is_for_nobody):
             end.promise(answer, publication)
 
     def refuse(self, packet: Publish, reason: Reason, text: str) -> None:
@@ -164,8 +172,7 @@ class MqttSession:
 
     def answered(self, answer: PubAck | PubRec, refusal: str | None) -> None:
         """The overlay has taken a publication in, or has refused it."""
-        connection = self.connection
-        reason = 0 if refusal is None else int(Reason.NOT_AUTHORIZED)
+        connection, reason = self.connection, 0 if refusal is None else int(Reason.NOT_AUTHORIZED)
         if isinstance(answer, PubAck):
             self._unanswered -= 1
         elif reason:
@@ -216,13 +223,17 @@ class MqttSession:
         wanted = [s for s in found if not (own and (s.options.no_local or self.is_bridge))]
         if not wanted:
             return
-        qos = min(quality_of(publication), max(s.options.qos for s in wanted))
+        qos = self.quality(publication, max(s.options.qos for s in wanted))
         retain = is_retained(publication) and (
             self.is_bridge or any(s.options.retain_as_published for s in wanted)
         )
         ids = tuple(s.subscription_id for s in wanted if s.subscription_id is not None)
         is_marked = self.subscriptions.of_bridges > 0 and any(s.is_of_bridge for s in wanted)
         self.send(Parcel(publication, qos, retain, ids, is_marked), now)
+
+    def quality(self, publication: Publication, wanted: int) -> int:
+        """With which a publication is delivered where ``wanted`` was subscribed to."""
+        return wanted if self.config.upgrades_qos else min(wanted, quality_of(publication))
 
     def send(self, parcel: Parcel, now: float) -> None:
         """Send at once or let wait; QoS 0 does neither for a client that is away or too slow."""
@@ -250,16 +261,16 @@ class MqttSession:
             self._overrun[self.name] = None
 
     def pump(self, now: float) -> None:
-        """Send what waits, as far as the client takes it."""
+        """Send what waits, as far as the client takes it; what is too late has its number, too."""
         connection = self.connection
         if connection is None or connection.connect is None or connection.is_slow:
             return
         receive_max = connection.connect.receive_max
         while (parcel := self.outbox.take(receive_max)) is not None:
-            if is_expired(parcel.publication, now):
-                continue
             packet_id = self.outbox.number(parcel)
-            packet = connection.packet(parcel, packet_id, now)
+            packet = None
+            if not is_expired(parcel.publication, now):
+                packet = connection.packet(parcel, packet_id, now)
             if packet is None:
                 self.outbox.forget(packet_id)
             else:

@@ -9,6 +9,7 @@ from pubweave.core.access import Access
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_connection import MqttConnection
 from pubweave.core.mqtt_native import NativeLoop
+from pubweave.core.mqtt_outbox import Tally
 from pubweave.core.mqtt_session import MqttSession, native_id
 from pubweave.model.ids import BrokerId
 
@@ -31,6 +32,9 @@ class Sessions:
         self.dropped = self.overrun = 0
         """QoS 1 and 2 publications that were lost with sessions that got more than they may keep,
         and how many sessions that were."""
+        self.lost = 0
+        """Sessions that were to last, and ended because the broker let their native clients go."""
+        self._tally = Tally()
         self._overrun: dict[str, None] = {}
         self._untold: dict[str, None] = {}
         """Sessions that were ended so, and whose clients may not know it yet."""
@@ -63,7 +67,7 @@ class Sessions:
 
         Its name has the broker's in it: what a client published at one broker may be under way
         still while it publishes at another, and is no older copy of that."""
-        session = MqttSession(name, client_id, user, self._config, self._overrun)
+        session = MqttSession(name, client_id, user, self._config, self._overrun, self._tally)
         id_ = native_id(name, self._broker)
         session.end = self._loop.open(id_, user, name, now, can_move=can_move)
         self._by_name[name] = session
@@ -100,15 +104,27 @@ class Sessions:
         """Forget a session; a will that waits is published before that."""
         del self._by_name[session.name]
         self.qos0_dropped += session.qos0_dropped
+        session.outbox.close()
         end = session.end
         if end is None:
             return
         self._publish_will(session, now)
         self._loop.leave(end)
 
+    def let_go(self, session: MqttSession) -> None:
+        """The broker has ended the native client of a session, which has to end, too: count what
+        is lost with it."""
+        connection = session.connection
+        is_begun = connection is None or connection.is_accepted
+        if session.expiry_s and is_begun:
+            self.lost += 1
+            self.dropped += session.outbox.lost + len(session.held or ())
+        session.end, session.will, session.expiry_s = None, None, 0
+
     def overrunning(self) -> list[MqttSession]:
         """Sessions that got more than they may keep since this was last asked; each is counted and
-        must be ended."""
+        must be ended. O(1) if there are none."""
+        self._note_largest()
         found = [s for name in self._overrun if (s := self._by_name.get(name)) is not None]
         self._overrun.clear()
         self.overrun += len(found)
@@ -118,6 +134,18 @@ class Sessions:
             if len(self._untold) > UNTOLD_MAX:
                 del self._untold[next(iter(self._untold))]
         return found
+
+    def _note_largest(self) -> None:
+        """Where all sessions together have too much, those with the most have to end: that are the
+        fewest, and none that keeps little suffers for it. O(n log n) then."""
+        excess = self._tally.size_bytes - self._config.queues_bytes
+        if excess <= 0:
+            return
+        for session in sorted(self.all(), key=lambda s: (-s.outbox.size_bytes, s.name)):
+            if excess <= 0:
+                return
+            self._overrun[session.name] = None
+            excess -= session.outbox.size_bytes
 
     def is_untold(self, name: str) -> bool:
         """Whether the client of a session that was ended may not know it yet."""

@@ -6,8 +6,8 @@ publications follow the answer.
 
 from __future__ import annotations
 
+from pubweave.core.access import Access
 from pubweave.core.mqtt_config import MqttConfig
-from pubweave.core.mqtt_content import quality_of
 from pubweave.core.mqtt_doors import OtherDoors
 from pubweave.core.mqtt_native import NativeLoop, Promise
 from pubweave.core.mqtt_outbox import Parcel
@@ -32,8 +32,11 @@ FILTER_PROPERTY = "filter"
 class Subscribing:
     """Grants and takes back what sessions subscribe to."""
 
-    def __init__(self, config: MqttConfig, loop: NativeLoop, doors: OtherDoors) -> None:
+    def __init__(
+        self, config: MqttConfig, access: Access, loop: NativeLoop, doors: OtherDoors
+    ) -> None:
         self._config = config
+        self._access = access
         self._loop = loop
         self._doors = doors
 
@@ -127,10 +130,12 @@ class Subscribing:
         self, session: MqttSession, subscription: MqttSubscription, is_new: bool, now: float
     ) -> list[Parcel]:
         """What is retained for a subscription. Retain handling: 0 always, 1 for a new subscription,
-        2 never; never to a group."""
+        2 never; never to a group. Not what its publisher may not publish any more."""
         handling = subscription.options.retain_handling
         if subscription.group or handling == 2 or (handling == 1 and not is_new):
             return []
+        if not self._config.retains:
+            return []  # perhaps other doors do
         ids = () if subscription.subscription_id is None else (subscription.subscription_id,)
         found = []
         for publication in self._doors.retained.matching(subscription.pattern, now):
@@ -139,7 +144,9 @@ class Subscribing:
                 continue
             if subscription.options.no_local and session_of(publication.publisher) == session.name:
                 continue
-            qos = min(subscription.options.qos, quality_of(publication))
+            if not self._access.may_still_publish(publication):
+                continue
+            qos = session.quality(publication, subscription.options.qos)
             found.append(Parcel(publication, qos, True, ids, subscription.is_of_bridge))
         return found
 

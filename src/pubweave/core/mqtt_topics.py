@@ -15,9 +15,12 @@ from pubweave.model.publications import TOPIC_ATTRIBUTE
 DOORS_TOPIC = "$mqtt/doors"
 """What doors tell each other; never shown to clients."""
 _RESERVED = ("$mqtt/", "$share/", "$SYS/")
+_BRIDGE_STATE = ("$SYS/broker/connection/", "/state")
 _SHARE = "$share/"
 TOPIC_LETTERS_MAX = 16_000
 """Whatever they are, they fit into the 65,535 bytes that MQTT has for a text."""
+SEPARATORS_MAX = 200
+"""How many slashes a topic or topic filter may have: whoever compares goes level by level."""
 
 
 class SharedPattern(NamedTuple):
@@ -33,11 +36,27 @@ def validate_topic(topic: str) -> None:
         raise ValueError("a publication needs a topic")
     if "+" in topic or "#" in topic:
         raise ValueError(f"{topic!r}: a topic has no wildcards")
+    validate_depth(topic)
+
+
+def validate_depth(topic: str) -> None:
+    """ValueError for a topic or a topic filter with more levels than anybody needs."""
+    if topic.count("/") > SEPARATORS_MAX:
+        raise ValueError(f"{SEPARATORS_MAX} slashes are the limit for a topic")
+
+
+def is_bridge_state(topic: str) -> bool:
+    """Whether a bridge of mosquitto tells of itself: it is heard, but nobody listens.
+
+    >>> is_bridge_state("$SYS/broker/connection/site-7/state")
+    True
+    """
+    head, tail = _BRIDGE_STATE
+    return topic.startswith(head) and topic.endswith(tail)
 
 
 def is_reserved(topic: str) -> bool:
-    """Whether a topic is not for clients to publish on. Bridges of mosquitto do all the same, to
-    tell of themselves."""
+    """Whether a topic is not for clients to publish on."""
     return topic.startswith(_RESERVED)
 
 

@@ -1,8 +1,8 @@
 """MQTT packets as plain values, the same for 3.1.1 and 5.0: what the core and the journal speak.
 
 The wire has its own classes (the package ``mqtt5``), which can neither be compared nor written
-down. A 3.1.1 packet has the same fields with nothing in those that came with 5.0. A password is
-never in here: the driver keeps it.
+down. A 3.1.1 packet has the same fields with nothing in those that came with 5.0. A password, and
+what proves one, is never in here: the driver keeps it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ class Reason(enum.IntEnum):
     GRANTED_QOS_2 = 0x02
     DISCONNECT_WITH_WILL = 0x04
     NO_SUBSCRIPTION_EXISTED = 0x11
+    CONTINUE = 0x18
+    RE_AUTHENTICATE = 0x19
     UNSPECIFIED_ERROR = 0x80
     MALFORMED_PACKET = 0x81
     PROTOCOL_ERROR = 0x82
@@ -48,6 +50,8 @@ class Reason(enum.IntEnum):
     QUOTA_EXCEEDED = 0x97
     ADMINISTRATIVE_ACTION = 0x98
     PAYLOAD_FORMAT_INVALID = 0x99
+    RETAIN_NOT_SUPPORTED = 0x9A
+    QOS_NOT_SUPPORTED = 0x9B
     USE_ANOTHER_SERVER = 0x9C
     SERVER_MOVED = 0x9D
     WILDCARDS_NOT_SUPPORTED = 0xA2
@@ -112,6 +116,11 @@ class ConnAck(msgspec.Struct, frozen=True, array_like=True, tag="connack"):
     reason_text: str | None = None
     server_reference: str | None = None
     takes_wildcards: bool = True
+    takes_retained: bool = True
+    qos_max: int = 2
+    authentication_method: str | None = None
+    authentication_data: bytes | None = None
+    """What proves the server to the client; the driver knows it."""
 
 
 class Publish(msgspec.Struct, frozen=True, array_like=True, tag="publish"):
@@ -209,9 +218,10 @@ class Disconnect(msgspec.Struct, frozen=True, array_like=True, tag="disconnect")
 
 
 class Auth(msgspec.Struct, frozen=True, array_like=True, tag="auth"):
-    """Enhanced authentication, which doors do not speak."""
+    """A step of enhanced authentication. Those that have their place stay with the driver."""
 
     reason: int = 0
+    method: str | None = None
 
 
 FromClient = (

@@ -258,7 +258,7 @@ class MqttStatus(msgspec.Struct, frozen=True):
     waiting: int
     """QoS 1 and 2 publications that wait for their clients."""
     dropped: int
-    """Those that were lost with sessions which got more than they may keep."""
+    """Those that were lost with sessions which got more than they may keep, or were lost."""
     qos0_dropped: int
     """QoS 0 publications for clients that did not read fast enough."""
     retained: int
@@ -267,6 +267,11 @@ class MqttStatus(msgspec.Struct, frozen=True):
     """Sessions that were ended because more came for them than they may keep."""
     echoes: int = 0
     """Publications that bridges brought back, which were taken no further."""
+    too_large: int = 0
+    """Publications that were refused because of their size."""
+    lost: int = 0
+    """Sessions that were to last and ended with the broker's part in the overlay, or because it
+    let their clients go."""
 
 
 class BrokerStatus(msgspec.Struct, frozen=True):

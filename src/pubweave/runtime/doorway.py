@@ -24,6 +24,7 @@ from pubweave.runtime.connection import Connection, ConnectionOwner
 from pubweave.runtime.listener import Listener
 from pubweave.runtime.mqtt_connection import MqttSocket
 from pubweave.runtime.passwords import PasswordVerifier, read_passwords
+from pubweave.runtime.scram import ScramKeys
 from pubweave.runtime.tls import client_context, server_context
 from pubweave.wire.codec import encode
 
@@ -51,6 +52,8 @@ class Doorway:
         self._now = now
         self._admission = Admission(self._entry)
         self._passwords: dict[ConnectionId, str] = {}
+        self._challenges: dict[ConnectionId, Callable[[], None]] = {}
+        """What is done, in the place of comparing passwords, with who proves a name otherwise."""
         self._verifier: PasswordVerifier | None = None
         self._context: ssl.SSLContext | None = None
         if security is not None:
@@ -161,6 +164,27 @@ class Doorway:
 
     def forget_password(self, number: ConnectionId) -> None:
         self._passwords.pop(number, None)
+        self._challenges.pop(number, None)
+
+    @property
+    def has_scram(self) -> bool:
+        """Whether any user can prove a password without sending it."""
+        return self._verifier is not None and self._verifier.has_scram
+
+    def scram_keys(self, user: str) -> ScramKeys:
+        """What checks such a proof; for unknown users, keys that none fits."""
+        assert self._verifier is not None, "ask has_scram first"
+        return self._verifier.scram_keys(user)
+
+    def challenge(self, number: ConnectionId, begin: Callable[[], None]) -> None:
+        """A connection is going to prove its user without sending a password: ``begin`` is called
+        when that is its turn, and `settle` says how it ended."""
+        self._challenges[number] = begin
+
+    def settle(self, number: ConnectionId, user: str | None) -> None:
+        """Whom a connection has proven to be; None: nobody. Heard after what is handled now."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon(lambda: self._handle(PasswordVerified(number, user)))
 
     def _is_known(self, number: ConnectionId) -> bool:
         session = self._broker.sessions.of(number)
@@ -174,6 +198,10 @@ class Doorway:
 
     def verify(self, effect: VerifyPassword) -> None:
         """Have a password compared; `PasswordVerified` follows."""
+        challenge = self._challenges.pop(effect.connection, None)
+        if challenge is not None:
+            challenge()
+            return
         password = self._passwords.pop(effect.connection, None)
         if self._verifier is None or password is None:
             asyncio.get_running_loop().call_soon(self._verified, effect, False)

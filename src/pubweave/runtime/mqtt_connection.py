@@ -10,7 +10,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
+
+import mqtt5
+import msgspec
 
 from pubweave.core.admission import Refusal
 from pubweave.core.events import ConnectionId
@@ -24,13 +27,24 @@ UNREAD_FACTOR = 16
 """A client that lets so many times more pile up than what pauses writing to it is cut off."""
 
 
+class Withheld(NamedTuple):
+    """What of a client's packets the core does not see: what it sees is written down."""
+
+    password: bytes | None
+    data: tuple[bytes | None, ...]
+    """Authentication data, packet by packet; none if there is none at all."""
+
+
+_NOTHING = Withheld(None, ())
+
+
 class MqttOwner(Protocol):
     """Who a connection tells what happens to it."""
 
     def mqtt_opened(self, connection: MqttSocket) -> None: ...
 
     def packets_received(
-        self, connection: MqttSocket, packets: list[FromClient], password: bytes | None
+        self, connection: MqttSocket, packets: list[FromClient], withheld: Withheld
     ) -> None: ...
 
     def writing_paused(self, connection: MqttSocket, is_paused: bool) -> None: ...
@@ -55,6 +69,10 @@ class MqttSocket(asyncio.Protocol):
         self.fault: str | None = None
         """What was wrong with what the client sent, if anything."""
         self.refusal = Refusal.FRAME
+        self.proof: bytes | None = None
+        """What the client is told when it is let in, if it wanted the server to prove itself."""
+        self._limit: int | None = None
+        """The longest packet that the client takes."""
         self.was_made = False
         self._owner = owner
         self._on_lost = on_lost
@@ -93,8 +111,13 @@ class MqttSocket(asyncio.Protocol):
     def _hand_over(self, packets: Sequence[object]) -> None:
         decoder = self._decoder
         values = [received(p, decoder.version, is_bridge=decoder.is_bridge) for p in packets]
-        password = getattr(packets[0], "password", None)
-        self._owner.packets_received(self, values, password)
+        withheld = _NOTHING
+        if type(packets[0]) is mqtt5.ConnectPacket:
+            self._limit = packets[0].max_packet_size
+        if type(packets[0]) is mqtt5.ConnectPacket or mqtt5.AuthPacket in map(type, packets):
+            data = tuple(getattr(packet, "authentication_data", None) for packet in packets)
+            withheld = Withheld(getattr(packets[0], "password", None), data)
+        self._owner.packets_received(self, values, withheld)
 
     def pause_writing(self) -> None:
         self._owner.writing_paused(self, True)
@@ -133,10 +156,27 @@ class MqttSocket(asyncio.Protocol):
         version = self._decoder.version or V5
         if not self._is_inside and packets and isinstance(packets[0], ConnAck):
             self._is_inside = not packets[0].reason
+            if self._is_inside and self.proof is not None:
+                first = msgspec.structs.replace(packets[0], authentication_data=self.proof)
+                packets = (first, *packets[1:])
         transport.write(b"".join([encode(to_send(packet), version) for packet in packets]))
         if transport.get_write_buffer_size() > UNREAD_FACTOR * self._unread_bytes:
             self.refusal, self.fault = Refusal.UNREAD, "does not read what it is sent"
             self.abort()
+
+    def write_auth(self, reason: int, method: str, data: bytes) -> bool:
+        """A step of an authentication; False: the client has no room for it."""
+        step = mqtt5.AuthPacket(
+            reason_code=mqtt5.AuthReasonCode(reason),
+            authentication_method=method,
+            authentication_data=data,
+        )
+        written = encode(step, V5)
+        if self._limit is not None and len(written) > self._limit:
+            return False
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(written)
+        return True
 
     def pause_reading(self, is_paused: bool) -> None:
         if self._transport is not None and not self._transport.is_closing():

@@ -25,7 +25,8 @@ from pubweave.model.mqtt_packets import Connect, FromClient
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.doorway import Doorway
 from pubweave.runtime.listener import Listener
-from pubweave.runtime.mqtt_connection import MqttSocket
+from pubweave.runtime.mqtt_authentication import MqttAuthentication
+from pubweave.runtime.mqtt_connection import MqttSocket, Withheld
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class MqttEntrance:
         self._config = config
         self._doorway = doorway
         self._handle = handle
+        self._authentication = MqttAuthentication(doorway, handle)
         self._sockets: dict[ConnectionId, MqttSocket] = {}
         self._listener: Listener | None = None
         self._sweep: asyncio.TimerHandle | None = None
@@ -92,15 +94,23 @@ class MqttEntrance:
         self._handle(MqttOpened(connection.number, connection.certified))
 
     def packets_received(
-        self, connection: MqttSocket, packets: list[FromClient], password: bytes | None
+        self, connection: MqttSocket, packets: list[FromClient], withheld: Withheld
     ) -> None:
-        first = packets[0]
-        if isinstance(first, Connect) and first.username is not None and password is not None:
-            # The core never sees a password: what it sees is written down.
-            self._doorway.keep_password(connection.number, password.decode(errors="replace"))
-            self._handle(LoginReceived(connection.number, first.username))
-        if not self._handle(PacketsReceived(connection.number, packets)):
+        if withheld.data:
+            if isinstance(packets[0], Connect):
+                self._log_in(connection, packets[0], withheld)
+            packets = self._authentication.take_out(connection, packets, withheld)
+        if packets and not self._handle(PacketsReceived(connection.number, packets)):
             connection.abort()
+
+    def _log_in(self, connection: MqttSocket, connect: Connect, withheld: Withheld) -> None:
+        """The core never sees what proves a name: what it sees is written down."""
+        if connect.authentication_method is not None:
+            self._authentication.begin(connection, connect, withheld.data[0])
+        elif connect.username is not None and withheld.password is not None:
+            password = withheld.password.decode(errors="replace")
+            self._doorway.keep_password(connection.number, password)
+            self._handle(LoginReceived(connection.number, connect.username))
 
     def writing_paused(self, connection: MqttSocket, is_paused: bool) -> None:
         self._handle(WritingPaused(connection.number, is_paused))
@@ -108,6 +118,7 @@ class MqttEntrance:
     def mqtt_closed(self, connection: MqttSocket) -> None:
         self._sockets.pop(connection.number, None)
         self._doorway.forget_password(connection.number)
+        self._authentication.forget(connection)
         if connection.fault is not None:
             log.info("closed an MQTT connection: %s", connection.fault)
             self._doorway.count(connection.refusal)

@@ -129,7 +129,7 @@ _RECEIVED: dict[type, Callable[[Any], model.FromClient]] = {
     mqtt5.DisconnectPacket: lambda p: model.Disconnect(
         p.reason_code.value, p.session_expiry_interval
     ),
-    mqtt5.AuthPacket: lambda p: model.Auth(p.reason_code.value),
+    mqtt5.AuthPacket: lambda p: model.Auth(p.reason_code.value, p.authentication_method),
 }
 
 
@@ -149,6 +149,10 @@ def _connack(packet: model.ConnAck) -> mqtt5.ConnAckPacket:
         reason_str=packet.reason_text,
         server_reference=packet.server_reference,
         wildcard_subscription_available=packet.takes_wildcards,
+        retain_available=packet.takes_retained,
+        max_qos=_QOS[packet.qos_max],
+        authentication_method=packet.authentication_method,
+        authentication_data=packet.authentication_data,
     )
 
 

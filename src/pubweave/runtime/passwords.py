@@ -3,7 +3,9 @@
 The file has one line per user, ``name:scrypt:n:r:p:salt:hash`` (salt and hash in base64). scrypt
 takes some 50 ms and 16 MB by design; one thread with low priority does it, so a flood of logins
 makes logins slow and nothing else. What was verified lately is remembered as a keyed hash, so
-that a thousand clients of one user that reconnect cost one scrypt.
+that a thousand clients of one user that reconnect cost one scrypt. A user who is to prove a
+password without sending it has keys of SCRAM in the place of that (`scram`):
+``name:scram-sha-256:iterations:salt:stored key:server key``.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import NamedTuple
 
 from pubweave.model.access import validate_user_name
 from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.scram import ITERATIONS, SCHEME, ScramKeys
 
 COST_N, COST_R, COST_P = 2**14, 8, 1
 MEMORY_BYTES_MAX = 64 << 20
@@ -60,13 +63,24 @@ class HashedPassword(NamedTuple):
         return f"{user}:{_SCHEME}:{self.n}:{self.r}:{self.p}:{salt}:{hash_}"
 
     @classmethod
-    def parse(cls, text: str) -> tuple[str, HashedPassword]:
-        """One line of the file; ValueError if it is none."""
-        user, scheme, n, r, p, salt, hash_ = text.split(":")
-        if scheme != _SCHEME:
-            raise ValueError("an unknown scheme")
+    def parse(cls, fields: list[str]) -> HashedPassword:
+        """What stands behind the scheme in a line; ValueError if it is no hash."""
+        n, r, p, salt, hash_ = fields
         decoded = (base64.b64decode(part, validate=True) for part in (salt, hash_))
-        return validate_user_name(user), cls(int(n), int(r), int(p), *decoded)
+        return cls(int(n), int(r), int(p), *decoded)
+
+
+KeptPassword = HashedPassword | ScramKeys
+
+
+def _parse(line: str) -> tuple[str, KeptPassword]:
+    """One line of the file; ValueError if it is none."""
+    user, scheme, *fields = line.split(":")
+    if scheme == SCHEME:
+        return validate_user_name(user), ScramKeys.parse(fields)
+    if scheme != _SCHEME:
+        raise ValueError("an unknown scheme")
+    return validate_user_name(user), HashedPassword.parse(fields)
 
 
 def _scrypt(password: str, n: int, r: int, p: int, salt: bytes) -> bytes:
@@ -75,19 +89,19 @@ def _scrypt(password: str, n: int, r: int, p: int, salt: bytes) -> bytes:
     )
 
 
-def read_passwords(path: Path) -> dict[str, HashedPassword]:
+def read_passwords(path: Path) -> dict[str, KeptPassword]:
     """The users of a file; PasswordFileError says where it is wrong."""
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise PasswordFileError(f"{path}: {reason}") from None
-    users: dict[str, HashedPassword] = {}
+    users: dict[str, KeptPassword] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
         try:
-            user, hashed = HashedPassword.parse(line.strip())
+            user, hashed = _parse(line.strip())
         except ValueError:
             raise PasswordFileError(
                 f"{path}, line {number}: no name:scrypt:n:r:p:salt:hash; "
@@ -100,7 +114,7 @@ def read_passwords(path: Path) -> dict[str, HashedPassword]:
 class PasswordVerifier:
     """Compares passwords, one after the other, in a thread of its own."""
 
-    def __init__(self, users: dict[str, HashedPassword]) -> None:
+    def __init__(self, users: dict[str, KeptPassword]) -> None:
         self._users = users
         # An unknown user takes as long as a known one, or names could be tried out.
         self._nobody = HashedPassword(COST_N, COST_R, COST_P, secrets.token_bytes(16), b"\0" * 32)
@@ -110,7 +124,25 @@ class PasswordVerifier:
             1, thread_name_prefix="passwords", initializer=_yield_to_others
         )
 
-    def replace(self, users: dict[str, HashedPassword]) -> None:
+    @property
+    def has_scram(self) -> bool:
+        """Whether any user can prove a password without sending it. O(users)."""
+        return any(isinstance(kept, ScramKeys) for kept in self._users.values())
+
+    def scram_keys(self, user: str) -> ScramKeys:
+        """A user's; for one that has none, such as fit no password, the same at every broker with
+        the same file: who asks does not learn which names there are."""
+        kept = self._users.get(user)
+        if isinstance(kept, ScramKeys):
+            return kept
+        digest = hmac.digest(self._stranger_key(), user.encode(), "sha256")
+        return ScramKeys(ITERATIONS, digest[:SALT_BYTES], digest, digest)
+
+    def _stranger_key(self) -> bytes:
+        lines = sorted(kept.line(user) for user, kept in self._users.items())
+        return hashlib.sha256("\n".join(lines).encode()).digest()
+
+    def replace(self, users: dict[str, KeptPassword]) -> None:
         """From here on these are the users."""
         self._users = users
         self._verified.clear()

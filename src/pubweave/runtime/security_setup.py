@@ -22,6 +22,7 @@ from pubweave.runtime.certificates import (
 )
 from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.runtime.passwords import HashedPassword, read_passwords
+from pubweave.runtime.scram import ScramKeys
 from pubweave.runtime.security_directory import (
     DIRECTORY_MODE,
     OPERATOR,
@@ -105,9 +106,15 @@ class SecuritySetup:
         self._write(self.directory.broker_files(broker), self._certify(owner, days))
 
     def add_user(
-        self, user: str, days: int = CERTIFICATE_DAYS, password: str | None = None
+        self,
+        user: str,
+        days: int = CERTIFICATE_DAYS,
+        password: str | None = None,
+        *,
+        is_scram: bool = False,
     ) -> None:
-        """A certificate and a password for one more user; a random password unless given."""
+        """A certificate and a password for one more user; a random password unless given.
+        ``is_scram``: kept so that it can be proven without being sent."""
         _validate(user)
         directory = self.directory
         self._write(directory.user_files(user), self._certify(Certified(Role.CLIENT, user), days))
@@ -115,7 +122,7 @@ class SecuritySetup:
         if password is None:
             write_private(directory.user_password(user), f"{chosen}\n")
         known = read_passwords(directory.passwords) if directory.passwords.exists() else {}
-        known[user] = HashedPassword.of(chosen)
+        known[user] = ScramKeys.of(chosen) if is_scram else HashedPassword.of(chosen)
         lines = [hashed.line(name) for name, hashed in known.items()]
         write_private(directory.passwords, "".join(f"{line}\n" for line in lines))
 

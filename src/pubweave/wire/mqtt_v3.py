@@ -29,8 +29,9 @@ QUALITIES = (QoS.AT_MOST_ONCE, QoS.AT_LEAST_ONCE, QoS.EXACTLY_ONCE)
 _LEVEL = 4
 _REFUSED_SUBSCRIPTION = 0x80
 _SERVER_UNAVAILABLE = 3
-# Return codes of 3.2.2.3 (3.1.1). Whatever else a server says no for, it is not available.
-_RETURN_CODES = {0x00: 0, 0x84: 1, 0x85: 2, 0x86: 4, 0x87: 5}
+# Return codes of 3.2.2.3 (3.1.1). What a server never takes (a will that is too large, retained or
+# of a better quality than it has) is not allowed. For all else it says no for, it is not available.
+_RETURN_CODES = {0x00: 0, 0x84: 1, 0x85: 2, 0x86: 4, 0x87: 5, 0x95: 5, 0x9A: 5, 0x9B: 5}
 _REASONS = (0x00, 0x84, 0x85, 0x88, 0x86, 0x87)
 _two_bytes = struct.Struct(">H").pack
 
