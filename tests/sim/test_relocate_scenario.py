@@ -123,6 +123,11 @@ def test_a_client_that_came_back_from_a_forgotten_move_keeps_what_is_its_own() -
     assert RelocateScenario(260710, max_brokers=20, fault="crashes").run().violations == ()
 
 
+@pytest.mark.slow
+def test_a_steady_client_may_move_to_a_broker_that_a_plan_takes_out() -> None:
+    assert RelocateScenario(421201, max_brokers=20).run().violations == ()
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     digests = set()
     for _ in range(2):

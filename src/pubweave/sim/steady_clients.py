@@ -82,4 +82,6 @@ class SteadyScenario(RoutingScenario):
             self.world.after(BUSY_S, self._move_client, client)
         else:
             self.overlay.leave(client.name)
+            # Also one that was to stay: it had moved to a broker that a plan takes out since.
+            self._steady = [name for name in self._steady if name != client.name]
             self._join()
