@@ -19,15 +19,9 @@ from tests.interop.mqtt_brokers import broker_chain
 from tests.interop.raw_mqtt import RawClient
 from tests.naive.scram_client import ScramClient
 
-RULES = """
-anonymous = false
-[users.ann]
-publish = ["*"]
-subscribe = ["*"]
-[users.bob]
-publish = ["*"]
-subscribe = ["*"]
-"""
+RULES = "anonymous = false\n" + "".join(
+    f"[users.{user}]\npublish = ['*']\nsubscribe = ['*']\n" for user in ("ann", "bob")
+)
 Door = tuple[int, Path]
 
 

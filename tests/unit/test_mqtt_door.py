@@ -270,7 +270,7 @@ def test_what_is_said_about_a_payload_arrives() -> None:
     assert [p.content for p in ann.published()] == [said]
 
 
-def test_what_has_expired_is_not_delivered() -> None:
+def test_what_has_expired_is_not_delivered_but_has_had_its_number() -> None:
     world = MqttWorld()
     ann = world.client("ann", session_expiry_s=100)
     ann.subscribe("a", 1)
@@ -280,7 +280,8 @@ def test_what_has_expired_is_not_delivered() -> None:
     bob.publish("a", b"long", 1, content=Content(expiry_s=50))
     world.pass_time(10)
     ann = world.client("ann", session_expiry_s=100, clean_start=False)
-    assert [(p.payload, p.content.expiry_s) for p in ann.published()] == [(b"long", 40)]
+    (packet,) = ann.published()
+    assert (packet.payload, packet.content.expiry_s, packet.packet_id) == (b"long", 40, 2)
 
 
 # --- subscribing -----------------------------------------------------------------------------

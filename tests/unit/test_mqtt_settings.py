@@ -11,7 +11,6 @@ from pubweave.model.access import AccessRules, UserRules
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.mqtt_packets import (
     VERSION_3,
-    Content,
     Disconnect,
     PubAck,
     Publish,
@@ -111,20 +110,7 @@ def test_a_quality_may_be_raised_to_what_was_subscribed_to(upgrades: bool, qos: 
     assert [(p.payload, p.qos) for p in ann.published()] == [(b"retained", qos), (b"x", qos)]
 
 
-# --- numbers ---------------------------------------------------------------------------------
-
-
-def test_what_expired_while_it_waited_has_had_its_number() -> None:
-    world = MqttWorld()
-    ann = world.client("ann", session_expiry_s=100)
-    ann.subscribe("a", 1)
-    ann.cut()
-    bob = world.client("bob")
-    bob.publish("a", b"short", 1, content=Content(expiry_s=1))
-    bob.publish("a", b"long", 1, content=Content(expiry_s=50))
-    world.pass_time(3)
-    ann = world.client("ann", session_expiry_s=100, clean_start=False)
-    assert [(p.payload, p.packet_id) for p in ann.published()] == [(b"long", 2)]
+# --- bridges -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("qos", [1, 2])
@@ -175,4 +161,14 @@ def test_what_is_retained_is_not_shown_when_its_publisher_lost_the_right_to_it()
     assert sorted(retained(world)) == [b"1", b"2"]
     others = AccessRules({"bob": rules("*").users["bob"]})
     world.handle("b1", AccessChanged(others))
+    assert retained(world) == []
+
+
+def test_what_anonymous_clients_retained_goes_with_their_right_to_come() -> None:
+    everything = (parse_filter("*"),)
+    users = {name: UserRules(everything, everything) for name in ("bob", "anonymous")}
+    world = MqttWorld(access=AccessRules(users, anonymous=True))
+    world.client("ann").publish("a", b"1", retain=True)
+    assert retained(world) == [b"1"]
+    world.handle("b1", AccessChanged(AccessRules(users, anonymous=False)))
     assert retained(world) == []

@@ -33,7 +33,8 @@ class MqttPublishing:
         topic = connection.topic_of(packet, self._config.topic_alias_max)
         check_publication(packet, topic, self._config)
         too_large = why_too_large(packet, self._config)
-        if is_reserved(topic) and not is_bridge_state(topic):
+        has_readers = not is_reserved(topic)
+        if not has_readers and not is_bridge_state(topic):
             text = f"{topic!r} is not for clients to publish on"
             session.refuse(packet, Reason.NOT_AUTHORIZED, text)
         elif too_large:
@@ -41,13 +42,21 @@ class MqttPublishing:
             # 0x95 is no answer to a publication (MQTT 5.0, 3.4.2.1).
             session.refuse(packet, Reason.QUOTA_EXCEEDED, too_large)
         else:
-            self._hand_on(session, packet, topic, now)
+            self._hand_on(session, packet, topic, now, has_readers=has_readers)
 
-    def _hand_on(self, session: MqttSession, packet: Publish, topic: str, now: float) -> None:
+    def _hand_on(
+        self,
+        session: MqttSession,
+        packet: Publish,
+        topic: str,
+        now: float,
+        *,
+        has_readers: bool,
+    ) -> None:
         is_echo = self._marks.is_known(packet.content)
         self.echoes += is_echo
         rights = self._access.publish_rights(session.user)
-        is_for_nobody = is_echo or is_bridge_state(topic)
+        is_for_nobody = is_echo or not has_readers
         session.publish(packet, topic, rights, now, is_for_nobody=is_for_nobody)
         if session.end is not None:
             self._loop.touch(session.end)
