@@ -65,6 +65,16 @@ def test_what_was_read_is_known(mirror: Mirror) -> None:
     assert mirror.flush(1.0) == []
 
 
+def test_a_node_that_is_only_the_way_to_others_is_not_there(mirror: Mirror) -> None:
+    """A late report makes anew the nodes above it that were swept with its plan."""
+    mirror.take(NodeChanged(NODE), 1.0)
+    mirror.flush(1.0)
+    answer(mirror, Read(NODE, watch=True), Outcome.OK, b"", 0)
+    assert mirror.is_settled(NODE)
+    assert not mirror.is_there(NODE)
+    assert mirror.document(NODE, ExecutorDocument) is None
+
+
 def test_a_notice_makes_it_read_again(mirror: Mirror) -> None:
     mirror.take(NodeChanged(NODE), 1.0)
     assert not mirror.is_settled(NODE)

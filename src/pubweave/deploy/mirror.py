@@ -56,7 +56,9 @@ class _Seen:
         if data != self.data:
             self.decoded = None
         self.is_known = True
-        self.exists = exists
+        # A node without data is only the way to those below it: a broker's late report makes anew
+        # what was swept with its plan.
+        self.exists = exists and bool(data)
         self.data = data
         self.version = version
 

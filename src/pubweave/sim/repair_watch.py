@@ -56,7 +56,8 @@ class RepairWatch:
         for topic in [topic for topic in self._split_at if topic not in split]:
             self.repair_s.append(now - max(self._split_at.pop(topic), self._happened_at))
         for topic in split:
-            if wanted[topic] != self._wanted.get(topic):
+            # A ring also connects a topic of clients that are away and not given up yet.
+            if wanted.get(topic) != self._wanted.get(topic):
                 self._split_at[topic] = now
             since = max(self._split_at.setdefault(topic, now), self._happened_at)
             if now - since > REPAIR_BOUND_S:
