@@ -209,3 +209,10 @@ def state(secure: Path | None, pid: int) -> OverlayState:
     return OverlayState(
         "tree", OverlayCondition.RUNNING, 7, 0.0, "tree", brokers, [], security=known
     )
+
+
+def test_add_where_nothing_was_made_says_how_to_begin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["security", "add", str(tmp_path), "--user", "al"]) == 2
+    assert "'pubweave security init'" in capsys.readouterr().err

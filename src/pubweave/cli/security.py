@@ -156,6 +156,8 @@ def add(
     if not brokers and not users:
         raise BadInput("name a --broker or a --user")
     known = SecurityDirectory(directory)
+    if not known.ca_key.exists():
+        raise BadInput(f"{directory}: no authority is here; make it by 'pubweave security init'")
     setup = SecuritySetup(known, datetime.datetime.now(datetime.UTC))
     for broker in brokers:
         setup.add_broker(broker, days)
