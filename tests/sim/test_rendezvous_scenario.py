@@ -46,6 +46,12 @@ def test_a_publisher_that_leaves_right_after_its_broker_crashed_offers_nothing_a
     assert (result.violations, result.counts["lost_with_broker"]) == ((), 1)
 
 
+def test_a_newcomer_goes_over_to_the_version_of_those_who_leave() -> None:
+    """Everybody else was leaving: nobody told it in time, and what they had found no heir."""
+    result = run_seed("rendezvous", 516014, durability="journal", max_brokers=14)
+    assert (result.violations, result.counts["counted_as_lost"]) == ((), 0)
+
+
 def test_the_same_seed_is_the_same_run() -> None:
     digests = {run_seed("rendezvous", 5, max_brokers=4, trace=Trace()).trace_digest for _ in "ab"}
     assert len(digests) == 1

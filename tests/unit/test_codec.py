@@ -148,7 +148,7 @@ ONE_OF_EACH: list[Message] = [
     ChordNeighbors(1, Occupant(7, "b1", "h:1"), (Occupant(9, "b2"),), True, True, True),
     ChordLookup(1, 99, ("b1", "b2")),
     ChordFound(1, 99, Occupant(7, "b1"), ("b1",)),
-    ChordLeaving(2, (Occupant(7, "b1"),)),
+    ChordLeaving(2, (Occupant(7, "b1"),), True),
     TreeJoin(1, 7, ("x", "y"), True, 3),
     TreePath(1, 7, ("x",), False),
     TreeOffer(1, ("x",), True),

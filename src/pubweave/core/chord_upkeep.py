@@ -70,7 +70,7 @@ class ChordUpkeep:
         """Tell a neighbor who we are and whom we have around us; or that we leave."""
         version, table = self.version, self.table
         if table.is_leaving:
-            self._tell(neighbor, ChordLeaving(version, table.around()))
+            self._tell(neighbor, ChordLeaving(version, table.around(), self.is_default))
         else:
             flags = asks, self.is_default, self.holds
             self._tell(neighbor, ChordNeighbors(version, table.own, table.around(), *flags))

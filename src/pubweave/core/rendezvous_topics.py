@@ -56,10 +56,10 @@ class RendezvousTopics:
                 return False
         return True
 
-    def held(self) -> list[str]:
+    def held(self, *, is_cut_off: bool) -> list[str]:
         """Topics of which something is kept here that others might lack."""
         kept = [t for t in self._routing.topics if self._routing.logs[t].kept]
-        return [topic for topic in kept if not self.is_handed_on(topic)]
+        return [topic for topic in kept if is_cut_off or not self.is_handed_on(topic)]
 
     def came_back(self, away_s: float) -> None:
         """This broker was away: that time does not count."""

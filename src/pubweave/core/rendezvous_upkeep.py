@@ -30,6 +30,7 @@ from pubweave.design.dynatops.ring import key_of
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import Hello, Message, Role, SequencedMessage
 from pubweave.model.rendezvous_messages import (
+    ChordLeaving,
     ChordNeighbors,
     LinkUnused,
     Occupant,
@@ -224,14 +225,14 @@ class RendezvousUpkeep:
         if isinstance(message, PlacementDigest):
             self.placing.take(link.remote, message, now)
             return
-        if isinstance(message, ChordNeighbors):
+        if isinstance(message, ChordNeighbors | ChordLeaving):
             self._catch_up(message, now)
         plane = self.planes.get(message.version)
         if plane is not None and plane.is_active:
             plane.take(link.remote, message, now)
             self.hurry(now)
 
-    def _catch_up(self, message: ChordNeighbors, now: float) -> None:
+    def _catch_up(self, message: ChordNeighbors | ChordLeaving, now: float) -> None:
         """Others have gone over to a version that we have not: it was agreed, so we follow."""
         if message.is_default and message.version > self.default:
             if message.version not in self.planes:
@@ -267,12 +268,18 @@ class RendezvousUpkeep:
         links = self._inside.sessions.links.values()
         if any(link.queue_messages or link.pending for link in links):
             return False
-        return not self.topics.held()
+        return not self._held()
+
+    def _held(self) -> list[str]:
+        """Topics of which something may be nowhere else. To a broker that has lost everybody the
+        rendezvous of all seems to be here, but those it has lost may come back."""
+        is_cut_off = bool(self._lost) and not self.plane.table.known
+        return self.topics.held(is_cut_off=is_cut_off)
 
     def count_left_behind(self) -> None:
         """The broker goes: what it has not handed on is lost."""
         logs = self._routing.logs
-        lost = sum(len(logs[topic].kept) for topic in self.topics.held())
+        lost = sum(len(logs[topic].kept) for topic in self._held())
         self._inside.counters.publications_lost += lost
 
     def came_back(self, incarnation: int, away_s: float, now: float) -> None:

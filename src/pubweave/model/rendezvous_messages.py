@@ -69,10 +69,12 @@ class ChordFound(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ChordLeaving(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The sender leaves the ring; ``around`` are those it had around it."""
+    """The sender leaves the ring; ``around`` are those it had around it, ``is_default`` whether it
+    was its version that counts: whoever stays behind must not stay at an older one."""
 
     version: int
     around: tuple[Occupant, ...]
+    is_default: bool = False
 
     @property
     def size_bytes(self) -> int:
