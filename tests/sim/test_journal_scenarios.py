@@ -27,6 +27,11 @@ def test_a_run_loses_nothing() -> None:
     assert sum(result.counts["replayed"] for result in results) > 0
 
 
+def test_remembered_routes_know_who_has_not_answered_yet() -> None:
+    """They did not, so a neighbor that gets everything got less than after a replay."""
+    assert not run("routing", 710108, 30).violations
+
+
 @pytest.mark.parametrize(("scenario", "seed"), [("churn", 5), ("rendezvous", 1)])
 def test_brokers_that_route_by_topic_come_back_to_an_overlay_that_was_mended(
     scenario: str, seed: int

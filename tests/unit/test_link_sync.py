@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from pubweave.core.link_sync import GATE_BYTES, LinkSync
 from pubweave.core.session import Session, SessionLimits
 from pubweave.model.messages import SequencedMessage
@@ -150,3 +153,20 @@ def test_a_full_gate_opens_whoever_keeps_it() -> None:
     setup.sync.open_full_gates()
     assert setup.sent == [("a", 1)]
     assert not setup.sync.release(setup.a)
+
+
+CHANGES = ("began", "shut_gate", "open_gate", "keep_shut", "release", "doubt", "trust", "news")
+CHANGES += ("asked_by", "answered_by", "stop_waiting", "removed")
+
+
+@given(st.lists(st.tuples(st.sampled_from(CHANGES), st.sampled_from("abc")), max_size=40))
+def test_the_version_grows_with_every_change_that_routes_go_by(
+    changes: list[tuple[str, str]],
+) -> None:
+    setup = Setup()
+    sync, links = setup.sync, {"a": setup.a, "b": setup.b, "c": setup.c}
+    for what, name in changes:
+        before = sync.version, [*sync.gates], [*sync.unheard]
+        others = [link for other, link in links.items() if other != name]
+        getattr(sync, what)(links[name], *([others] if what == "asked_by" else []))
+        assert before[1:] == ([*sync.gates], [*sync.unheard]) or sync.version > before[0]

@@ -65,6 +65,8 @@ class LinkSync:
         """Gates that stay shut for other reasons, and how many these are."""
         self._is_answered: dict[Session, bool] = {}
         """Whether there are no more reasons than those."""
+        self.version = 0
+        """Grows with every change of gates or of who is unheard: routes go by them."""
 
     def began(self, link: Session) -> None:
         """A link's session began anew: whatever was asked or answered on it is void."""
@@ -86,6 +88,7 @@ class LinkSync:
         if link not in self.gates:
             limits = SessionLimits(congested_bytes=GATE_BYTES)
             self.gates[link] = Session(link.remote, own_epoch=0, is_client=False, limits=limits)
+            self.version += 1
 
     def keep_shut(self, link: Session) -> None:
         """Whatever the far end says, a link's gate stays shut until it is released."""
@@ -98,6 +101,7 @@ class LinkSync:
         """The far end itself does not know yet what is wanted there: it gets everything."""
         self._doubts[link] = self._doubts.get(link, 0) + 1
         self.unheard[link] = NEVER
+        self.version += 1
 
     def trust(self, link: Session) -> None:
         """One doubt less; without any, what the far end has answered counts again."""
@@ -106,6 +110,7 @@ class LinkSync:
             self._doubts[link] = left
         elif self.unheard.get(link) == NEVER:
             del self.unheard[link]
+            self.version += 1
 
     def release(self, link: Session) -> bool:
         """One reason less; whether nothing keeps the gate shut any more."""
@@ -130,6 +135,7 @@ class LinkSync:
     def removed(self, link: Session) -> None:
         self.gates.pop(link, None)
         self.unheard.pop(link, None)
+        self.version += 1
         for known in (self._asked, self._answers, self._has_news, self._waits, self._withdrawn):
             known.pop(link, None)
         self._doubts.pop(link, None)
@@ -162,6 +168,7 @@ class LinkSync:
         self._answers[hop] = self._answers.get(hop, 0) + 1
         if hop in self.unheard and self._answers[hop] >= self.unheard[hop]:
             del self.unheard[hop]
+            self.version += 1
         self.open_gate(hop)
         for asker in list(self._waits):
             self._answer_what_is_ready(asker)
@@ -173,6 +180,7 @@ class LinkSync:
         gate = self.gates.pop(link, None)
         self._withdrawn.pop(link, None)
         if gate is not None:
+            self.version += 1
             for message in gate.restart():
                 self._send(link, message)
 
@@ -208,6 +216,7 @@ class LinkSync:
             for link, number in wait.items():
                 if self._answers.get(link, 0) < number:
                     self.unheard[link] = number
+                    self.version += 1
             wait.clear()
         self._answer_what_is_ready(hop)
 

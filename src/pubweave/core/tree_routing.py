@@ -87,7 +87,6 @@ class TreeRouting:
         self._stale[link] = (set(table.advertisements), set(self._by_hop.get(link, {})))
         table.clear_forwarded()
         self.sync.began(link)
-        self._holds += 1
         again, gone = self._withdrawals.sort_out(
             [*under_way, *self.sync.take_from_gate(link)], self.advertisements
         )
@@ -136,7 +135,6 @@ class TreeRouting:
         for advertisement in sorted(advertisements):
             self._unadvertise(link, advertisement)
         self._stale[link] = (set(), set())
-        self._holds += 1
 
     def client_left(self, client: Session) -> None:
         self._withdraw(client, self.own.forget(client))
@@ -163,7 +161,6 @@ class TreeRouting:
                 self.sync.asked_by(hop, [link for link in self.links if link is not hop])
             case Synced(SyncStage.SUBSCRIPTIONS) if hop in self.links:
                 self.sync.answered_by(hop)
-                self._holds += 1
             case Synced():
                 pass
 
@@ -370,7 +367,6 @@ class TreeRouting:
     def drop_link(self, link: Session) -> None:
         """A link that an action removed after its entries went elsewhere."""
         self.sync.removed(link)
-        self._holds += 1
         del self.links[link], self._stale[link]
 
     def add_stale(
@@ -404,7 +400,6 @@ class TreeRouting:
 
     def open_full_gates(self) -> None:
         self.sync.open_full_gates()
-        self._holds += 1
 
     def set_gate(self, link: Session, is_shut: bool) -> None:
         """Let publications for a link wait, until its far end has been told who wants them."""
@@ -412,7 +407,6 @@ class TreeRouting:
             self.sync.shut_gate(link)
         else:
             self.sync.open_gate(link)
-        self._holds += 1
 
     def way_to(self, link: Session) -> Session:
         """Where publications for a link go: to it, or to what stands in for it."""
@@ -425,7 +419,8 @@ class TreeRouting:
 
     @property
     def version(self) -> int:
-        return self._link_index.version + self._client_index.version + self._holds
+        indexes = self._link_index.version + self._client_index.version
+        return indexes + self.sync.version + self._holds
 
     def may_publish(self, publication: Publication, client: Session) -> bool:
         return self.own.may_publish(publication, client)
