@@ -29,13 +29,15 @@ def got_through_a_crash(
     withdraws: bool = False,
     again_s: float | None = None,
     cut: Link | None = None,
+    for_s: float = 1.0,
 ) -> tuple[list[int], list[int]]:
     """Sequences that a publisher at one end of a chain sent while the middle was down and soon
     after, and those that the other end got of them.
 
     ``withdraws``: it stops and takes its advertisement back while the middle is still down.
     ``again_s``: how long after it is up again the middle crashes once more, for a moment.
-    ``cut``: a link that nothing passes for longer than a broker waits for its neighbors."""
+    ``cut``: a link that nothing passes for longer than a broker waits for its neighbors.
+    ``for_s``: how long it publishes, unless it withdraws."""
     world = World(1)
     base = BrokerConfig("", stale_grace_s=GRACE_S)
     overlay = TreeOverlay(
@@ -66,7 +68,7 @@ def got_through_a_crash(
     for name in crashed:
         overlay.brokers[name].crash()
     for number in range(20 if withdraws else 100):
-        world.after(0.01 * number, publish)
+        world.after(0.01 * number * for_s, publish)
     if withdraws:
         world.after(0.25, lambda: publisher.core.unadvertise(advertisement))
         world.after(0.25, publisher.flush)
@@ -75,7 +77,7 @@ def got_through_a_crash(
         if again_s is not None:
             world.after(0.3 + again_s, overlay.brokers[name].crash)
             world.after(0.35 + again_s, overlay.brokers[name].start)
-    world.run_until(world.now + 2.0)
+    world.run_until(world.now + for_s + 1.0)
     assert overlay.run_until_quiet(60.0)
     assert overlay.check_tables() == []
     return sent, got
@@ -110,6 +112,13 @@ def test_also_when_another_neighbor_cannot_be_reached_for_long(withdraws: bool) 
     """b2 gives b3 up for a while and takes publications in; b3 gets them when it is back."""
     names = ["b1", "b2", "b3", "b4"]
     sent, got = got_through_a_crash(names, ["b2"], withdraws=withdraws, cut=Link("b2", "b3"))
+    assert got == sent
+
+
+def test_also_when_it_goes_on_publishing_until_the_others_forget_what_was_not_told_again() -> None:
+    """b2 answers in part while b3 is away; b1 knew before that somebody behind b2 wants it."""
+    names = ["b1", "b2", "b3", "b4"]
+    sent, got = got_through_a_crash(names, ["b2"], cut=Link("b2", "b3"), for_s=4 * GRACE_S)
     assert got == sent
 
 

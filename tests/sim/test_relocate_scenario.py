@@ -128,6 +128,11 @@ def test_a_steady_client_may_move_to_a_broker_that_a_plan_takes_out() -> None:
     assert RelocateScenario(421201, max_brokers=20).run().violations == ()
 
 
+@pytest.mark.slow
+def test_a_restarted_broker_that_lacks_a_neighbor_answers_in_part_and_uncovers_nothing() -> None:
+    assert RelocateScenario(99261, max_brokers=20, fault="crashes").run().violations == ()
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     digests = set()
     for _ in range(2):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pubweave.core.link_sync import GATE_BYTES, LinkSync
 from pubweave.core.session import Session, SessionLimits
-from pubweave.model.messages import SequencedMessage
+from pubweave.model.messages import SequencedMessage, SyncStage
 from pubweave.model.publications import Publication, make_publication
 
 
@@ -18,7 +18,7 @@ class Setup:
         self.asked: list[str] = []
         self.answered: list[str] = []
         self.sent: list[tuple[str, int | str]] = []
-        self.sync = LinkSync(self._ask, lambda link: self.answered.append(link.remote), self._send)
+        self.sync = LinkSync(self._ask, self._answer, self._send)
         self.a, self.b, self.c = (
             Session(name, own_epoch=1, is_client=False, limits=SessionLimits()) for name in "abc"
         )
@@ -30,6 +30,9 @@ class Setup:
     def _ask(self, link: Session) -> None:
         self.asked.append(link.remote)
         self.sync.was_asked(link)
+
+    def _answer(self, link: Session, stage: SyncStage) -> None:
+        self.answered.append(link.remote + ("..." if stage is SyncStage.PART else ""))
 
     def _send(self, link: Session, message: SequencedMessage) -> None:
         if link in self.sync.gates.values():
@@ -75,14 +78,41 @@ def test_a_neighbor_that_begins_anew_or_goes_keeps_nobody_waiting_for_ever() -> 
     assert setup.answered == ["a"]
 
 
-def test_whoever_waited_long_enough_is_answered_as_things_are() -> None:
+def test_whoever_waited_long_enough_is_answered_in_part_once_and_then_wholly() -> None:
     setup = Setup()
+    setup.sync.answered_by(setup.b)
     setup.sync.news(setup.a)
     setup.sync.asked_by(setup.a, [setup.b])
-    assert setup.sync.is_waiting(setup.a)
+    for _ in range(2):
+        setup.sync.stop_waiting(setup.a)
+        assert setup.answered == ["a..."]
+        assert [*setup.sync.unheard] == [setup.b]
+    setup.sync.answered_by(setup.b)
+    assert (setup.answered, setup.sync.unheard) == (["a...", "a"], {})
+
+
+def test_who_asks_without_news_waits_for_those_who_are_unheard() -> None:
+    setup = Setup()
+    setup.sync.answered_by(setup.b)
+    setup.sync.news(setup.a)
+    setup.sync.asked_by(setup.a, [setup.b])
     setup.sync.stop_waiting(setup.a)
-    assert setup.answered == ["a"]
-    assert not setup.sync.is_waiting(setup.a)
+    setup.sync.asked_by(setup.c, [setup.a, setup.b])
+    assert setup.answered == ["a..."]
+    setup.sync.answered_by(setup.b)
+    assert setup.answered == ["a...", "a", "c"]
+
+
+def test_an_answer_in_part_opens_the_gate_and_is_no_answer() -> None:
+    setup = Setup()
+    setup.sync.answered_in_part_by(setup.a)
+    assert (setup.a in setup.sync.gates, [*setup.sync.partial]) == (False, [setup.a])
+    setup.sync.news(setup.b)
+    setup.sync.asked_by(setup.b, [setup.a])
+    setup.sync.answered_by(setup.a)
+    assert (setup.answered, setup.sync.partial) == ([], {}), "this was the first question's"
+    setup.sync.answered_by(setup.a)
+    assert setup.answered == ["b"]
 
 
 def test_an_answer_opens_the_gate_and_lets_what_waited_go_in_order() -> None:
@@ -156,7 +186,7 @@ def test_a_full_gate_opens_whoever_keeps_it() -> None:
 
 
 CHANGES = ("began", "shut_gate", "open_gate", "keep_shut", "release", "doubt", "trust", "news")
-CHANGES += ("asked_by", "answered_by", "stop_waiting", "removed")
+CHANGES += ("asked_by", "answered_by", "answered_in_part_by", "stop_waiting", "removed")
 
 
 @given(st.lists(st.tuples(st.sampled_from(CHANGES), st.sampled_from("abc")), max_size=40))

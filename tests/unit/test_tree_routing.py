@@ -234,3 +234,21 @@ def test_a_client_may_publish_what_it_advertised_and_nothing_else() -> None:
 def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
     with pytest.raises(ValueError, match=", ".join(STRATEGIES)):
         make_strategy("no-such-strategy", lambda session, message: None)
+
+
+def test_a_neighbor_that_has_not_answered_withdraws_nothing_that_may_cover_more() -> None:
+    """It cannot tell what was covered: it may not know that yet."""
+    setup = Setup(covering=True)
+    setup.take(setup.ann, advertise("ann:1", "class = 'A'"))
+    setup.take(setup.north, subscribe("x:1", "*"))
+    setup.routing.link_began(setup.north)
+    setup.take(setup.north, subscribe("x:1", "*"))
+    setup.take(setup.north, Unsubscribe("x:1"))
+    assert set(setup.routing.subscriptions) == {"x:1"}
+    setup.take(setup.north, Synced(SyncStage.PART))
+    setup.routing.forget_stale(setup.north)
+    assert set(setup.routing.subscriptions) == {"x:1"}
+    setup.take(setup.north, Synced(SyncStage.SUBSCRIPTIONS))
+    setup.routing.forget_stale(setup.north)
+    assert not setup.routing.subscriptions
+    assert not setup.routing.has_stale(setup.north)

@@ -12,9 +12,10 @@ who wants it. Withdrawals of advertisements wait with them, for publications res
 holds nobody up, because an answer it waits for may be under way behind the publications of whom
 it would hold up; a gate that is full opens before its time.
 
-A broker that has waited long enough, perhaps for a neighbor that is down, answers as it is. That
-neighbor is *unheard* then, and gets every publication until it has answered: it knows who wants
-what.
+A broker that has waited long enough, perhaps for a neighbor that is down, answers in *part*
+(`Synced(PART)`). That neighbor is *unheard* then, and gets every publication until it has answered:
+it knows who wants what. Whoever was answered in part opens its gate, but forgets nothing that it
+knew of before: the rest of the answer may bring it again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pubweave.core.session import Session, SessionLimits
 from pubweave.model.ids import AdvertisementId
-from pubweave.model.messages import SequencedMessage, Unadvertise
+from pubweave.model.messages import SequencedMessage, SyncStage, Unadvertise
 
 GATE_BYTES = 4 << 20
 """How much may wait at a gate."""
@@ -45,7 +46,7 @@ class LinkSync:
     def __init__(
         self,
         ask: Callable[[Session], None],
-        answer: Callable[[Session], None],
+        answer: Callable[[Session, SyncStage], None],
         send: Callable[[Session, SequencedMessage], None],
     ) -> None:
         self._ask = ask
@@ -56,6 +57,10 @@ class LinkSync:
         self._answers: dict[Session, int] = {}
         self._has_news: dict[Session, None] = {}
         self._waits: dict[Session, deque[Wait]] = {}
+        self._put_off: dict[Session, None] = {}
+        """Who waits, and has been answered in part."""
+        self.partial: dict[Session, None] = {}
+        """Who has answered us in part."""
         self.unheard: dict[Session, int] = {}
         """Links that may want anything, and the number of the answer that will say what."""
         self._doubts: dict[Session, int] = {}
@@ -71,8 +76,8 @@ class LinkSync:
     def began(self, link: Session) -> None:
         """A link's session began anew: whatever was asked or answered on it is void."""
         self._asked[link] = self._answers[link] = 0
-        self._has_news.pop(link, None)
-        self._waits.pop(link, None)
+        for known in (self._has_news, self._waits, self._put_off, self.partial):
+            known.pop(link, None)
         self.shut_gate(link)
         if link in self._keepers:
             self._is_answered[link] = False
@@ -138,7 +143,8 @@ class LinkSync:
         self.version += 1
         for known in (self._asked, self._answers, self._has_news, self._waits, self._withdrawn):
             known.pop(link, None)
-        self._doubts.pop(link, None)
+        for also in (self._doubts, self._put_off, self.partial):
+            also.pop(link, None)
         self._forget_keepers(link)
         for hop in list(self._waits):
             for wait in self._waits[hop]:
@@ -153,8 +159,10 @@ class LinkSync:
         self._asked[link] = self._asked.get(link, 0) + 1
 
     def asked_by(self, hop: Session, others: Iterable[Session]) -> None:
-        """A neighbor asks: answer when the other neighbors have told what its news call for."""
-        wait: Wait = {}
+        """A neighbor asks: answer when the other neighbors have told what its news call for, and
+        what is awaited of them anyway."""
+        wait: Wait = {link: number for link, number in self.unheard.items() if number != NEVER}
+        wait.pop(hop, None)
         if hop in self._has_news:
             del self._has_news[hop]
             for link in others:
@@ -169,9 +177,20 @@ class LinkSync:
         if hop in self.unheard and self._answers[hop] >= self.unheard[hop]:
             del self.unheard[hop]
             self.version += 1
+        self.partial.pop(hop, None)
         self.open_gate(hop)
         for asker in list(self._waits):
             self._answer_what_is_ready(asker)
+
+    def answered_in_part_by(self, hop: Session) -> None:
+        """A neighbor takes publications, and passes on more than it would if it knew all."""
+        self.partial[hop] = None
+        self.open_gate(hop)
+
+    def owes_answer(self, link: Session) -> bool:
+        """Whether a neighbor that began anew has yet to answer, or to answer wholly."""
+        is_asked = self._answers.get(link, 0) < self._asked.get(link, 0)
+        return link in self.partial or (link in self.gates and is_asked)
 
     def open_gate(self, link: Session) -> None:
         if link in self._keepers:
@@ -211,22 +230,27 @@ class LinkSync:
         self._is_answered.pop(link, None)
 
     def stop_waiting(self, hop: Session) -> None:
-        """A neighbor has waited long enough: answer it as we are."""
-        for wait in self._waits.get(hop, ()):
+        """A neighbor has waited long enough: it is answered in part."""
+        waits = self._waits.get(hop)
+        if not waits:
+            return
+        for wait in waits:
             for link, number in wait.items():
                 if self._answers.get(link, 0) < number:
                     self.unheard[link] = number
                     self.version += 1
-            wait.clear()
-        self._answer_what_is_ready(hop)
+        if hop not in self._put_off:
+            self._put_off[hop] = None
+            self._answer(hop, SyncStage.PART)
 
     def _answer_what_is_ready(self, hop: Session) -> None:
         waits = self._waits.get(hop)
         while waits and all(self._answers.get(link, 0) >= n for link, n in waits[0].items()):
             waits.popleft()
-            self._answer(hop)
+            self._answer(hop, SyncStage.SUBSCRIPTIONS)
         if not waits:
             self._waits.pop(hop, None)
+            self._put_off.pop(hop, None)
 
     def is_waiting(self, hop: Session) -> bool:
         return hop in self._waits

@@ -115,19 +115,19 @@ class TreeRouting:
             self.sync.was_asked(link)
             self._send(link, Synced(SyncStage.ADVERTISEMENTS))
 
-    def _answer(self, link: Session) -> None:
-        """All subscriptions that a neighbor's advertisements call for are queued."""
+    def _answer(self, link: Session, stage: SyncStage) -> None:
+        """All subscriptions that a neighbor's advertisements call for are queued, or a part."""
         if self.links[link].is_held:
-            self.links[link].owes[SyncStage.SUBSCRIPTIONS] = None
+            self.links[link].owes[stage] = None
         else:
-            self._send(link, Synced(SyncStage.SUBSCRIPTIONS))
+            self._send(link, Synced(stage))
 
     def forget_stale(self, link: Session) -> None:
         """A neighbor that began anew had its time: what it has not told again is no more."""
         self.sync.stop_waiting(link)
-        if link in self.sync.gates:
-            # It has not answered: it waits for others as long as we do for it, and what it has
-            # not told may be theirs. Its answer gives it its time again.
+        if link in self.sync.gates or link in self.sync.partial:
+            # It has not answered, or not all: it waits for others, and what it has not told may
+            # be theirs. Its answer gives it its time again.
             return
         advertisements, subscriptions = self._stale[link]
         for subscription in sorted(subscriptions):
@@ -151,6 +151,8 @@ class TreeRouting:
         match message:
             case Subscribe(id_, filter_):
                 self._subscribe(hop, id_, filter_)
+            case Unsubscribe(id_) if self._may_cover_more(hop, id_):
+                self._stale[hop][1].add(id_)
             case Unsubscribe(id_):
                 self._unsubscribe(hop, id_)
             case Advertise(id_, filter_):
@@ -161,6 +163,8 @@ class TreeRouting:
                 self.sync.asked_by(hop, [link for link in self.links if link is not hop])
             case Synced(SyncStage.SUBSCRIPTIONS) if hop in self.links:
                 self.sync.answered_by(hop)
+            case Synced(SyncStage.PART) if hop in self.links:
+                self.sync.answered_in_part_by(hop)
             case Synced():
                 pass
 
@@ -178,6 +182,13 @@ class TreeRouting:
         for link, table in self.links.items():
             if link is not hop:
                 table.subscribed(id_, filter_)
+
+    def _may_cover_more(self, hop: Session, id_: SubscriptionId) -> bool:
+        """Whether a subscription stands for others that a neighbor does not know yet, so that it
+        could not tell them instead when it withdrew this one."""
+        known = self.subscriptions.get(id_)
+        is_from_hop = known is not None and known.hop is hop and hop in self.links
+        return self.covering and is_from_hop and self.sync.owes_answer(hop)
 
     def _unsubscribe(self, hop: Session, id_: SubscriptionId) -> None:
         known = self.subscriptions.get(id_)
@@ -317,8 +328,9 @@ class TreeRouting:
         for id_, entry in self.subscriptions.items():
             if entry.hop is not link:
                 table.reconsider(id_, entry.filter)
-        if SyncStage.SUBSCRIPTIONS in table.owes:
-            self._answer(link)
+        for stage in (SyncStage.PART, SyncStage.SUBSCRIPTIONS):
+            if stage in table.owes:
+                self._answer(link, stage)
         table.owes = {}
         return [
             id_

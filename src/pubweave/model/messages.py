@@ -67,6 +67,8 @@ class SyncStage(enum.Enum):
 
     ADVERTISEMENTS = "advertisements"
     SUBSCRIPTIONS = "subscriptions"
+    PART = "part"
+    """A part of the subscriptions; SUBSCRIPTIONS follows when the others are known."""
 
 
 class Synced(_Weighed, frozen=True, array_like=True, gc=False):
