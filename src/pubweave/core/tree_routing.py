@@ -107,6 +107,10 @@ class TreeRouting:
     def has_stale(self, link: Session) -> bool:
         return any(self._stale.get(link, ())) or link in self.sync.gates
 
+    def is_stale(self, link: Session, id_: SubscriptionId) -> bool:
+        """Whether a subscription from a link goes soon, unless it is told again."""
+        return link in self._stale and id_ in self._stale[link][1]
+
     def _ask(self, link: Session) -> None:
         """All advertisements are told: the far end is to answer."""
         if self.links[link].is_held:

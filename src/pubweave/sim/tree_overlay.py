@@ -103,13 +103,15 @@ class _Lasting:
         One may be withdrawn and passed on again: when the advertisement that called for it went
         before another came, there is a gap; when one that covers it came and went, there is none.
         Those of a client that migrates over the link stand in for no others: they may turn round
-        before these have come, and no message of this link says so."""
+        before these have come, and no message of this link says so. Nor do stale ones: they go."""
         _, there = self.far.from_hop(self.back)
         moving = self.far.links[self.back].moving if self.back in self.far.links else ()
         carriers = [
             id_
             for id_, filter_ in there.items()
-            if covers(filter_, wanted) and publisher_of(id_) not in moving
+            if covers(filter_, wanted)
+            and publisher_of(id_) not in moving
+            and not self.far.is_stale(self.back, id_)
         ]
         carrying = set(carriers)
         for message in _changes(self.to_come):
