@@ -222,11 +222,11 @@ async def _run(config: HostConfig, coordination: Coordination | None, as_json: b
 
 
 async def _start(service: BrokerService) -> None:
-    from pubweave.runtime.overlay_spec import OverlayError
+    from pubweave.runtime.broker_process import CannotListenError
 
     try:
         await service.start()
-    except OverlayError as error:
+    except CannotListenError as error:
         advice = "choose another port (0: any free one) or another address for --listen"
         raise BadInput(f"{error}; {advice}") from error
 

@@ -204,13 +204,17 @@ async def serve(
         log.info("broker %s stopped: %s", config.broker.id, host.broker.counters.status())
 
 
+class CannotListenError(OverlayError):
+    """A broker's address cannot be had."""
+
+
 async def start_host(host: BrokerHost) -> None:
-    """Start a broker; OverlayError in words if its address cannot be had."""
+    """Start a broker; CannotListenError in words if its address cannot be had."""
     try:
         await host.start()
     except OSError as error:
         broker, listen = host.config.broker.id, host.config.listen
-        raise OverlayError(
+        raise CannotListenError(
             f"broker {broker!r} cannot listen at {listen}: {error.strerror or error}"
         ) from error
 

@@ -182,9 +182,8 @@ class BrokerJournal:
         try:
             self._files.begin(snapshot)
         except OSError as error:
-            raise OverlayError(
-                f"the journal {self._directory}: {error.strerror or error}"
-            ) from error
+            reason = f"{error.strerror or error}: make room there, then start it again"
+            raise OverlayError(f"the journal {self._directory}: {reason}") from error
         self._writer = JournalWriter(self._files, self._settled)
         return effects
 
