@@ -6,13 +6,9 @@ OUT_OF_SCOPE = ("08-*", "10-*", "14-*", "09-plugin*", "09-acl*", "09-pwfile*", "
 """TLS certificates, listeners, dynamic security, plugins and files that only mosquitto reads."""
 
 EDITS = (
-    # MQTT 3.1 is not spoken here.
-    ("*.py", (r"\ndo_test\(proto_ver=3\)", "")),
     # A goodbye with a reason before the end of a connection.
     ("01-connect-duplicate.py", (r"len\(data\) == 0:", 'len(data) == 0 or data == b"\\\\xe0":')),
     ("02-subpub-qos?-bad-*.py", (r"len\(p\) == 0:", "len(p) == 0 or p[0] == 0xe0:")),
-    # A part for MQTT 3.1.
-    ("06-bridge-no-local.py", (r"\ndo_test\(128\+3, 3, 0\)", "")),
     # The length of the packet is that of mosquitto's client id.
     ("01-connect-zero-length-id.py", (r"= connack_packet\[:-39\]", "= connack_packet")),
     (
@@ -30,13 +26,11 @@ EDITS = (
     ("12-prop-topic-alias-invalid.py", (r"do_test\(11\)", "do_test(65)")),
 )
 
-_OLD = "MQTT 3.1"
 _WILL = "the standard says otherwise: a will does not outwait its session (3.1.2.5, 3.1.4)"
 _ITSELF = "fails with mosquitto, too"
 _FORBIDDEN = "wants a topic that is configured as forbidden"
 
 REASONS = {
-    "01-connect-invalid-id-missing.py": _OLD,
     "07-will-delay.py": _WILL,
     "07-will-delay-reconnect.py": _WILL,
     "07-will-delay-recover.py": _WILL,

@@ -63,9 +63,17 @@ def test_a_second_connect_ends_the_connection(doors: Doors, version: int) -> Non
 def test_an_unknown_version_is_refused_by_name(doors: Doors) -> None:
     """[MQTT-3.1.2-2]"""
     with RawClient(doors[0], V3) as client:
-        client.send_bytes(b"\x10\x0f\0\x06MQIsdp\x03\x02\0\x0a\0\x01x")
+        client.send_bytes(b"\x10\x0d\0\x04MQTT\x03\x02\0\x0a\0\x01x")
         assert int(client.expect(mqtt5.ConnAckPacket).reason_code) == 0x84
         assert client.receive() is None
+
+
+def test_old_devices_speak_31(doors: Doors) -> None:
+    with RawClient(doors[0], V3) as client:
+        client.send_bytes(b"\x10\x0f\0\x06MQIsdp\x03\x02\0\x0a\0\x01x")
+        assert int(client.expect(mqtt5.ConnAckPacket).reason_code) == 0
+        client.send(mqtt5.PingReqPacket())
+        client.expect(mqtt5.PingRespPacket)
 
 
 def test_a_nameless_client_gets_a_name_and_each_another(doors: Doors) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pubweave.wire.mqtt_codec import V3, V5, MqttDecoder, MqttProtocolError, encode
+from pubweave.wire.mqtt_codec import V3, V3_1, V5, MqttDecoder, MqttProtocolError, encode
 from tests.mqtt_packets import broken_streams, client_packets, connects, server_packets
 from tests.naive.mqtt_v3 import naive_client_stream
 
@@ -183,7 +183,7 @@ def test_a_sender_of_single_bytes_costs_one_join() -> None:
 
 @pytest.mark.parametrize(
     ("name", "level", "version"),
-    [("MQTT", 3, V3), ("MQTT", 6, V5), ("MQIsdp", 3, V3), ("mqtt", 4, V3)],
+    [("MQTT", 3, V3), ("MQTT", 6, V5), ("MQIsdp", 4, V3), ("mqtt", 4, V3)],
 )
 def test_other_protocols_are_refused_so_that_they_can_be_told(
     name: str, level: int, version: int
@@ -194,6 +194,28 @@ def test_other_protocols_are_refused_so_that_they_can_be_told(
     assert decoder.version == version
     connack = mqtt5.ConnAckPacket(reason_code=mqtt5.ConnAckReasonCode(0x84))
     assert encode(connack, decoder.version)[3] == (1 if version == V3 else 0x84)
+
+
+@pytest.mark.parametrize("bridge", [0, 0x80])
+def test_31_is_311_but_for_the_beginning(bridge: int) -> None:
+    decoder = MqttDecoder()
+    (packet,) = decoder.feed(
+        frame(0x10, text("MQIsdp") + bytes([3 | bridge, 0, 0, 10]) + text("me"))
+    )
+    assert isinstance(packet, mqtt5.ConnectPacket)
+    assert (packet.client_id, decoder.version, decoder.is_bridge) == ("me", V3_1, bool(bridge))
+    assert encode(mqtt5.ConnAckPacket(session_present=True), V3_1) == b"\x20\x02\x00\x00"
+    publish = mqtt5.PublishPacket("a", b"x")
+    assert encode(publish, V3_1) == encode(publish, V3)
+    assert decoder.feed(encode(publish, V3)) == [publish]
+    assert decoder.feed(b"\x6a\x02\x00\x07") == [mqtt5.PubRelPacket(7)], "said again"
+
+
+def test_31_gives_nobody_a_name() -> None:
+    decoder = MqttDecoder()
+    assert refusal(decoder, frame(0x10, text("MQIsdp") + bytes([3, 2, 0, 10]) + text(""))) == 0x85
+    connack = mqtt5.ConnAckPacket(reason_code=mqtt5.ConnAckReasonCode(0x85))
+    assert encode(connack, decoder.version) == b"\x20\x02\x00\x02"
 
 
 @BOTH

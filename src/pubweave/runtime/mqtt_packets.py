@@ -34,8 +34,10 @@ def to_send(packet: model.ToClient) -> Any:
 
 def _connect(packet: mqtt5.ConnectPacket, version: int, *, is_bridge: bool) -> model.Connect:
     expiry_s = packet.session_expiry_interval
-    if version == model.VERSION_3:
-        # 3.1.1 knows sessions that last for ever and sessions that end with their connection.
+    if version != model.VERSION_5:
+        # To everybody but the codec 3.1 is 3.1.1, which knows sessions that last for ever and
+        # sessions that end with their connection.
+        version = model.VERSION_3
         expiry_s = 0 if packet.clean_start else NEVER_EXPIRES_S
     return model.Connect(
         packet.client_id,

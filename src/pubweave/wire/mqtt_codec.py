@@ -1,8 +1,8 @@
-"""MQTT packets to bytes and back, for versions 5.0 and 3.1.1: incremental, bounded, no I/O.
+"""MQTT packets to bytes and back, for versions 5.0, 3.1.1 and 3.1: incremental, bounded, no I/O.
 
 Packets are values of the package `mqtt5` for both versions, so that whoever handles them needs to
-know the version only where the two differ in meaning. `mqtt_v3` reads and writes 3.1.1; `mqtt_v5`
-checks what `mqtt5` does not.
+know the version only where the two differ in meaning. `mqtt_v3` reads and writes 3.1.1, and 3.1,
+which old devices speak and which hardly differs; `mqtt_v5` checks what `mqtt5` does not.
 
 Nothing but MqttProtocolError comes out of a decoder, whatever goes in.
 """
@@ -23,10 +23,11 @@ from pubweave.wire.mqtt_fields import (
 from pubweave.wire.mqtt_v3 import decode_v3, encode_v3
 from pubweave.wire.mqtt_v5 import decode_v5
 
-__all__ = ["V3", "V5", "MqttDecoder", "MqttProtocolError", "encode"]
+__all__ = ["V3", "V3_1", "V5", "MqttDecoder", "MqttProtocolError", "encode"]
 
-V3, V5 = 4, 5
-"""The protocol levels of 3.1.1 and 5.0, as CONNECT names them."""
+V3_1, V3, V5 = 3, 4, 5
+"""The protocol levels of 3.1, 3.1.1 and 5.0, as CONNECT names them."""
+_VERSIONS = {("MQIsdp", 3): V3_1, ("MQTT", 4): V3, ("MQTT", 5): V5}
 DEFAULT_MAX_PACKET_BYTES = 1 << 20
 _BRIDGE = 0x80
 _CONNECT_FIRST = Kind.CONNECT << 4
@@ -34,19 +35,25 @@ _CONNECT_FIRST = Kind.CONNECT << 4
 _PUBLISH_FIRST = {first for first in range(0x30, 0x40) if first & 6 != 6 and first & 0xE != 8}
 _EITHER_FIRST = _PUBLISH_FIRST | {0x40, 0x50, 0x62, 0x70}
 _CLIENT_FIRST = frozenset(_EITHER_FIRST | {0x82, 0xA2, 0xC0, 0xE0})
+# In 3.1 whatever asks for an answer may be marked as said again.
+_AGAIN = 8
+_OLD_CLIENT_FIRST = frozenset(_CLIENT_FIRST | {0x62 | _AGAIN, 0x82 | _AGAIN, 0xA2 | _AGAIN})
 _SERVER_FIRST = frozenset(_EITHER_FIRST | {0x20, 0x90, 0xB0, 0xD0})
 _AUTH_FIRST, _DISCONNECT_FIRST = 0xF0, 0xE0
 
 
 def encode(packet: mqtt5.Packet, version: int) -> bytes:
-    """One packet as bytes of version `V3` or `V5`. O(bytes).
+    """One packet as bytes of a version. O(bytes).
 
-    3.1.1 knows neither AUTH nor a reason to disconnect: then b"", nothing to send.
+    3.1.1 and 3.1 know neither AUTH nor a reason to disconnect: then b"", nothing to send.
     ValueError: a packet that MQTT has no room for.
 
     >>> encode(mqtt5.PubAckPacket(7), V5).hex(" ")
     '40 02 00 07'
     """
+    if version == V3_1 and type(packet) is mqtt5.ConnAckPacket:
+        # That the session is there is a word of 3.1.1.
+        packet = mqtt5.ConnAckPacket(reason_code=packet.reason_code)
     if version != V5:
         return encode_v3(packet)
     # mqtt5 panics beyond what a length can say; only a payload can bring a packet there.
@@ -72,8 +79,8 @@ class MqttDecoder:
         self.max_packet_bytes = max_packet_bytes
         """The longest packet that is taken, its header included; can be changed at any time."""
         self.version = version or 0
-        """`V3` or `V5`; 0 until a CONNECT is there. After a CONNECT of some other version the one
-        whose CONNACK the client can best be refused with."""
+        """`V3_1`, `V3` or `V5`; 0 until a CONNECT is there. After a CONNECT of some other version
+        the one whose CONNACK the client can best be refused with."""
         self.is_bridge = False
         """Whether the client is a broker that does not want its own publications back: the
         highest bit of the protocol level, which mosquitto's bridges set."""
@@ -159,14 +166,16 @@ class MqttDecoder:
         name, level = reader.text(), reader.byte()
         self.is_bridge = bool(level & _BRIDGE)
         level &= ~_BRIDGE
-        self.version = V5 if name == "MQTT" and level >= V5 else V3
-        if name != "MQTT" or level not in (V3, V5):
+        known = _VERSIONS.get((name, level))
+        self.version = known or (V5 if name == "MQTT" and level >= V5 else V3)
+        if known is None:
             raise MqttProtocolError(
                 UNSUPPORTED_PROTOCOL_VERSION,
-                f"protocol {name!r} of level {level}; known are 'MQTT' 4 (3.1.1) and 5 (5.0)",
+                f"protocol {name!r} of level {level}; known are 'MQTT' 5 (5.0) and 4 (3.1.1), "
+                "and 'MQIsdp' 3 (3.1)",
             )
-        self._first_bytes = _CLIENT_FIRST
-        if level == V5:
+        self._first_bytes = _OLD_CLIENT_FIRST if known == V3_1 else _CLIENT_FIRST
+        if known == V5:
             self._first_bytes |= {_AUTH_FIRST}
         if self.is_bridge:
             plain = bytearray(packet)

@@ -1,4 +1,4 @@
-"""MQTT 3.1.1 packets to bytes and back, as the classes of MQTT 5.0 without properties.
+"""MQTT 3.1.1 (and 3.1) packets to bytes and back, as the classes of MQTT 5.0 without properties.
 
 What the older version says otherwise is said in the newer one's words: "clean session 0" is a
 session that never expires, a refused subscription is 0x80, and so on. A packet that 3.1.1 does not
@@ -78,7 +78,7 @@ def _decode_publish(first: int, body: bytes) -> mqtt5.PublishPacket:
 def _decode_connect(reader: FieldReader) -> mqtt5.ConnectPacket:
     """Name and level of the protocol are checked already."""
     reader.text()
-    reader.byte()
+    needs_id = reader.byte() & 0x7F < _LEVEL  # 3.1: nobody is given one
     flags = validate_connect_flags(reader.byte())
     if flags & 0xC0 == 0x40:
         raise malformed("a password without a user name")  # [MQTT-3.1.2-22] of 3.1.1
@@ -95,8 +95,8 @@ def _decode_connect(reader: FieldReader) -> mqtt5.ConnectPacket:
         )
     username = reader.text() if flags & 0x80 else None
     password = reader.binary() if flags & 0x40 else None
-    if not client_id and not is_clean:
-        raise MqttProtocolError(CLIENT_ID_NOT_VALID, "a session to keep needs a client identifier")
+    if not client_id and (needs_id or not is_clean):
+        raise MqttProtocolError(CLIENT_ID_NOT_VALID, "this session needs a client identifier")
     return mqtt5.ConnectPacket(
         client_id,
         username=username,
