@@ -30,6 +30,8 @@ from pubweave.sim.transform_scenario import END_LIMIT_S, TransformScenario
 
 QUIET_END_S = 2.0
 """Nothing fails in the last part of a round: what it costs then is compared."""
+CALM_S = 2.0
+"""If nothing was under way for so long, nothing will be."""
 OPERATOR_EVERY_S = 3.0
 
 
@@ -137,12 +139,16 @@ class ReorganizeScenario(TransformScenario):
         self._await_ends(world.now + END_LIMIT_S)
 
     def _await_ends(self, limit: float) -> None:
-        """What was agreed before is carried out to its end."""
-        while self._is_under_way() and self.world.now < limit:
+        """What was agreed before is carried out to its end; brokers that have agreed may be about
+        to begin it."""
+        calm_since = self.world.now
+        while self.world.now < min(limit, calm_since + CALM_S):
             self.faults.heal()
             self._pause(True)
             self.world.run_until(self.world.now + 0.5)
             self._operate()
+            if self._is_under_way():
+                calm_since = self.world.now
         if self._is_under_way():
             self._violate(f"a change of the overlay never ends: {self.watch.deployment}")
         if not self.watch.topology.is_tree:
