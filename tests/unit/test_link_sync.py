@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pubweave.core.link_sync import GATE_BYTES, LinkSync
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.session import Session, SessionLimits, SessionState
 from pubweave.model.messages import SequencedMessage, SyncStage
 from pubweave.model.publications import Publication, make_publication
 
@@ -89,6 +89,25 @@ def test_whoever_waited_long_enough_is_answered_in_part_once_and_then_wholly() -
         assert [*setup.sync.unheard] == [setup.b]
     setup.sync.answered_by(setup.b)
     assert (setup.answered, setup.sync.unheard) == (["a...", "a"], {})
+
+
+def test_who_is_there_and_says_nothing_for_as_long_again_is_not_waited_for() -> None:
+    """A question or an answer may go astray with an action; one that is away does not."""
+    setup = Setup()
+    setup.sync.answered_by(setup.b)
+    setup.sync.answered_by(setup.c)
+    setup.sync.news(setup.a)
+    setup.sync.asked_by(setup.a, [setup.b, setup.c])
+    setup.b.state = SessionState.ESTABLISHED
+    for _ in range(3):
+        setup.sync.stop_waiting(setup.a)
+    assert (setup.answered, [*setup.sync.unheard]) == (["a..."], [setup.c])
+    setup.c.state = SessionState.ESTABLISHED
+    setup.sync.answered_in_part_by(setup.c)
+    setup.sync.stop_waiting(setup.a)
+    assert setup.answered == ["a..."]
+    setup.sync.answered_by(setup.c)
+    assert setup.answered == ["a...", "a"]
 
 
 def test_who_asks_without_news_waits_for_those_who_are_unheard() -> None:

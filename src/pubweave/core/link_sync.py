@@ -230,18 +230,31 @@ class LinkSync:
         self._is_answered.pop(link, None)
 
     def stop_waiting(self, hop: Session) -> None:
-        """A neighbor has waited long enough: it is answered in part."""
+        """A neighbor has waited long enough: it is answered in part; if it has waited for as long
+        again, only those who are away or have answered in part themselves are waited for."""
         waits = self._waits.get(hop)
         if not waits:
+            return
+        if hop in self._put_off:
+            self._give_up_the_silent(hop)
             return
         for wait in waits:
             for link, number in wait.items():
                 if self._answers.get(link, 0) < number:
                     self.unheard[link] = number
                     self.version += 1
-        if hop not in self._put_off:
-            self._put_off[hop] = None
-            self._answer(hop, SyncStage.PART)
+        self._put_off[hop] = None
+        self._answer(hop, SyncStage.PART)
+
+    def _give_up_the_silent(self, hop: Session) -> None:
+        """Who is there and says nothing for so long will not: a question of ours went astray."""
+        for wait in self._waits[hop]:
+            for link in [link for link in wait if link.is_established]:
+                if link not in self.partial and self._answers.get(link, 0) < wait[link]:
+                    del wait[link]
+                    self.unheard.pop(link, None)
+                    self.version += 1
+        self._answer_what_is_ready(hop)
 
     def _answer_what_is_ready(self, hop: Session) -> None:
         waits = self._waits.get(hop)

@@ -11,6 +11,7 @@ stays as it was. When it is let go, the difference is told (`tree_routing.TreeRo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 
 from pubweave.core.routing import Send
@@ -92,8 +93,9 @@ class LinkTable:
         self.gone: dict[AdvertisementId, Filter] = {}
         """While the link is held: withdrawn advertisements on which publications for it may rest
         and which the far end has forgotten; to be told again and withdrawn behind these."""
-        self.owes: dict[SyncStage, None] = {}
-        """While the link is held: stages to report as told when it is let go."""
+        self.owes: Counter[SyncStage] = Counter()
+        """While the link is held: stages to report as told when it is let go, and how often: each
+        question has its answer."""
         self.moving: set[ClientId] = set()
         """Clients that migrate over this link. Their subscriptions are about to come from the far
         end, or it does not yet use what it is told of them: so they stand in for nothing."""

@@ -60,8 +60,9 @@ class RoutingStrategy(Protocol):
 
         What we still hold from it is stale until it is told again."""
 
-    def forget_stale(self, link: Session) -> None:
-        """The neighbor has had its time to tell everything again: drop what is still stale."""
+    def forget_stale(self, link: Session) -> bool:
+        """The neighbor has had its time to tell everything again: drop what is still stale.
+        Whether it has to be looked at again after as long: it waits for us."""
 
     def has_stale(self, link: Session) -> bool:
         """Whether the neighbor has yet to tell, again or at all, what it knows."""

@@ -114,8 +114,9 @@ class TopicRouting:
     def has_stale(self, link: Session) -> bool:
         return False
 
-    def forget_stale(self, link: Session) -> None:
+    def forget_stale(self, link: Session) -> bool:
         """A neighbor's topics are void as soon as its session begins anew."""
+        return False
 
     def open_full_gates(self) -> None:
         """Nothing stands in for a link here."""

@@ -15,6 +15,7 @@ what is new is told before, what is gone after the publications that may rest on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -94,7 +95,7 @@ class TreeRouting:
             table.gone |= {i: f for i, f in table.told.items() if i not in self.advertisements}
             table.gone |= gone
             table.told = {}
-            table.owes = {SyncStage.ADVERTISEMENTS: None}
+            table.owes = Counter({SyncStage.ADVERTISEMENTS: 1})
             return
         for id_, entry in self.advertisements.items():
             if entry.hop is not link:
@@ -114,7 +115,7 @@ class TreeRouting:
     def _ask(self, link: Session) -> None:
         """All advertisements are told: the far end is to answer."""
         if self.links[link].is_held:
-            self.links[link].owes[SyncStage.ADVERTISEMENTS] = None
+            self.links[link].owes[SyncStage.ADVERTISEMENTS] = 1  # the last one asks for all
         else:
             self.sync.was_asked(link)
             self._send(link, Synced(SyncStage.ADVERTISEMENTS))
@@ -122,12 +123,16 @@ class TreeRouting:
     def _answer(self, link: Session, stage: SyncStage) -> None:
         """All subscriptions that a neighbor's advertisements call for are queued, or a part."""
         if self.links[link].is_held:
-            self.links[link].owes[stage] = None
+            self.links[link].owes[stage] += 1
         else:
             self._send(link, Synced(stage))
 
-    def forget_stale(self, link: Session) -> None:
+    def forget_stale(self, link: Session) -> bool:
         """A neighbor that began anew had its time: what it has not told again is no more."""
+        self._forget_stale(link)
+        return self.sync.is_waiting(link)
+
+    def _forget_stale(self, link: Session) -> None:
         self.sync.stop_waiting(link)
         if link in self.sync.gates or link in self.sync.partial:
             # It has not answered, or not all: it waits for others, and what it has not told may
@@ -333,9 +338,9 @@ class TreeRouting:
             if entry.hop is not link:
                 table.reconsider(id_, entry.filter)
         for stage in (SyncStage.PART, SyncStage.SUBSCRIPTIONS):
-            if stage in table.owes:
+            for _ in range(table.owes[stage]):
                 self._answer(link, stage)
-        table.owes = {}
+        table.owes = Counter()
         return [
             id_
             for id_ in told

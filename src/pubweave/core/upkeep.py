@@ -79,7 +79,8 @@ class Upkeep:
         for link, until in list(self._stale_until.items()):
             if now >= until and not self._is_held(link):
                 del self._stale_until[link]
-                self._routing.forget_stale(link)
+                if self._routing.forget_stale(link):
+                    self._stale_until[link] = now + self._config.stale_grace_s
         if self.load.due(now, self._config.load_window_s):
             self._sample_load(now)
         if now >= self._sweep_at:
