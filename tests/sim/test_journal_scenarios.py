@@ -27,6 +27,10 @@ def test_a_run_loses_nothing() -> None:
     assert sum(result.counts["replayed"] for result in results) > 0
 
 
+def test_a_subscription_that_was_not_on_disk_yet_is_owed_nothing_by_those_who_left() -> None:
+    assert not run("routing", 715001, 30).violations
+
+
 def test_remembered_routes_know_who_has_not_answered_yet() -> None:
     """They did not, so a neighbor that gets everything got less than after a replay."""
     assert not run("routing", 710108, 30).violations

@@ -103,19 +103,33 @@ class SimOverlay:
     def _on_asleep(self, was: Broker, comes_back: Broker, since: float) -> None:
         """A table entry that was not yet on disk is told again, and until then it is not there:
         what was published meanwhile was promised to nobody for its sake."""
-        if tables_of(was) == tables_of(comes_back):
+        kept = tables_of(comes_back)
+        if tables_of(was) == kept:
             return
         reached: dict[tuple[str, int], set[str]] = {}
 
         def may_be_lost(publication: Publication, client: str) -> bool:
             publisher = self.clients.get(publication.publisher)
-            if publication.published_at < since or publisher is None:
+            if publication.published_at < since:
                 return False
+            if publisher is None:  # it has left: nobody knows its way any more
+                return not self._is_told(client, publication, was, kept)
             if publication.key not in reached:
                 reached[publication.key] = self._reached(publication, publisher)
             return client not in reached[publication.key]
 
         self.checker.excuse_where(may_be_lost)
+
+    def _is_told(
+        self, client: str, publication: Publication, broker: Broker, entries: Collection[str]
+    ) -> bool:
+        """Whether a client's own broker knows that it wants a publication; of other brokers'
+        clients this one need not know that."""
+        own = self.clients[client]
+        return own.home.name != broker.config.id or any(
+            id_ in entries and filter_.matches(publication)
+            for id_, filter_ in own.core.subscriptions.items()
+        )
 
     # --- topology --------------------------------------------------------------------------
 
