@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.rendezvous_config import RendezvousConfig
 from pubweave.core.session import SessionLimits
 from pubweave.core.topic_config import TopicConfig
+from pubweave.design.dynatops.ring import RING_SIZE, key_of
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.topology import Topology
 from pubweave.sim import churn_setting
 from pubweave.sim.churn_overlay import ChurnOverlay
+from pubweave.sim.churn_setting import ChurnSetting
 from pubweave.sim.disk import DiskSetting
 from pubweave.sim.nodes import HandlingTime
+from pubweave.sim.rendezvous_overlay import RendezvousOverlay
+from pubweave.sim.rendezvous_scenario import FAST
 from pubweave.sim.scenarios import run_seed
 from pubweave.sim.world import World
 
 AWAY_S = 40.0
 PUBLICATIONS = 40
 SILENCE_LIMIT_S = 2.0
+LATER_S = 8.0
+"""After so long nobody offers a publisher's topics any more who has gone."""
 
 
 class Absence:
     """Broker b3, with a subscriber, is killed while a publisher at b1 goes on; b2 looks on."""
 
+    overlay_type: type[ChurnOverlay] = ChurnOverlay
+    strategy = "topic_connected"
+
     def __init__(self, config: TopicConfig) -> None:
         self.world = World(1)
-        self.overlay = ChurnOverlay(
+        self.overlay = self.overlay_type(
             self.world,
             Topology.from_links([("b1", "b2"), ("b2", "b3")]),
             make_config=lambda name: BrokerConfig(
                 name,
-                strategy="topic_connected",
+                strategy=self.strategy,
                 ping_every_s=0.5,
                 silence_limit_s=SILENCE_LIMIT_S,
                 topics=config.patient(),
+                rendezvous=self.on_ring(name),
             ),
             handling=HandlingTime(0.0, 0.0),
             disk=DiskSetting(),
@@ -60,8 +73,13 @@ class Absence:
 
         self.overlay.clients["sub"]._on_notification = note
 
-    def be_away(self, away_s: float) -> list[int]:
-        """What was published meanwhile."""
+    def on_ring(self, broker: str) -> RendezvousConfig:
+        return FAST
+
+    def be_away(
+        self, away_s: float, every_s: float = 0.1, meanwhile: Callable[[], None] = lambda: None
+    ) -> list[int]:
+        """What was published meanwhile; when all was, something else may happen."""
         sent: list[int] = []
 
         def publish() -> None:
@@ -70,7 +88,8 @@ class Absence:
 
         self.overlay.brokers["b3"].crash()
         for number in range(PUBLICATIONS):
-            self.world.after(0.5 + 0.1 * number, publish)
+            self.world.after(0.5 + every_s * number, publish)
+        self.world.after(1.0 + every_s * PUBLICATIONS, meanwhile)
         self.world.run_until(self.world.now + away_s)
         self.overlay.brokers["b3"].start()
         self.world.run_until(self.world.now + 10.0)
@@ -78,8 +97,35 @@ class Absence:
 
     @property
     def counted(self) -> int:
-        nodes = self.overlay.brokers.values()
-        return sum(node.broker.counters.publications_lost for node in nodes)
+        nodes = [*self.overlay.brokers.values(), *self.overlay.gone.values()]
+        return sum(core.counters.publications_lost for node in nodes if (core := node.known_core))
+
+
+class RingAbsence(Absence):
+    """The same on a ring, where ``rendezvous`` is the topic's."""
+
+    overlay_type = RendezvousOverlay
+    strategy = "rendezvous"
+
+    def __init__(self, config: TopicConfig, rendezvous: str) -> None:
+        self._rendezvous = rendezvous
+        super().__init__(config)
+
+    def on_ring(self, broker: str) -> RendezvousConfig:
+        """Places around the ring in the order of names, from the rendezvous on; b4 is before it."""
+        behind = (int(broker[1:]) - int(self._rendezvous[1:])) % 3
+        eighths = 0 if broker == "b4" else 1 << behind
+        return replace(FAST, position=(key_of("t") + eighths * (RING_SIZE // 8)) % RING_SIZE)
+
+    def move_rendezvous(self) -> None:
+        """The publisher goes, and later a broker comes that is the rendezvous from then on."""
+        self.overlay.leave("pub")
+        self.world.after(LATER_S, self.overlay.join_broker, "b4", ["b2"])
+
+    def kill_rendezvous(self) -> None:
+        """The same, but whom b3 had above it is gone for good."""
+        self.move_rendezvous()
+        self.world.after(LATER_S - 3.0, self.overlay.remove_broker, self._rendezvous)
 
 
 def test_what_is_published_while_a_broker_with_a_journal_is_away_is_kept_for_it() -> None:
@@ -105,6 +151,49 @@ def test_what_is_let_go_when_others_forget_it_is_counted() -> None:
     assert absence.counted == len(sent)
 
 
+@pytest.mark.parametrize("rendezvous", ["b1", "b2", "b3"])
+def test_on_a_ring_it_is_kept_wherever_the_rendezvous_is(rendezvous: str) -> None:
+    absence = RingAbsence(TopicConfig(keep_s=5.0), rendezvous)
+    sent = absence.be_away(AWAY_S)
+    assert absence.got == sent
+    assert absence.counted == 0
+
+
+@pytest.mark.parametrize("rendezvous", ["b1", "b2", "b3"])
+def test_on_a_ring_it_is_kept_though_the_rendezvous_moves(rendezvous: str) -> None:
+    absence = RingAbsence(TopicConfig(keep_s=5.0), rendezvous)
+    sent = absence.be_away(AWAY_S, meanwhile=absence.move_rendezvous)
+    assert absence.got == sent
+    assert absence.counted == 0
+
+
+def test_on_a_ring_it_is_kept_though_the_rendezvous_is_killed_too_and_another_one_comes() -> None:
+    absence = RingAbsence(TopicConfig(keep_s=5.0), "b1")
+    sent = absence.be_away(AWAY_S, meanwhile=absence.kill_rendezvous)
+    assert absence.got == sent
+    assert absence.counted == 0
+
+
+@pytest.mark.parametrize("rendezvous", ["b1", "b2", "b3"])
+def test_on_a_ring_what_became_too_much_is_counted(rendezvous: str) -> None:
+    """By both who had it: the one who is away could have come back below either."""
+    absence = RingAbsence(TopicConfig(keep_s=5.0, keep_bytes=2000), rendezvous)
+    sent = absence.be_away(AWAY_S)
+    missing = [sequence for sequence in sent if sequence not in absence.got]
+    assert absence.got == sent[len(missing) :]
+    assert len(missing) > PUBLICATIONS // 2
+    assert len(missing) <= absence.counted <= 2 * len(missing)
+
+
+@pytest.mark.parametrize("rendezvous", ["b1", "b2", "b3"])
+def test_on_a_ring_what_is_let_go_when_others_forget_it_is_counted(rendezvous: str) -> None:
+    """Also what was published right before they do, and is let go later."""
+    absence = RingAbsence(TopicConfig(keep_s=5.0, forget_after_s=20.0), rendezvous)
+    sent = absence.be_away(AWAY_S, every_s=0.45)
+    assert absence.got == []
+    assert absence.counted == len(sent)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 5])
 def test_churn_with_brokers_that_are_away_for_longer_than_anything_is_kept_otherwise(
@@ -113,4 +202,26 @@ def test_churn_with_brokers_that_are_away_for_longer_than_anything_is_kept_other
     """These seeds lost publications that nobody counted."""
     monkeypatch.setattr(churn_setting, "TopicConfig", partial(TopicConfig, keep_s=2.0))
     result = run_seed("churn", seed, durability="journal", max_brokers=6, fault="none")
+    assert not result.violations
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [102, 107, 110, 115])
+def test_a_ring_with_brokers_that_are_away_for_longer_than_anything_is_kept_otherwise(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So did these."""
+    draw = ChurnSetting.draw
+
+    def draw_longer(world: World, max_brokers: int, fault: str | None) -> ChurnSetting:
+        setting = draw(world, max_brokers, fault)
+        return replace(
+            setting,
+            round_s=20.0,
+            config=replace(setting.config, keep_s=4.0),
+            faults=replace(setting.faults, broker_down_s=(5.0, 15.0)),
+        )
+
+    monkeypatch.setattr(ChurnSetting, "draw", draw_longer)
+    result = run_seed("rendezvous", seed, durability="journal", max_brokers=6, fault="none")
     assert not result.violations

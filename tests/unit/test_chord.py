@@ -134,6 +134,18 @@ def test_of_two_at_one_position_the_larger_id_gives_way() -> None:
     check_ring(planes)
 
 
+def test_one_that_takes_another_position_is_known_there_by_all_neighbors() -> None:
+    planes = Planes()
+    for number in range(6):
+        planes.join(f"b{number}", 100 * number, "b0" if number else None)
+    planes.run(8)
+    planes.planes["b1"].chord.move(299)
+    planes.run(8)
+    check_ring(planes)
+    places = [plane.table.get("b1") for name, plane in planes.planes.items() if name != "b1"]
+    assert {place.position for place in places if place is not None} == {299}
+
+
 def test_a_broker_has_links_with_log_many_others() -> None:
     planes = Planes()
     for number in range(32):

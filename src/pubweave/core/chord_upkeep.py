@@ -120,8 +120,15 @@ class ChordUpkeep:
         own = self.table.own
         is_taken = occupant.position == own.position and not self.holds
         if is_taken and (holds or occupant.broker < own.broker):
-            self.table.move((own.position + 1) % RING_SIZE)
+            self.move((own.position + 1) % RING_SIZE)
         self.table.know(occupant)
+
+    def move(self, position: int) -> None:
+        """Take another position. All neighbors are told: of its place each believes only the
+        broker itself, and most of them it does not compare notes with."""
+        self.table.move(position)
+        for neighbor in self._linked():
+            self.greet(neighbor, asks=False)
 
     def _hear(self, occupants: Iterable[Occupant]) -> None:
         for occupant in occupants:

@@ -79,7 +79,7 @@ class Remapping:
         for occupant in mapping:
             if occupant.broker == self._upkeep.id and not plane.chord.holds:
                 plane.chord.holds = True
-                plane.table.move(occupant.position)
+                plane.chord.move(occupant.position)
 
     def _enter(self, step: RemapStep, mapping: tuple[Occupant, ...], now: float) -> None:
         upkeep = self._upkeep

@@ -7,8 +7,10 @@ kept of it; whatever could not be handed on in time is counted as lost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
+from pubweave.core.rendezvous_absence import RingAbsences
 from pubweave.core.rendezvous_clusters import AttachedClusters
 from pubweave.core.rendezvous_plane import RendezvousPlane
 from pubweave.core.rendezvous_routing import RendezvousRouting
@@ -22,7 +24,7 @@ RETURNING_S = 10.0
 
 class RendezvousTopics:
     """``planes`` are the versions of the control plane, by number; ``clusters`` those who reach
-    the ring through this broker."""
+    the ring through this broker, ``absences`` those who miss something."""
 
     def __init__(
         self,
@@ -30,11 +32,13 @@ class RendezvousTopics:
         routing: RendezvousRouting,
         planes: Mapping[int, RendezvousPlane],
         clusters: AttachedClusters,
+        absences: RingAbsences,
     ) -> None:
         self._inside = inside
         self._routing = routing
         self._planes = planes
         self._clusters = clusters
+        self._absences = absences
         self._config = inside.config.topics
         self._published_at: dict[str, float] = {}
         """When clients could publish on a topic last."""
@@ -42,6 +46,11 @@ class RendezvousTopics:
         """Topics that nobody needs any more, since when."""
         self._offering: dict[str, None] = {}
         """Topics that were offered when this was looked at last."""
+        self._handed: dict[str, tuple[BrokerId, ...]] = {}
+        """Of topics that are missed: who was closest to the rendezvous and has got what is kept."""
+
+        self._alone_at = -math.inf
+        """When this broker knew of nobody else last."""
 
     @property
     def _live(self) -> list[RendezvousPlane]:
@@ -49,12 +58,22 @@ class RendezvousTopics:
 
     def is_handed_on(self, topic: str) -> bool:
         """Whether the next hop to the rendezvous gets what is kept of a topic, or it is here."""
+        askers = self._routing.askers(topic)
+        return all(hop in askers for hop in self._hops(topic))
+
+    def _hops(self, topic: str) -> tuple[BrokerId, ...]:
+        """The next hops to the rendezvous of a topic; none where it is here."""
+        hops = []
         for plane in self._live:
             place = plane.trees.places.get(topic)
             hop = plane.table.next_hop(key_of(topic) if place is None else place.key)
-            if hop is not None and hop.broker not in self._routing.askers(topic):
-                return False
-        return True
+            if hop is not None:
+                hops.append(hop.broker)
+        return tuple(hops)
+
+    def _is_rendezvous(self, topic: str) -> bool:
+        """Whether a topic's rendezvous is here, in one version at least."""
+        return len(self._hops(topic)) < len(self._live)
 
     def held(self, *, is_cut_off: bool) -> list[str]:
         """Topics of which something is kept here that others might lack."""
@@ -65,6 +84,7 @@ class RendezvousTopics:
         """This broker was away: that time does not count."""
         self._published_at = {topic: at + away_s for topic, at in self._published_at.items()}
         self._fading = {topic: at + away_s for topic, at in self._fading.items()}
+        self._alone_at += away_s
 
     def offered(self, now: float) -> dict[str, None]:
         """Topics that have to go to their rendezvous from here: clients publish on them, or
@@ -79,20 +99,53 @@ class RendezvousTopics:
             if topic not in routing.topics or is_over:
                 del self._published_at[topic]
         kept = [topic for topic in self._fading if routing.logs[topic].kept]
-        self._offering = dict.fromkeys([*self._published_at, *kept])
+        self._offering = dict.fromkeys([*self._published_at, *kept, *self._missing_above()])
         return self._offering
 
+    def _missing_above(self) -> list[str]:
+        """Topics that are missed by those who are away, and that have another way to the
+        rendezvous since what is kept here was handed on: another broker is the rendezvous, and
+        whoever comes back is served from there."""
+        offered, handed = [], {}
+        for topic in self._absences.missed:
+            log = self._routing.logs.get(topic)
+            if log is None or not log.kept:
+                continue
+            hops = self._hops(topic)
+            if self._handed.get(topic) == hops or self.is_handed_on(topic):
+                handed[topic] = hops
+            else:
+                offered.append(topic)
+        self._handed = handed
+        return offered
+
+    def lost(self, neighbor: BrokerId) -> None:
+        """Nobody knows what of that which was handed on it has taken in."""
+        self._handed = {t: hops for t, hops in self._handed.items() if neighbor not in hops}
+
     def _needed(self, topic: str) -> bool:
-        return topic in self._routing.claimed or any(
-            place.targets or place.sources
-            for plane in self._live
-            if (place := plane.trees.places.get(topic)) is not None
+        return (
+            topic in self._routing.claimed
+            or any(
+                place.targets or place.sources
+                for plane in self._live
+                if (place := plane.trees.places.get(topic)) is not None
+            )
+            or self._is_missed_here(topic)
         )
+
+    def _is_missed_here(self, topic: str) -> bool:
+        """Whether this broker, the rendezvous, keeps what somebody misses who is away."""
+        if topic not in self._absences.missed or not self._routing.logs[topic].kept:
+            return False
+        return self._is_rendezvous(topic)
 
     def look(self, now: float, *, is_alone: bool) -> None:
         """Take part in what is needed here; what is not ends when others have what is kept, or,
         if this broker ``is_alone``, when it is old. Then tell neighbors what is wanted of them."""
         routing = self._routing
+        if is_alone:
+            self._alone_at = now
         for plane in self._live:
             for topic, place in plane.trees.places.items():
                 if place.targets or place.sources:
@@ -147,14 +200,25 @@ class RendezvousTopics:
             for broker in plane.trees.wanted_from(topic)
         )
 
+    def _keep_s(self, now: float) -> float:
+        """One that has joined while all others were away has heard of nobody who is missing."""
+        config = self._config
+        is_new = config.is_durable and now - self._alone_at < config.keep_s
+        return max(config.keep_s, config.forget_after_s) if is_new else config.keep_s
+
     def tidy(self, now: float) -> None:
         """Forget what is old; whatever was offered and nobody wanted meanwhile counts as lost. What
-        came from above is elsewhere, too."""
-        config = self._config
-        went = self._routing.logs.tidy(now, config.keep_s, config.keep_bytes)
+        came from above is elsewhere, too, unless somebody misses it who is away."""
+        config, counters = self._config, self._inside.counters
+        lasting = self._absences.tidy(now)
+        went = self._routing.logs.tidy(now, self._keep_s(now), config.keep_bytes, lasting)
         for topic, times in went.items():
             if topic in self._offering and not self.is_handed_on(topic):
-                self._inside.counters.publications_lost += len(times)
+                counters.publications_lost += len(times)
+            else:
+                here = self._is_rendezvous(topic)
+                lost = self._absences.lost_of(topic, times, is_rendezvous=here)
+                counters.publications_lost += lost
         returning = self._routing.returning
         for name in [name for name, at in returning.items() if now - at > RETURNING_S]:
             del returning[name]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from pubweave.core.rendezvous_absence import RingAbsences
 from pubweave.core.rendezvous_clusters import AttachedClusters
 from pubweave.core.rendezvous_links import SpareLinks
 from pubweave.core.rendezvous_placement import UserPlacing
@@ -31,11 +32,14 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.messages import Hello, Message, Role, SequencedMessage
 from pubweave.model.rendezvous_messages import (
     ChordLeaving,
+    ChordMessage,
     ChordNeighbors,
+    DurableBroker,
     LinkUnused,
     Occupant,
     PlacementDigest,
     RendezvousMessage,
+    TreeMessage,
 )
 from pubweave.model.rendezvous_status import RendezvousStatus
 from pubweave.model.topic_messages import BrokerRecord, TopicMessage
@@ -60,7 +64,8 @@ class RendezvousUpkeep:
         self.add_plane(FIRST_VERSION, self.first_position)
         self.remapping = Remapping(self, inside.emit)
         self.clusters = AttachedClusters(inside.sessions, routing)
-        self.topics = RendezvousTopics(inside, routing, self.planes, self.clusters)
+        self.absences = RingAbsences(inside.config, self._tell, self._on_ring)
+        self.topics = RendezvousTopics(inside, routing, self.planes, self.clusters, self.absences)
         self._given: set[BrokerId] = set()
         """Neighbors that the driver named: these links stay."""
         self.spare = SpareLinks(
@@ -129,6 +134,10 @@ class RendezvousUpkeep:
             if link.is_established and not self.is_lost(name) and name not in self.clusters.gateways
         ]
 
+    def _on_ring(self) -> list[BrokerId]:
+        """Neighbors on the ring, whether or not their links stand at the moment."""
+        return [name for name in self.links.links if name not in self.clusters.gateways]
+
     def _address_of(self, broker: BrokerId) -> str:
         for plane in self.planes.values():
             occupant = plane.table.get(broker)
@@ -173,12 +182,15 @@ class RendezvousUpkeep:
             plane.table.own = self._occupant(plane.table.own.position)
             if plane.is_active:
                 plane.chord.greet(link.remote)
+        self.absences.link_began(link.remote, now)
         self.placing.telling.link_began(link.remote)
         self.hurry(now)
 
     def _lose(self, neighbor: BrokerId, now: float) -> None:
         for plane in self.planes.values():
             plane.lost(neighbor, now)
+        self.absences.lost(neighbor, now)
+        self.topics.lost(neighbor)
         self.placing.lost(neighbor)
         self.hurry(now)
 
@@ -219,17 +231,24 @@ class RendezvousUpkeep:
             return
         if link.remote in self.clusters.gateways:
             raise RemoteProtocolError(f"{type(message).__name__} is for brokers of the ring")
-        if isinstance(message, LinkUnused):
-            self.spare.take(link.remote, now)
-            return
-        if isinstance(message, PlacementDigest):
-            self.placing.take(link.remote, message, now)
-            return
+        match message:
+            case LinkUnused():
+                self.spare.take(link.remote, now)
+            case PlacementDigest():
+                self.placing.take(link.remote, message, now)
+            case DurableBroker():
+                self.absences.take(link.remote, message, now)
+            case _:
+                self._take_in_version(link.remote, message, now)
+
+    def _take_in_version(
+        self, sender: BrokerId, message: ChordMessage | TreeMessage, now: float
+    ) -> None:
         if isinstance(message, ChordNeighbors | ChordLeaving):
             self._catch_up(message, now)
         plane = self.planes.get(message.version)
         if plane is not None and plane.is_active:
-            plane.take(link.remote, message, now)
+            plane.take(sender, message, now)
             self.hurry(now)
 
     def _catch_up(self, message: ChordNeighbors | ChordLeaving, now: float) -> None:
@@ -288,6 +307,7 @@ class RendezvousUpkeep:
         self.spare.came_back()
         self._routing.came_back(away_s)
         self.topics.came_back(away_s)
+        self.absences.came_back(away_s, now)
         for plane in self.planes.values():
             plane.chord.came_back()
             plane.trees.came_back(away_s, now)
@@ -312,6 +332,7 @@ class RendezvousUpkeep:
         self.clusters.look()
         offered = self.topics.offered(now)
         subscribed = self.subscribed
+        self.absences.look(subscribed, now)
         for plane in self.planes.values():
             self._look_at_plane(plane, subscribed, offered, now)
         self.remapping.look(subscribed, offered, now)

@@ -1,8 +1,8 @@
 """What brokers of a rendezvous overlay tell each other (`core.rendezvous_upkeep`).
 
-`Chord...` keep the ring, `Tree...` the topics' trees. Each belongs to one version of the control
-plane: while brokers are remapped to other positions there are two (DYNATOPS section 5.1.2). How
-publications are asked for on a link is said as in `topic_messages`.
+`Chord...` keep the ring, `Tree...` the topics' trees. Each of these belongs to one version of the
+control plane: while brokers are remapped to other positions there are two (DYNATOPS section 5.1.2).
+How publications are asked for on a link is said as in `topic_messages`.
 """
 
 from __future__ import annotations
@@ -164,6 +164,22 @@ class LinkUnused(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return ENTRY_BYTES
 
 
+class DurableBroker(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """``broker`` has a journal and wants ``topics`` for its clients. It tells its neighbors; if one
+    of those loses it, all brokers hear that it is away and for how long. ``number`` is the broker's
+    own: the larger one is news, and of two alike the one that says it is away."""
+
+    broker: BrokerId
+    number: int
+    topics: tuple[str, ...]
+    away_s: float | None = None
+    """None: it is there."""
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * (3 + len(self.topics))
+
+
 class PlacementTold(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a broker wants for its clients and how many subscriptions these have, for others of its
     placement cluster (DYNATOPS section 4); clients reach it at ``address``, if it ``is_open``."""
@@ -194,4 +210,4 @@ class PlacementDigest(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 ChordMessage = ChordNeighbors | ChordLookup | ChordFound | ChordLeaving
 TreeMessage = TreeJoin | TreePath | TreeOffer | TreeBroken | TreeTables
-RendezvousMessage = ChordMessage | TreeMessage | LinkUnused | PlacementDigest
+RendezvousMessage = ChordMessage | TreeMessage | LinkUnused | PlacementDigest | DurableBroker

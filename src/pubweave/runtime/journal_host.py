@@ -66,10 +66,7 @@ def patient(config: BrokerConfig) -> BrokerConfig:
 def known_for_s(config: BrokerConfig) -> float:
     """How long publications are kept for a broker that is away, where brokers route by topic: as
     long as it is known, and it told of itself a quarter of that before it went at the latest."""
-    topics = config.topics
-    if config.strategy == "topic_connected":
-        return max(topics.keep_s, 0.75 * topics.forget_after_s)
-    return topics.keep_s
+    return max(config.topics.keep_s, 0.75 * config.topics.forget_after_s)
 
 
 @cache

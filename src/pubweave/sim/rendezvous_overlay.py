@@ -114,7 +114,18 @@ class RendezvousOverlay(ChurnOverlay):
         problems += check_rings(planes)
         if not problems:
             problems += self._check_trees(planes)
+            problems += self._check_absences(upkeeps)
         return problems
+
+    def _check_absences(self, upkeeps: dict[BrokerId, RendezvousUpkeep]) -> list[str]:
+        """Whether nobody who is there is taken for away."""
+        away = {
+            (name, broker)
+            for name, upkeep in upkeeps.items()
+            for broker, known in upkeep.absences.known.items()
+            if known.is_away and broker in self.brokers
+        }
+        return [f"{name} takes {broker} for away" for name, broker in sorted(away)]
 
     def _check_trees(self, planes: dict[BrokerId, RendezvousPlane]) -> list[str]:
         """Whether everybody is in the trees it should be in, and below whom it should be."""
@@ -129,7 +140,9 @@ class RendezvousOverlay(ChurnOverlay):
                 wrong = {topic for topic, _ in found.items() ^ expected[name].items()}
                 problems.append(f"{name} is wrongly placed in the trees of {sorted(wrong)}")
             routing = rendezvous_of(self.brokers[name].broker)
-            idle = [t for t in routing.topics if t not in plane.trees.places]
+            absences = upkeep_of(self.brokers[name].broker).absences
+            needed = {*plane.trees.places, *absences.missed}
+            idle = [t for t in routing.topics if t not in needed]
             if idle:
                 problems.append(f"{name} takes part in {idle} wrongly")
         return problems

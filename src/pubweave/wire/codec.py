@@ -65,6 +65,7 @@ from pubweave.model.rendezvous_messages import (
     ChordLeaving,
     ChordLookup,
     ChordNeighbors,
+    DurableBroker,
     LinkUnused,
     PlacementDigest,
     TreeBroken,
@@ -130,6 +131,7 @@ KINDS: dict[int, type] = {
     52: TreeTables,
     53: LinkUnused,
     55: PlacementDigest,
+    56: DurableBroker,
 }
 _KIND_OF = {type_: kind for kind, type_ in KINDS.items()}
 _DECODERS: dict[int, Callable[[bytes], Any]] = {

@@ -1,0 +1,161 @@
+"""Who is taken for away on a ring, who hears of it, and what is counted when it has to go."""
+
+from __future__ import annotations
+
+from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.rendezvous_absence import RingAbsences
+from pubweave.core.topic_config import TopicConfig
+from pubweave.model.messages import SequencedMessage
+from pubweave.model.rendezvous_messages import DurableBroker
+
+SILENCE_S = 2.0
+CONFIG = TopicConfig(keep_s=30.0, forget_after_s=120.0, is_durable=True)
+
+
+class Heard(RingAbsences):
+    """Broker b1, with neighbors b2 and b3, and what it tells them."""
+
+    def __init__(self, config: TopicConfig = CONFIG) -> None:
+        self.told: list[tuple[str, DurableBroker]] = []
+        self.around = ["b2", "b3"]
+        settings = BrokerConfig("b1", silence_limit_s=SILENCE_S, topics=config)
+        super().__init__(settings, self._write_down, lambda: self.around)
+
+    def _write_down(self, neighbor: str, message: SequencedMessage) -> None:
+        assert isinstance(message, DurableBroker)
+        self.told.append((neighbor, message))
+
+    def said(self) -> list[tuple[str, DurableBroker]]:
+        said, self.told = self.told, []
+        return said
+
+
+def there(number: int, *topics: str, broker: str = "b2") -> DurableBroker:
+    return DurableBroker(broker, number, topics)
+
+
+def away(number: int, *topics: str, broker: str = "b2", away_s: float = 0.0) -> DurableBroker:
+    return DurableBroker(broker, number, topics, away_s)
+
+
+def test_a_broker_with_a_journal_tells_its_neighbors_what_it_wants_and_not_all_the_time() -> None:
+    absences = Heard()
+    absences.look(("x",), 1.0)
+    absences.look(("x",), 1.1)
+    mine = there(1, "x", broker="b1")
+    assert absences.said() == [("b2", mine), ("b3", mine)]
+    absences.look(("x", "y"), 1.2)
+    assert absences.said() == []
+    absences.look(("x", "y"), 2.0)
+    assert [message.number for _, message in absences.said()] == [2, 2]
+
+
+def test_one_without_a_journal_tells_nothing() -> None:
+    absences = Heard(TopicConfig())
+    absences.look(("x",), 1.0)
+    absences.link_began("b2", 1.0)
+    assert absences.said() == []
+
+
+def test_whoever_is_lost_is_away_and_others_hear_of_it_once() -> None:
+    absences = Heard()
+    absences.take("b2", there(1, "x"), 0.0)
+    assert absences.said() == []
+    absences.lost("b2", 10.0)
+    assert absences.said() == [("b3", away(1, "x"))]
+    absences.take("b3", away(1, "x"), 10.1)
+    assert absences.said() == []
+    assert absences.missed == {"x": 10.0}
+    assert list(absences.tidy(100.0)) == ["x"]
+
+
+def test_one_that_left_or_has_no_journal_is_not_waited_for() -> None:
+    absences = Heard()
+    absences.take("b2", there(2), 0.0)
+    absences.lost("b2", 10.0)
+    absences.lost("b3", 10.0)
+    assert absences.said() == []
+    assert not absences.tidy(11.0)
+
+
+def test_a_new_neighbor_hears_who_is_away_and_for_how_long() -> None:
+    absences = Heard()
+    absences.take("b2", away(4, "x", broker="b7", away_s=20.0), 30.0)
+    absences.said()
+    absences.link_began("b5", 40.0)
+    assert absences.said() == [("b5", away(4, "x", broker="b7", away_s=30.0))]
+
+
+def test_only_its_own_word_brings_a_broker_back_and_then_it_has_the_time_of_any_link() -> None:
+    absences = Heard()
+    absences.take("b3", away(4, "x", broker="b7"), 0.0)
+    absences.said()
+    absences.take("b2", there(4, "x", broker="b7"), 50.0)
+    assert absences.known["b7"].is_away
+    assert absences.said() == []
+    absences.take("b2", there(5, "x", broker="b7"), 60.0)
+    assert absences.said() == [("b3", there(5, "x", broker="b7"))]
+    assert list(absences.tidy(89.0)) == ["x"]
+    assert not absences.tidy(91.0)
+    assert not absences.known
+
+
+def test_who_tells_what_is_old_hears_what_is_new() -> None:
+    absences = Heard()
+    absences.take("b2", there(5, "x"), 0.0)
+    absences.take("b3", away(4, "x"), 1.0)
+    assert absences.said() == [("b3", there(5, "x"))]
+    assert not absences.known["b2"].is_away
+
+
+def test_a_broker_that_is_taken_for_away_says_that_it_is_there() -> None:
+    absences = Heard()
+    absences.look(("x",), 0.0)
+    absences.said()
+    absences.take("b3", away(1, "x", broker="b1"), 1.0)
+    assert absences.said() == [(name, there(2, "x", broker="b1")) for name in ("b2", "b3")]
+    absences.take("b2", away(1, "x", broker="b1"), 1.1)
+    assert absences.said() == [("b2", there(2, "x", broker="b1"))]
+
+
+def test_one_that_has_lost_its_journal_outlives_what_is_said_of_its_earlier_life() -> None:
+    absences = Heard()
+    absences.take("b2", away(7, "x", broker="b1"), 1.0)
+    assert {message.number for _, message in absences.said()} == {8}
+
+
+def test_one_that_was_away_itself_has_heard_nobody_meanwhile() -> None:
+    absences = Heard()
+    absences.take("b2", away(1, "x", broker="b7"), 0.0)
+    absences.came_back(200.0, 210.0)
+    assert list(absences.tidy(310.0)) == ["x"]
+    assert not absences.tidy(321.0)
+
+
+def test_who_goes_again_before_it_has_caught_up_misses_the_same_as_before() -> None:
+    absences = Heard()
+    absences.take("b2", away(1, "x", broker="b7"), 10.0)
+    absences.take("b2", there(2, "x", broker="b7"), 50.0)
+    absences.take("b2", away(2, "x", broker="b7"), 60.0)
+    assert absences.missed == {"x": 10.0}
+    assert list(absences.tidy(179.0)) == ["x"]
+
+
+def test_the_rendezvous_counts_what_goes_when_a_broker_is_forgotten_and_a_while_after() -> None:
+    absences = Heard()
+    absences.take("b2", away(1, "x", broker="b7"), 10.0)
+    for now in (131.0, 159.0):
+        assert not absences.tidy(now)
+        times = [7.0, 9.0, 20.0]
+        assert absences.lost_of("x", times, is_rendezvous=True) == 2
+        assert absences.lost_of("x", times, is_rendezvous=False) == 0
+    absences.tidy(161.0)
+    assert absences.lost_of("x", [20.0], is_rendezvous=True) == 0
+
+
+def test_everybody_counts_what_goes_for_lack_of_room() -> None:
+    absences = Heard()
+    absences.take("b2", away(1, "x", broker="b7"), 10.0)
+    absences.tidy(20.0)
+    assert absences.lost_of("x", [15.0], is_rendezvous=False) == 1
+    assert absences.lost_of("y", [15.0], is_rendezvous=False) == 0
