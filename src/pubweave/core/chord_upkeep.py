@@ -172,11 +172,13 @@ class ChordUpkeep:
 
     def _find_others(self) -> None:
         """Look ourselves up through one neighbor after the other: whoever is in another ring, or
-        lets us in, names a successor that we did not know."""
+        lets us in, names a successor that we did not know. Each hears where we are, too: its link
+        may have been down when we took this position."""
         linked = sorted(self._linked())
         if linked:
             self._turns += 1
             through = linked[self._turns % len(linked)]
+            self.greet(through, asks=False)
             self.look_up((self.table.own.position + 1) % RING_SIZE, through)
 
     def _trim(self) -> None:
