@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pubweave.core.access import Access
-from pubweave.core.effects import Effect, PauseReading
+from pubweave.core.effects import Effect
 from pubweave.core.events import (
     ConnectionClosed,
     ConnectionId,
@@ -36,6 +36,7 @@ from pubweave.core.mqtt_moving import Moving
 from pubweave.core.mqtt_native import NativeEnd, NativeLoop, Promise
 from pubweave.core.mqtt_publishing import MqttPublishing
 from pubweave.core.mqtt_redirecting import Redirecting
+from pubweave.core.mqtt_rings import Rings
 from pubweave.core.mqtt_session import MqttSession
 from pubweave.core.mqtt_sessions import Sessions
 from pubweave.core.mqtt_subscribing import Subscribing
@@ -97,8 +98,11 @@ class MqttDoor:
         self.doors.tell_sessions = self.moving.tell_all
         self.redirecting = Redirecting(config, self.sessions, self.doors, self.comings)
         self.moving.on_redirected = self.redirecting.rest
-        self._publishing = MqttPublishing(config, access, loop, self.doors.marks)
-        self._subscribing = Subscribing(config, access, loop, self.doors)
+        self.rings = Rings(config, self.sessions, self.doors)
+        self._publishing = MqttPublishing(
+            config, access, loop, self.sessions, self.rings, self.comings
+        )
+        self._subscribing = Subscribing(config, access, loop, self.doors, self.rings)
 
     # --- events ----------------------------------------------------------------------------
 
@@ -144,7 +148,8 @@ class MqttDoor:
             for session in overrun:
                 self.comings.end_overrun(session, now)
             self._loop.turn(effects, now)
-        self.doors.tell_members(now)
+        self.doors.tell_changes(now)
+        self.rings.look(now)
         self._loop.turn(effects, now)
         self.comings.flush(effects)
 
@@ -185,6 +190,8 @@ class MqttDoor:
             self.doors.deadline,
             self.moving.deadline,
             self.redirecting.deadline,
+            self.rings.deadline,
+            self._publishing.deadline,
         )
 
     def on_deadline(self, now: float, effects: list[Effect]) -> None:
@@ -194,6 +201,8 @@ class MqttDoor:
             self.comings.over(session, now)
         self.moving.on_deadline(now)
         self.redirecting.on_deadline(now)
+        self.rings.on_deadline(now)
+        self._publishing.on_deadline(now)
         self.doors.on_deadline(now)
 
     # --- packets ---------------------------------------------------------------------------
@@ -218,7 +227,7 @@ class MqttDoor:
             self.sessions.confirmed(session)
         match packet:
             case Publish():
-                self._on_publish(connection, session, packet, now)
+                self._publishing.take(connection, session, packet, now)
             case PubAck() | PubRec() | PubComp():
                 session.acknowledged(packet, now)
             case PubRel():
@@ -233,15 +242,6 @@ class MqttDoor:
                 self._on_disconnect(connection, session, packet, now)
             case Connect() | Auth():
                 raise _out_of_place(packet)
-
-    def _on_publish(
-        self, connection: MqttConnection, session: MqttSession, packet: Publish, now: float
-    ) -> None:
-        self._publishing.take(connection, session, packet, now)
-        end = session.end
-        if end is not None and end.client.session.is_congested and not connection.is_paused:
-            connection.is_paused = True
-            self.comings.effects.append(PauseReading(connection.number, True))
 
     def _on_disconnect(
         self, connection: MqttConnection, session: MqttSession, packet: Disconnect, now: float
@@ -272,6 +272,10 @@ class MqttDoor:
         session = self.sessions.get(end.owner)
         if session is None or session.end is not end:
             return
+        if self.rings.is_watched(session):
+            for publication in publications:
+                self.rings.notified(session, publication, now)
+            self._publishing.release(session, now)
         for publication in publications:
             if session.held is None:
                 self.moving.deliver(session, publication, now)
@@ -293,10 +297,8 @@ class MqttDoor:
             self.redirecting.leave(session, leaving, now)
         if not end.promises:
             end.refusals.clear()
-        connection = None if session is None else session.connection
-        if connection is not None and connection.is_paused and not end.client.session.is_congested:
-            connection.is_paused = False
-            self.comings.effects.append(PauseReading(connection.number, False))
+        if session is not None:
+            self._publishing.settled(session)
 
     def _keep_promise(
         self, session: MqttSession | None, end: NativeEnd, promise: Promise, now: float

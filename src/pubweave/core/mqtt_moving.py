@@ -190,7 +190,7 @@ class Moving:
             self._arriving.pop(name, None)
             session.will = None
             self._sessions.end(session, now)
-            self._doors.members_changed(session, is_over=True)
+            self._doors.session_changed(session, is_over=True)
 
     # --- the old door ----------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class Moving:
         """A session is elsewhere: what is here of it is not needed any more."""
         self._arriving.pop(session.name, None)
         self._sessions.end(session, now)
-        self._doors.members_changed(session, is_over=True)
+        self._doors.session_changed(session, is_over=True)
 
     # --- the new door ----------------------------------------------------------------------
 
@@ -314,7 +314,7 @@ class Moving:
         session.held = []
         self._sessions.await_client(session, now)
         self._loop.touch(end)
-        self._doors.members_changed(session)
+        self._doors.session_changed(session)
 
     def _no_longer_awaited(self, name: str, now: float) -> None:
         self._awaited.pop(name, None)

@@ -26,8 +26,8 @@ class Subject(enum.Enum):
 
 
 class Here(msgspec.Struct, frozen=True, array_like=True, tag="here"):
-    """What a door has, in short: digests of what it retains, and of its members and sessions; and
-    how it marks what leaves the overlay over a bridge (`mqtt_marks`)."""
+    """What a door has, in short: digests of what it retains, and of its members and sessions; how
+    it marks what leaves the overlay over a bridge (`mqtt_marks`); and how many bridges it has."""
 
     address: str
     retained: int
@@ -35,6 +35,7 @@ class Here(msgspec.Struct, frozen=True, array_like=True, tag="here"):
     sessions: int
     wants_answer: bool = False
     mark: str = ""
+    bridges: int = 0
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
