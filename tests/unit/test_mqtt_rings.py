@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pubweave.core.journal_snapshot import restore_broker, take_snapshot
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_echoes import ECHO_S, EXPECTED_MAX, WAYS_MAX, Echoes
 from pubweave.core.mqtt_rings import EVERY_S, LEVEL, WATCHED_MAX, WAY_S
@@ -245,6 +246,20 @@ def test_a_way_that_is_no_more_is_forgotten() -> None:
         for peer in mosquitto.bridges:
             peer.heard()  # the mosquitto passes nothing on any more
     assert not door.rings.is_watched(session)
+
+
+def test_what_is_known_of_a_ring_survives_with_the_broker() -> None:
+    world, mosquitto, _ = ring(2)
+    left = mosquitto.bridges[0]
+    left.say(Publish("a", b"held", 1, packet_id=1))
+    broker = world.brokers["b1"]
+    data = take_snapshot(broker, world.now)
+    door = restore_broker(data, broker.config, epoch=1, now=world.now).door
+    assert door is not None
+    session = door.sessions.get("mqtt:bridge-b1")
+    assert session is not None
+    assert door.rings.is_watched(session)
+    assert door.deadline <= world.now + HOLD_S, "what waits still does"
 
 
 def test_only_so_many_are_watched() -> None:
