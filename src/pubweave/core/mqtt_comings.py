@@ -47,6 +47,8 @@ class Comings:
         """Hears of sessions that are about to lose their connections."""
         self.elsewhere: Callable[[str, float], str]
         """Where a client may try that is not let in, by its session's name; empty: nowhere."""
+        self.is_leaving: Callable[[], bool]
+        """Whether the broker leaves the overlay."""
         self.effects: list[Effect] = []
         """Those of the event that is being handled."""
         self.connections: dict[ConnectionId, MqttConnection] = {}
@@ -125,6 +127,10 @@ class Comings:
             name, client_id = self._connecting.name_of(connection, connect, now)
         except MqttError as error:
             self.refuse(connection, error, now)
+            return
+        if self.is_leaving() and self._doors.another_for(name):
+            # Before it fetches its session from where it has just been brought.
+            self._send_on(connection, name, now)
             return
         text = "another client has connected with this id"
         taken_over = MqttError(Reason.SESSION_TAKEN_OVER, text)

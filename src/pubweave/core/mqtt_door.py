@@ -12,7 +12,7 @@ publications and wills survive whatever the broker survives, and there is no sto
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pubweave.core.access import Access
 from pubweave.core.effects import Effect
@@ -32,6 +32,7 @@ from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_connecting import Connecting
 from pubweave.core.mqtt_connection import MqttConnection, MqttError
 from pubweave.core.mqtt_doors import OtherDoors
+from pubweave.core.mqtt_leaving import Leaving
 from pubweave.core.mqtt_moving import Moving
 from pubweave.core.mqtt_native import NativeEnd, NativeLoop, Promise
 from pubweave.core.mqtt_publishing import MqttPublishing
@@ -75,6 +76,7 @@ class MqttDoor:
         now: float,
         *,
         takes_wildcards: bool,
+        is_leaving: Callable[[], bool],
     ) -> None:
         self.config = config
         self._access = access
@@ -89,6 +91,7 @@ class MqttDoor:
             config, access, loop, self.sessions, self.doors, self.moving, connecting
         )
         self.comings.on_early = self._on_packets
+        self.comings.is_leaving = is_leaving
         self.moving.on_claimed = self._on_claimed
         self.moving.on_arrived = self.comings.session_arrived
         self.moving.on_late = self.comings.session_late
@@ -97,6 +100,7 @@ class MqttDoor:
         self.doors.sessions_digest = self.moving.digest
         self.doors.tell_sessions = self.moving.tell_all
         self.redirecting = Redirecting(config, self.sessions, self.doors, self.comings)
+        self.leaving = Leaving(self.sessions, self.doors, self.moving, is_leaving)
         self.moving.on_redirected = self.redirecting.rest
         self.rings = Rings(config, self.sessions, self.doors)
         self._publishing = MqttPublishing(
@@ -190,6 +194,7 @@ class MqttDoor:
             self.doors.deadline,
             self.moving.deadline,
             self.redirecting.deadline,
+            self.leaving.deadline,
             self.rings.deadline,
             self._publishing.deadline,
         )
@@ -201,6 +206,7 @@ class MqttDoor:
             self.comings.over(session, now)
         self.moving.on_deadline(now)
         self.redirecting.on_deadline(now)
+        self.leaving.on_deadline(now)
         self.rings.on_deadline(now)
         self._publishing.on_deadline(now)
         self.doors.on_deadline(now)
@@ -295,6 +301,7 @@ class MqttDoor:
         leaving = end.refusals.pop(LEAVING_SUBJECT, None)
         if leaving is not None and session is not None:
             self.redirecting.leave(session, leaving, now)
+            self.leaving.add(session.name, now)
         if not end.promises:
             end.refusals.clear()
         if session is not None:

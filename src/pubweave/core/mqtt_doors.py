@@ -101,6 +101,12 @@ class OtherDoors:
         """A number that no door has given out before."""
         return self._loop.epoch(now)
 
+    def another_for(self, session: str) -> BrokerId:
+        """One of the doors that clients can be sent to; sessions spread over all of them. Empty:
+        there is none."""
+        doors = sorted(door for door, address in self.addresses.items() if address)
+        return doors[digest_of((session,)) % len(doors)] if doors else ""
+
     # --- the own client --------------------------------------------------------------------
 
     def begin(self, now: float) -> None:

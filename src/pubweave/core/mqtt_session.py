@@ -67,7 +67,8 @@ class MqttSession:
         """QoS 0 publications that the client did not read fast enough for."""
         self.since = 0.0
         """When a client last connected to it."""
-        self.redirected_at: float | None = None
+        self.came_from: BrokerId = ""
+        """The door that had it before; who asks for it there has not heard yet that it is here."""
         self.advertises_all = False
         self.is_confirmed = True
         """False: its client may have had one before, here or at another door, and may not know yet

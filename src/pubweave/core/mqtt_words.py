@@ -80,6 +80,15 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, tag="claim"):
     holder: BrokerId = ""
 
 
+class Offer(msgspec.Struct, frozen=True, array_like=True, tag="offer"):
+    """Who has a session leaves the overlay: ``door`` is to keep it for the client; the handover
+    follows."""
+
+    door: BrokerId
+    session: str
+    since: float
+
+
 class Head(msgspec.Struct, frozen=True, array_like=True):
     """What belongs to a session besides publications."""
 
@@ -92,8 +101,8 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Handover(msgspec.Struct, frozen=True, array_like=True, tag="handover"):
-    """A session on its way to ``door``, which claimed it at ``since``, in parts; the first has the
-    head, unless there is none."""
+    """A session on its way to ``door``, which claimed it or was offered it at ``since``, in parts;
+    the first has the head, unless there is none."""
 
     door: BrokerId
     session: str
@@ -130,7 +139,7 @@ class Redirected(msgspec.Struct, frozen=True, array_like=True, tag="redirected")
     session: str
 
 
-MoveWord = Redirected | Holds | Dropped | Claim | Handover | Arrived | Tail
+MoveWord = Redirected | Holds | Dropped | Claim | Offer | Handover | Arrived | Tail
 Word = Here | Ask | Retain | Members | MoveWord
 
 
