@@ -56,7 +56,7 @@ class MqttConfig:
     recognises_echoes: bool = True
     """While there are several bridges, find out by probes whether one brings back without its mark
     what another was sent, and take no further what it brings back (`mqtt_rings`)."""
-    echo_hold_s: float = 0.05
+    echo_hold_s: float = 0.2
     """So long what such a bridge brings waits for the overlay's own copy, which may be slower."""
     handover_limit_s: float = 3.0
     """How long a client waits for its session to come from another broker."""

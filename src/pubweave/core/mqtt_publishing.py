@@ -25,8 +25,8 @@ from pubweave.core.mqtt_sessions import Sessions
 from pubweave.core.mqtt_topics import is_bridge_state, is_reserved
 from pubweave.model.mqtt_packets import Publish, Reason
 
-HELD_MAX = 1000
-HELD_BYTES_MAX = 1 << 20
+HELD_MAX = 10_000
+HELD_BYTES_MAX = 8 << 20
 """What may wait of one session; beyond that, the first is taken for new."""
 
 
@@ -36,6 +36,27 @@ class Held(msgspec.Struct, frozen=True):
     packet: Publish
     topic: str
     until: float
+
+
+class Waiting:
+    """What waits of one session, in order."""
+
+    def __init__(self) -> None:
+        self.held: deque[Held] = deque()
+        self._size_bytes = 0
+
+    def add(self, one: Held) -> None:
+        self.held.append(one)
+        self._size_bytes += len(one.packet.payload)
+
+    def take_first(self) -> Held:
+        first = self.held.popleft()
+        self._size_bytes -= len(first.packet.payload)
+        return first
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.held) > HELD_MAX or self._size_bytes > HELD_BYTES_MAX
 
 
 class MqttPublishing:
@@ -61,7 +82,8 @@ class MqttPublishing:
         self._rings = rings
         self._comings = comings
         comings.on_leaving = self._release_all
-        self._held: dict[str, deque[Held]] = {}
+        self._waiting: dict[str, Waiting] = {}
+        """By session; none of them is empty."""
 
     def take(
         self, connection: MqttConnection, session: MqttSession, packet: Publish, now: float
@@ -84,8 +106,8 @@ class MqttPublishing:
             self.echoes += 1
             self._publish(session, packet, topic, now, is_for_nobody=True)
         elif self._rings.is_watched(session) and not session.has_come(packet):
-            held = Held(packet, topic, now + self._config.echo_hold_s)
-            self._held.setdefault(session.name, deque()).append(held)
+            one = Held(packet, topic, now + self._config.echo_hold_s)
+            self._waiting.setdefault(session.name, Waiting()).add(one)
             self.release(session, now)
         else:
             self._publish(session, packet, topic, now)
@@ -134,21 +156,22 @@ class MqttPublishing:
                 self._comings.end(session.connection, error, now)
 
     def _release(self, session: MqttSession, now: float) -> None:
-        held = self._held.pop(session.name, None)
-        while held:
-            first = held[0]
+        waiting = self._waiting.pop(session.name, None)
+        while waiting is not None and waiting.held:
+            first = waiting.held[0]
             is_echo = self._rings.took(session, first.topic, first.packet.payload, now)
-            if not is_echo and first.until > now and not _is_full(held):
-                self._held[session.name] = held
+            if not is_echo and first.until > now and not waiting.is_full:
+                self._waiting[session.name] = waiting
                 return
-            held.popleft()
-            self._hand_on(session, first, now, is_echo=is_echo)
+            self._hand_on(session, waiting.take_first(), now, is_echo=is_echo)
 
     def _release_all(self, session: MqttSession, now: float) -> None:
         """A client goes: what it has said counts, if the broker still takes it."""
-        held = self._held.pop(session.name, ())
+        waiting = self._waiting.pop(session.name, None)
+        if waiting is None or session.end is None:
+            return
         with contextlib.suppress(MqttError):
-            for one in held if session.end is not None else ():
+            for one in waiting.held:
                 is_echo = self._rings.took(session, one.topic, one.packet.payload, now)
                 self._hand_on(session, one, now, is_echo=is_echo)
 
@@ -161,13 +184,13 @@ class MqttPublishing:
     @property
     def deadline(self) -> float:
         """O(sessions that are watched and bring something)."""
-        return min((held[0].until for held in self._held.values()), default=inf)
+        return min((some.held[0].until for some in self._waiting.values()), default=inf)
 
     def on_deadline(self, now: float) -> None:
-        for name in [name for name, held in self._held.items() if held[0].until <= now]:
+        for name in [n for n, some in self._waiting.items() if some.held[0].until <= now]:
             session = self._sessions.get(name)
             if session is None:
-                del self._held[name]
+                del self._waiting[name]
             else:
                 self.release(session, now)
                 self._pause_if_congested(session)
@@ -175,9 +198,3 @@ class MqttPublishing:
 
 def _is_congested(session: MqttSession) -> bool:
     return session.end is not None and session.end.client.session.is_congested
-
-
-def _is_full(held: deque[Held]) -> bool:
-    """O(held)."""
-    size_bytes = sum(len(one.packet.payload) for one in held)
-    return len(held) > HELD_MAX or size_bytes > HELD_BYTES_MAX
