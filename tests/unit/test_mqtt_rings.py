@@ -228,6 +228,14 @@ def test_what_comes_from_a_watched_bridge_waits_a_moment_and_in_order() -> None:
     assert hearer.payloads() == [b"1", b"2"]
 
 
+def test_only_so_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pubweave.core.mqtt_publishing.HELD_MAX", 3)
+    _, mosquitto, hearer = ring(2)
+    for number in range(5):
+        mosquitto.bridges[0].say(Publish("a", b"%d" % number, 1, packet_id=number + 1))
+    assert hearer.payloads() == [b"0", b"1"]
+
+
 def test_what_waits_is_taken_in_when_its_bridge_goes() -> None:
     _, mosquitto, hearer = ring(2)
     left = mosquitto.bridges[0]
