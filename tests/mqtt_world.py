@@ -53,6 +53,9 @@ class MqttWorld:
         self._is_busy = False
         self._links: dict[tuple[str, int], tuple[str, int]] = {}
         self.clients: dict[int, MqttPeer] = {}
+        self.is_slow = False
+        """What brokers say to each other waits in `under_way`."""
+        self.under_way: dict[tuple[str, int], deque[Event]] = {}
         self.asked: list[VerifyPassword] = []
         self.brokers = {
             f"b{n}": Broker(
@@ -100,7 +103,10 @@ class MqttWorld:
                     far = self._links.get((broker, connection))
                     if far is not None:
                         received = MessagesReceived(far[1], list(messages), self.now)
-                        self.handle(far[0], received)
+                        if self.is_slow:
+                            self.under_way.setdefault(far, deque()).append(received)
+                        else:
+                            self.handle(far[0], received)
                 case TransmitPackets(connection, packets):
                     self.clients[connection].got += packets
                 case CloseConnection(connection) if connection in self.clients:
@@ -113,6 +119,14 @@ class MqttWorld:
                     self.asked.append(effect)
                 case _:
                     pass
+
+    def arrive(self, end: tuple[str, int]) -> None:
+        """What has been under way for longest to an end of a link gets there."""
+        waiting = self.under_way[end]
+        event = waiting.popleft()
+        if not waiting:
+            del self.under_way[end]
+        self.handle(end[0], event)
 
     def pass_time(self, seconds: float) -> None:
         """Let deadlines come, in steps no longer than a second."""

@@ -42,6 +42,22 @@ def test_publications_cross_a_chain_of_brokers() -> None:
     run(main())
 
 
+def test_what_doors_tell_each_other_is_for_those_who_ask_for_it_by_name() -> None:
+    async def main() -> None:
+        async with overlay(ALONE) as hosts, pubweave.connect(str(hosts["b1"].address)) as client:
+            await client.advertise("*")
+            filters = ("*", "class != 'T'", "class prefix '$mqtt/'", "class = '$mqtt/doors'")
+            found = [await client.subscribe(filter_) for filter_ in filters]
+            for topic in ("$mqtt/doors", "$own", "T"):
+                await client.publish(topic)
+            await client.flush()
+            await until(lambda: found[0].queued == 2)
+            topics = [[n.topic for n in some.take_all()] for some in found]
+            assert topics == [["$own", "T"], ["$own"], ["$mqtt/doors"], ["$mqtt/doors"]]
+
+    run(main())
+
+
 def test_subscriptions_of_one_client_each_get_their_own() -> None:
     async def main() -> None:
         async with overlay(ALONE) as hosts, pubweave.connect(str(hosts["b1"].address)) as client:

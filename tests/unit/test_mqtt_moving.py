@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pubweave.core.effects import Effect, Transmit
 from pubweave.core.events import (
@@ -15,6 +19,8 @@ from pubweave.core.events import (
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.model.mqtt_packets import (
     VERSION_3,
+    VERSION_5,
+    ConnAck,
     Connect,
     Disconnect,
     PubAck,
@@ -27,6 +33,7 @@ from pubweave.model.mqtt_packets import (
 )
 from pubweave.model.plans import Detach
 from pubweave.model.publications import Publication
+from pubweave.model.status import MqttStatus
 from tests.mqtt_world import MqttPeer, MqttWorld
 
 KEPT = {"session_expiry_s": 100}
@@ -344,17 +351,102 @@ def test_clients_of_a_broker_that_leaves_go_for_good() -> None:
     assert [p.payload for p in come_to(world, "b3").answer()] == [b"meanwhile"]
 
 
-def test_sessions_that_nobody_takes_along_are_counted_when_their_broker_leaves() -> None:
+def status_of(world: MqttWorld, broker: str) -> MqttStatus:
+    door = world.brokers[broker].door
+    assert door is not None
+    return door.status()
+
+
+def test_sessions_of_absent_clients_go_to_another_door_when_their_broker_leaves() -> None:
+    world = MqttWorld(3, door_at("10.0.0.9:1883"))
+    peers = [world.client(f"c{n}", **KEPT) for n in range(50)]
+    for peer in peers:
+        peer.subscribe("a", 1)
+        peer.cut()
+    bob = world.client("bob", "b3")
+    bob.publish("a", b"before", 1)
+    leave(world, "b1", "b2")
+    world.pass_time(5)
+    bob.publish("a", b"on the way", 1)
+    world.pass_time(60)
+    bob.publish("a", b"after", 1)
+    gone = status_of(world, "b1")
+    assert (gone.sessions, gone.lost, gone.dropped) == (0, 0, 0)
+    found = [status_of(world, name).sessions for name in ("b2", "b3")]
+    assert sum(found) == 51
+    assert min(found) > 10, "they spread"
+    for number in range(50):
+        peer = come_to(world, f"b{2 + number % 2}", f"c{number}")
+        assert [p.payload for p in peer.answer()] == [b"before", b"on the way", b"after"]
+
+
+def test_a_will_that_waits_goes_out_when_its_session_goes_without_its_client() -> None:
     world = MqttWorld(2, door_at("10.0.0.9:1883"))
+    watcher = world.client("watcher", "b2")
+    watcher.subscribe("w", 1)
+    world.client("ann", will=Will("w", b"gone", 1, delay_s=90), **KEPT).cut()
+    leave(world, "b1", "b2")
+    world.pass_time(5)
+    assert watcher.payloads() == [b"gone"]
+
+
+@pytest.mark.parametrize("version", [VERSION_3, VERSION_5])
+def test_a_client_that_is_not_let_in_any_more_finds_its_session_elsewhere(version: int) -> None:
+    world = MqttWorld(2, door_at("10.0.0.9:1883"))
+    ann = world.client("ann", version=version, **KEPT)
+    ann.subscribe("a", 1)
+    leave(world, "b1", "b2")
+    world.pass_time(0.1)
+    assert not ann.is_open
+    refused = [world.peer().connect("ann", version=version, clean_start=False, **KEPT)]
+    world.client("bob", "b2").publish("a", b"meanwhile", 1)
+    world.pass_time(5)
+    refused.append(world.peer().connect("ann", version=version, clean_start=False, **KEPT))
+    assert [answer.reason for answer in refused] == [Reason.SERVER_BUSY] * 2
+    assert status_of(world, "b2").sessions == 2, "it is there before its client is"
+    assert [p.payload for p in come_to(world, "b2").answer()] == [b"meanwhile"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**9))
+def test_a_client_may_come_anywhere_while_its_session_goes(seed: int) -> None:
+    """Links are slow, in any order: whoever comes first, the session is found once and whole."""
+    chance = random.Random(seed)
+    world = MqttWorld(3, door_at("10.0.0.9:1883"))
+    ann = world.client("ann", **KEPT)
+    ann.subscribe("a", 2)
+    ann.cut()
+    bob = world.client("bob", "b2")
+    world.is_slow = True
+    leave(world, "b1", "b2")
+    steps, came_at = 60, chance.randrange(60)
+    for step in range(steps):
+        if world.under_way and chance.random() < 0.7:
+            world.arrive(chance.choice(list(world.under_way)))
+        if step % 10 == 0:
+            bob.publish("a", b"%d" % (step // 10), 1)
+            world.pass_time(0.02)
+        if step == came_at:
+            ann = world.peer(chance.choice(["b2", "b3"]))
+            ann.say_nothing_back(Connect("ann", clean_start=False, **KEPT))
+    for _ in range(100):
+        while world.under_way:
+            world.arrive(chance.choice(list(world.under_way)))
+        world.pass_time(0.02)
+    (answer,) = [packet for packet in ann.got if isinstance(packet, ConnAck)]
+    assert answer.session_present
+    assert [p.payload for p in ann.answer()] == [b"%d" % n for n in range(steps // 10)]
+
+
+def test_sessions_that_nobody_takes_along_are_counted_when_their_broker_leaves() -> None:
+    world = MqttWorld(2)
     ann = world.client("ann", **KEPT)
     ann.subscribe("a", 1)
     ann.cut()
     world.client("bob", "b2").publish("a", b"lost with it", 1)
     leave(world, "b1", "b2")
     world.pass_time(60)
-    door = world.brokers["b1"].door
-    assert door is not None
-    status = door.status()
+    status = status_of(world, "b1")
     assert (status.sessions, status.lost, status.dropped) == (0, 1, 1)
     assert not world.peer("b2").connect("ann", clean_start=False, **KEPT).session_present
 
@@ -367,9 +459,7 @@ def test_who_is_not_let_in_is_told_where_to_try_once() -> None:
     assert world.peer().connect("ann").reason == Reason.SERVER_BUSY
     assert world.peer().connect("old", version=VERSION_3).reason == Reason.SERVER_BUSY
     world.peer().connect("new", **KEPT)
-    door = world.brokers["b1"].door
-    assert door is not None
-    assert door.status().lost == 0, "none of them had a session"
+    assert status_of(world, "b1").lost == 0, "none of them had a session"
 
 
 def test_clients_are_sent_one_after_the_other() -> None:

@@ -51,7 +51,15 @@ def door_of(broker: Broker, now: float) -> MqttDoor | None:
         broker._on_messages,
     )
     is_tree = isinstance(broker.routing, TreeRouting)
-    door = MqttDoor(config.id, config.mqtt, access, loop, now, takes_wildcards=is_tree)
+    door = MqttDoor(
+        config.id,
+        config.mqtt,
+        access,
+        loop,
+        now,
+        takes_wildcards=is_tree,
+        is_leaving=lambda: bool(broker.sessions.closed_reason),
+    )
     if broker.migrations is not None:
         broker.migrations.redirect = door.redirecting.redirect
     return door

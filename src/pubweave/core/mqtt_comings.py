@@ -43,8 +43,12 @@ class Comings:
     ) -> None:
         self.on_early: Callable[[MqttConnection, list[FromClient], float], None]
         """Gets what a client said before it was let in."""
+        self.on_leaving: Callable[[MqttSession, float], None]
+        """Hears of sessions that are about to lose their connections."""
         self.elsewhere: Callable[[str, float], str]
         """Where a client may try that is not let in, by its session's name; empty: nowhere."""
+        self.is_leaving: Callable[[], bool]
+        """Whether the broker leaves the overlay."""
         self.effects: list[Effect] = []
         """Those of the event that is being handled."""
         self.connections: dict[ConnectionId, MqttConnection] = {}
@@ -124,6 +128,10 @@ class Comings:
         except MqttError as error:
             self.refuse(connection, error, now)
             return
+        if self.is_leaving() and self._doors.another_for(name):
+            # Before it fetches its session from where it has just been brought.
+            self._send_on(connection, name, now)
+            return
         text = "another client has connected with this id"
         taken_over = MqttError(Reason.SESSION_TAKEN_OVER, text)
         superseded = self._sessions.superseded(name, connection)
@@ -168,7 +176,7 @@ class Comings:
             self.close(connection, "it takes no packet as long as the answer", now)
             return
         connection.is_accepted = True
-        self._doors.members_changed(session)
+        self._doors.session_changed(session)
         self._moving.holds(session, now)
         if connection.silent_at is not None:
             self._watch(connection.number, connection.silent_at)
@@ -243,14 +251,15 @@ class Comings:
         connection.session = ""
         if session is None:
             return
+        self.on_leaving(session, now)
         if self._sessions.left(session, now):
             self.over(session, now)
         else:
-            self._doors.members_changed(session)
+            self._doors.session_changed(session)
 
     def over(self, session: MqttSession, now: float) -> None:
         """A session is no more."""
-        self._doors.members_changed(session, is_over=True)
+        self._doors.session_changed(session, is_over=True)
         self._moving.over(session, now)
 
     # --- time ------------------------------------------------------------------------------

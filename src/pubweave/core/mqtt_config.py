@@ -53,6 +53,11 @@ class MqttConfig:
     """Advertise everything, so that the first publication on a topic finds its subscribers."""
     reads_json: bool = True
     """Fields of a JSON object in a payload can be addressed by filters."""
+    recognises_echoes: bool = True
+    """While there are several bridges, find out by probes whether one brings back without its mark
+    what another was sent, and take no further what it brings back (`mqtt_rings`)."""
+    echo_hold_s: float = 0.2
+    """So long what such a bridge brings waits for the overlay's own copy, which may be slower."""
     handover_limit_s: float = 3.0
     """How long a client waits for its session to come from another broker."""
     redirect_every_s: float = 0.05

@@ -12,10 +12,10 @@ publications and wills survive whatever the broker survives, and there is no sto
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pubweave.core.access import Access
-from pubweave.core.effects import Effect, PauseReading
+from pubweave.core.effects import Effect
 from pubweave.core.events import (
     ConnectionClosed,
     ConnectionId,
@@ -32,10 +32,12 @@ from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_connecting import Connecting
 from pubweave.core.mqtt_connection import MqttConnection, MqttError
 from pubweave.core.mqtt_doors import OtherDoors
+from pubweave.core.mqtt_leaving import Leaving
 from pubweave.core.mqtt_moving import Moving
 from pubweave.core.mqtt_native import NativeEnd, NativeLoop, Promise
 from pubweave.core.mqtt_publishing import MqttPublishing
 from pubweave.core.mqtt_redirecting import Redirecting
+from pubweave.core.mqtt_rings import Rings
 from pubweave.core.mqtt_session import MqttSession
 from pubweave.core.mqtt_sessions import Sessions
 from pubweave.core.mqtt_subscribing import Subscribing
@@ -74,6 +76,7 @@ class MqttDoor:
         now: float,
         *,
         takes_wildcards: bool,
+        is_leaving: Callable[[], bool],
     ) -> None:
         self.config = config
         self._access = access
@@ -88,6 +91,7 @@ class MqttDoor:
             config, access, loop, self.sessions, self.doors, self.moving, connecting
         )
         self.comings.on_early = self._on_packets
+        self.comings.is_leaving = is_leaving
         self.moving.on_claimed = self._on_claimed
         self.moving.on_arrived = self.comings.session_arrived
         self.moving.on_late = self.comings.session_late
@@ -96,9 +100,13 @@ class MqttDoor:
         self.doors.sessions_digest = self.moving.digest
         self.doors.tell_sessions = self.moving.tell_all
         self.redirecting = Redirecting(config, self.sessions, self.doors, self.comings)
+        self.leaving = Leaving(self.sessions, self.doors, self.moving, is_leaving)
         self.moving.on_redirected = self.redirecting.rest
-        self._publishing = MqttPublishing(config, access, loop, self.doors.marks)
-        self._subscribing = Subscribing(config, access, loop, self.doors)
+        self.rings = Rings(config, self.sessions, self.doors)
+        self._publishing = MqttPublishing(
+            config, access, loop, self.sessions, self.rings, self.comings
+        )
+        self._subscribing = Subscribing(config, access, loop, self.doors, self.rings)
 
     # --- events ----------------------------------------------------------------------------
 
@@ -144,7 +152,8 @@ class MqttDoor:
             for session in overrun:
                 self.comings.end_overrun(session, now)
             self._loop.turn(effects, now)
-        self.doors.tell_members(now)
+        self.doors.tell_changes(now)
+        self.rings.look(now)
         self._loop.turn(effects, now)
         self.comings.flush(effects)
 
@@ -185,6 +194,9 @@ class MqttDoor:
             self.doors.deadline,
             self.moving.deadline,
             self.redirecting.deadline,
+            self.leaving.deadline,
+            self.rings.deadline,
+            self._publishing.deadline,
         )
 
     def on_deadline(self, now: float, effects: list[Effect]) -> None:
@@ -194,6 +206,9 @@ class MqttDoor:
             self.comings.over(session, now)
         self.moving.on_deadline(now)
         self.redirecting.on_deadline(now)
+        self.leaving.on_deadline(now)
+        self.rings.on_deadline(now)
+        self._publishing.on_deadline(now)
         self.doors.on_deadline(now)
 
     # --- packets ---------------------------------------------------------------------------
@@ -218,7 +233,7 @@ class MqttDoor:
             self.sessions.confirmed(session)
         match packet:
             case Publish():
-                self._on_publish(connection, session, packet, now)
+                self._publishing.take(connection, session, packet, now)
             case PubAck() | PubRec() | PubComp():
                 session.acknowledged(packet, now)
             case PubRel():
@@ -233,15 +248,6 @@ class MqttDoor:
                 self._on_disconnect(connection, session, packet, now)
             case Connect() | Auth():
                 raise _out_of_place(packet)
-
-    def _on_publish(
-        self, connection: MqttConnection, session: MqttSession, packet: Publish, now: float
-    ) -> None:
-        self._publishing.take(connection, session, packet, now)
-        end = session.end
-        if end is not None and end.client.session.is_congested and not connection.is_paused:
-            connection.is_paused = True
-            self.comings.effects.append(PauseReading(connection.number, True))
 
     def _on_disconnect(
         self, connection: MqttConnection, session: MqttSession, packet: Disconnect, now: float
@@ -272,6 +278,10 @@ class MqttDoor:
         session = self.sessions.get(end.owner)
         if session is None or session.end is not end:
             return
+        if self.rings.is_watched(session):
+            for publication in publications:
+                self.rings.notified(session, publication, now)
+            self._publishing.release(session, now)
         for publication in publications:
             if session.held is None:
                 self.moving.deliver(session, publication, now)
@@ -291,12 +301,11 @@ class MqttDoor:
         leaving = end.refusals.pop(LEAVING_SUBJECT, None)
         if leaving is not None and session is not None:
             self.redirecting.leave(session, leaving, now)
+            self.leaving.add(session.name, now)
         if not end.promises:
             end.refusals.clear()
-        connection = None if session is None else session.connection
-        if connection is not None and connection.is_paused and not end.client.session.is_congested:
-            connection.is_paused = False
-            self.comings.effects.append(PauseReading(connection.number, False))
+        if session is not None:
+            self._publishing.settled(session)
 
     def _keep_promise(
         self, session: MqttSession | None, end: NativeEnd, promise: Promise, now: float

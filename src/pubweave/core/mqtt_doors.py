@@ -14,6 +14,7 @@ from math import inf
 import msgspec
 
 from pubweave.core.access import DOOR_CLIENT, DOOR_USER
+from pubweave.core.mqtt_bridges import Bridges
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_content import is_retained
 from pubweave.core.mqtt_marks import Marks
@@ -66,6 +67,7 @@ class OtherDoors:
         self.retained = RetainedStore(config.retained_messages, config.retained_bytes)
         self.groups = SharedGroups()
         self.marks = Marks(broker, loop.epoch(now))
+        self.bridges = Bridges()
         self.addresses: dict[BrokerId, str] = {}
         """Where MQTT clients reach other doors."""
         self.deadline = now
@@ -83,6 +85,7 @@ class OtherDoors:
         self._end: NativeEnd | None = None
         self._members: dict[str, tuple[Member, ...]] = {}
         self._members_told = True
+        self._bridges_told = 0
         self._heard_at: dict[BrokerId, float] = {}
         self._answered_at: dict[Subject, float] = {}
         self._doubts: dict[tuple[BrokerId, Subject], tuple[int, int, int]] = {}
@@ -97,6 +100,12 @@ class OtherDoors:
     def number(self, now: float) -> int:
         """A number that no door has given out before."""
         return self._loop.epoch(now)
+
+    def another_for(self, session: str) -> BrokerId:
+        """One of the doors that clients can be sent to; sessions spread over all of them. Empty:
+        there is none."""
+        doors = sorted(door for door, address in self.addresses.items() if address)
+        return doors[digest_of((session,)) % len(doors)] if doors else ""
 
     # --- the own client --------------------------------------------------------------------
 
@@ -126,6 +135,7 @@ class OtherDoors:
             self.sessions_digest(self._broker),
             wants_answer,
             self.marks.own,
+            len(self.bridges.here),
         )
 
     def _members_digest(self, door: BrokerId) -> int:
@@ -143,6 +153,7 @@ class OtherDoors:
         for door in [d for d, at in self._heard_at.items() if now - at > limit_s]:
             del self._heard_at[door]
             self.addresses.pop(door, None)
+            self.bridges.heard(door, 0)
             for subject in Subject:
                 self._doubts.pop((door, subject), None)
             self.groups.replace(door, ())
@@ -212,8 +223,9 @@ class OtherDoors:
 
     # --- groups ----------------------------------------------------------------------------
 
-    def members_changed(self, session: MqttSession, *, is_over: bool = False) -> None:
-        """A session with shared subscriptions came, went or subscribed."""
+    def session_changed(self, session: MqttSession, *, is_over: bool = False) -> None:
+        """A session came, went or subscribed: it may be a bridge, or a member of groups."""
+        self.bridges.note(session, is_over=is_over)
         members: tuple[Member, ...] = ()
         if session.subscriptions.shared and not is_over:
             is_connected = session.connection is not None
@@ -248,11 +260,14 @@ class OtherDoors:
             if not s.group or chosen((s.group, s.pattern), publication) == session.name
         )
 
-    def tell_members(self, now: float) -> None:
+    def tell_changes(self, now: float) -> None:
         """Once for all changes of an event."""
         if not self._members_told:
             self._members_told = True
             self.say(Members(self.groups.of(self._broker)), now)
+        if len(self.bridges.here) != self._bridges_told:
+            self._bridges_told = len(self.bridges.here)
+            self.say(self._here(), now)
 
     # --- what others say -------------------------------------------------------------------
 
@@ -284,6 +299,7 @@ class OtherDoors:
             case Here():
                 self.addresses[door] = word.address
                 self.marks.learn(word.mark)
+                self.bridges.heard(door, word.bridges)
                 if word.wants_answer:
                     self.say(self._here(), now)
                 self._compare(door, word, now)

@@ -39,6 +39,10 @@ class Marks:
             if len(self._known) > KNOWN_MAX:
                 del self._known[next(m for m in self._known if m != self.own)]
 
+    def has(self, mark: str) -> bool:
+        """Whether a door of this overlay marks so."""
+        return mark in self._known
+
     def is_known(self, content: Content) -> bool:
         """Whether a publication has left this overlay before. O(user properties)."""
         users = content.user_properties

@@ -14,7 +14,7 @@ the old door, should the client return there, and from then on at the new one, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import inf
 
 import msgspec
@@ -24,6 +24,7 @@ from pubweave.core.mqtt_doors import OtherDoors
 from pubweave.core.mqtt_holders import Holders
 from pubweave.core.mqtt_native import NativeLoop
 from pubweave.core.mqtt_outbox import Parcel
+from pubweave.core.mqtt_packing import handovers, pieces, unpacked, weighed_parcel
 from pubweave.core.mqtt_session import MqttSession
 from pubweave.core.mqtt_sessions import Sessions
 from pubweave.core.mqtt_topics import filters_of
@@ -35,16 +36,14 @@ from pubweave.core.mqtt_words import (
     Head,
     Holds,
     MoveWord,
+    Offer,
     Redirected,
     Tail,
-    bare,
     digest_of,
-    weighed,
 )
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.publications import Publication
 
-TOLD_AT_ONCE_BYTES = 128 << 10
 CROSSING_S = 1.0
 """Claims for one session that are made at two doors within this time have not heard of each
 other: the later one holds."""
@@ -84,6 +83,8 @@ class Moving:
         self._arriving: dict[str, list[Parcel]] = {}
         """Sessions that are here but for their tail, with what there is of it; nobody is let in
         before all of it has come."""
+        self._deferred: dict[str, tuple[BrokerId, Claim]] = {}
+        """Who has claimed such a session of the old door, which may have let go of it or not."""
         self._until: dict[str, float] = {}
         """How long a client waits for its session."""
 
@@ -117,6 +118,7 @@ class Moving:
         """A session has ended here; a client that waits for the rest of it waits no longer."""
         self._leaving.pop(session.name, None)
         was_arriving = self._arriving.pop(session.name, None) is not None
+        self._deferred.pop(session.name, None)
         if session.is_told:
             self._doors.say(Dropped((session.name,)), now)
         if was_arriving:
@@ -169,6 +171,8 @@ class Moving:
                 self._holders.forget_at(door, word.sessions)
             case Claim():
                 self._on_claim(door, word, now)
+            case Offer() if word.door == self._broker:
+                self._on_offer(door, word, now)
             case Handover() if word.door == self._broker:
                 self._on_handover(door, word, now)
             case Arrived() if word.door == self._broker:
@@ -188,56 +192,58 @@ class Moving:
                 continue
             self._leaving.pop(name, None)
             self._arriving.pop(name, None)
+            self._deferred.pop(name, None)
             session.will = None
             self._sessions.end(session, now)
-            self._doors.members_changed(session, is_over=True)
+            self._doors.session_changed(session, is_over=True)
 
     # --- the old door ----------------------------------------------------------------------
 
     def _on_claim(self, door: BrokerId, claim: Claim, now: float) -> None:
         session = self._sessions.get(claim.session)
         if session is None:
-            if claim.holder == self._broker:
+            # Where it was given to another, that one has heard the claim, too.
+            if claim.holder == self._broker and self._holders.of(claim.session) in ("", door):
                 self._doors.say(Handover(door, claim.session, claim.since, None), now)
+            return
+        is_wanted = bool(claim.holder) and claim.holder in (self._broker, session.came_from)
+        if is_wanted and claim.session in self._arriving:
+            self._deferred[claim.session] = door, claim
             return
         is_crossing = abs(session.since - claim.since) < CROSSING_S
         is_later = (session.since, self._broker) > (claim.since, door)
         if session.connection is not None and is_crossing and is_later:
             return
-        if self._leaving.get(claim.session, ("", 0.0, 0))[1] > claim.since:
-            return  # the client has moved on since, and that is known already
+        going = self._leaving.get(claim.session, ("", 0.0, 0))
+        if going[1] > claim.since or going[:2] == (door, claim.since):
+            return  # the client has moved on since, or the session is on its way there
         self.on_claimed(session, now)
         if self._sessions.get(claim.session) is not session:
-            if claim.holder == self._broker:
+            if is_wanted:
                 self._doors.say(Handover(door, claim.session, claim.since, None), now)
             return
         session.will = session.will_at = None
         session.is_told = False
-        if claim.holder == self._broker:
+        if is_wanted:
             self._hand_over(session, door, claim.since, now)
         else:
             self._give_up(session, now)
 
+    def give_away(self, session: MqttSession, door: BrokerId, now: float) -> None:
+        """This door will be gone: another is to keep a session whose client is not here. Nobody
+        claims it, so no client is disturbed, and one that claims it goes before."""
+        self._doors.say(Offer(door, session.name, now), now)
+        self._hand_over(session, door, now, now)
+
+    def is_under_way(self, session: MqttSession, now: float) -> bool:
+        """Whether a session goes to another door, which has not given up waiting for it."""
+        _, since, _ = self._leaving.get(session.name, ("", -inf, 0))
+        return now < since + 2 * self._config.handover_limit_s
+
     def _hand_over(self, session: MqttSession, door: BrokerId, since: float, now: float) -> None:
-        numbered, waiting = session.outbox.contents()
-        self._leaving[session.name] = door, since, len(waiting)
-        head = Head(
-            session.client_id,
-            session.user,
-            session.expiry_s,
-            tuple(msgspec.structs.replace(s, native=()) for s in session.subscriptions.all()),
-            session.incoming(),
-            session.outbox.last_id,
-        )
-        self._doors.say(Handover(door, session.name, since, head, is_last=False), now)
-        for some in _pieces(waiting):
-            self._doors.say(
-                Handover(door, session.name, since, None, (), tuple(some), is_last=False), now
-            )
-        bare_numbered = tuple(msgspec.structs.replace(n, parcel=_bare(n.parcel)) for n in numbered)
-        for one in bare_numbered:
-            self._doors.say(Handover(door, session.name, since, None, (one,), is_last=False), now)
-        self._doors.say(Handover(door, session.name, since, None), now)
+        self._leaving[session.name] = door, since, session.outbox.waiting
+        for word in handovers(session, door, since):
+            self._doors.say(word, now)
 
     def _on_gone(self, door: BrokerId, word: Arrived, now: float) -> None:
         """The new door has it and gets its publications: the rest, and forget it."""
@@ -249,8 +255,8 @@ class Moving:
             return
         _, waiting = session.outbox.contents()
         del self._leaving[name]
-        for some in _pieces(waiting[leaving[2] :]):
-            self._doors.say(Tail(door, name, tuple(some), is_last=False), now)
+        for some in pieces(waiting[leaving[2] :]):
+            self._doors.say(Tail(door, name, some, is_last=False), now)
         self._doors.say(Tail(door, name, ()), now)
         self._give_up(session, now)
         self._holders.put(name, door)
@@ -258,14 +264,22 @@ class Moving:
     def _give_up(self, session: MqttSession, now: float) -> None:
         """A session is elsewhere: what is here of it is not needed any more."""
         self._arriving.pop(session.name, None)
+        self._deferred.pop(session.name, None)
         self._sessions.end(session, now)
-        self._doors.members_changed(session, is_over=True)
+        self._doors.session_changed(session, is_over=True)
 
     # --- the new door ----------------------------------------------------------------------
 
+    def _on_offer(self, door: BrokerId, offer: Offer, now: float) -> None:
+        """Wait for a session without its client, unless that is here or comes."""
+        name = offer.session
+        if self._sessions.get(name) is None and name not in self._awaited:
+            self._awaited[name] = offer.since, door
+            self._until[name] = now + self._config.handover_limit_s
+
     def _on_handover(self, door: BrokerId, part: Handover, now: float) -> None:
         name = part.session
-        if self._awaited.get(name) != (part.since, door):
+        if self._awaited.get(name, (-inf, ""))[0] != part.since:
             return  # it is too late, or has been claimed again since
         parts = self._parts.setdefault(name, [])
         parts.append(part)
@@ -282,6 +296,7 @@ class Moving:
         session = self._sessions.get(name)
         assert session is not None
         assert session.end is not None
+        session.came_from = door
         # Not before the broker has passed the subscriptions on: whoever publishes between the two
         # would be heard at neither door.
         session.end.promise(Arrived(door, name, part.since))
@@ -302,19 +317,11 @@ class Moving:
             filters = filters_of(one.pattern, one.content)
             natives = tuple(end.client.subscribe(filter_) for filter_ in filters)
             session.subscriptions.add(msgspec.structs.replace(one, native=natives))
-        session.outbox.fill(
-            [
-                msgspec.structs.replace(n, parcel=_weighed(n.parcel))
-                for part in parts
-                for n in part.numbered
-            ],
-            [_weighed(parcel) for part in parts for parcel in part.waiting],
-            head.last_id,
-        )
+        session.outbox.fill(*unpacked(parts), head.last_id)
         session.held = []
         self._sessions.await_client(session, now)
         self._loop.touch(end)
-        self._doors.members_changed(session)
+        self._doors.session_changed(session)
 
     def _no_longer_awaited(self, name: str, now: float) -> None:
         self._awaited.pop(name, None)
@@ -333,7 +340,7 @@ class Moving:
             self._give_up(session, now)
             self._no_longer_awaited(name, now)
             return
-        self._arriving[name] += map(_weighed, word.parcels)
+        self._arriving[name] += map(weighed_parcel, word.parcels)
         if not word.is_last:
             return
         tail = {parcel.publication.key: parcel for parcel in self._arriving.pop(name)}
@@ -344,32 +351,13 @@ class Moving:
                 session.send(tail[key], now)
             else:
                 self.deliver(session, held[key], now)
+        self.holds(session, now)
         self._no_longer_awaited(name, now)
+        if name in self._deferred:
+            self._on_claim(*self._deferred.pop(name), now)
 
     def deliver(self, session: MqttSession, publication: Publication, now: float) -> None:
         """Give a publication to a session by those of its subscriptions that it is for."""
         found = session.subscriptions.matching(publication)
         if found:
             session.deliver(publication, self._doors.chosen(session, publication, found), now)
-
-
-def _pieces(parcels: list[Parcel]) -> Iterator[list[Parcel]]:
-    """Parcels in pieces that fit into a frame."""
-    gathered: list[Parcel] = []
-    size_bytes = 0
-    for parcel in parcels:
-        gathered.append(_bare(parcel))
-        size_bytes += parcel.publication.size_bytes
-        if size_bytes > TOLD_AT_ONCE_BYTES:
-            yield gathered
-            gathered, size_bytes = [], 0
-    if gathered:
-        yield gathered
-
-
-def _bare(parcel: Parcel) -> Parcel:
-    return msgspec.structs.replace(parcel, publication=bare(parcel.publication))
-
-
-def _weighed(parcel: Parcel) -> Parcel:
-    return msgspec.structs.replace(parcel, publication=weighed(parcel.publication))

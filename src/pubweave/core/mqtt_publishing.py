@@ -1,22 +1,76 @@
-"""What clients of a door publish: what of it goes on to the overlay, and what is refused."""
+"""What clients of a door publish: what of it goes on to the overlay, and what is refused.
+
+What a session brings that is known to echo (`mqtt_rings`) waits for a moment. An echo may be faster
+than the overlay, and is known as such only when the overlay's own copy has come.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections import deque
+from math import inf
+
+import msgspec
+
 from pubweave.core.access import Access
+from pubweave.core.effects import PauseReading
 from pubweave.core.mqtt_acceptance import check_publication, why_too_large
+from pubweave.core.mqtt_comings import Comings
 from pubweave.core.mqtt_config import MqttConfig
-from pubweave.core.mqtt_connection import MqttConnection
-from pubweave.core.mqtt_marks import Marks
+from pubweave.core.mqtt_connection import MqttConnection, MqttError
 from pubweave.core.mqtt_native import NativeLoop
+from pubweave.core.mqtt_rings import Rings
 from pubweave.core.mqtt_session import MqttSession
+from pubweave.core.mqtt_sessions import Sessions
 from pubweave.core.mqtt_topics import is_bridge_state, is_reserved
 from pubweave.model.mqtt_packets import Publish, Reason
+
+HELD_MAX = 10_000
+HELD_BYTES_MAX = 8 << 20
+"""What may wait of one session; beyond that, the first is taken for new."""
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A publication that may be an echo; from ``until`` on it is new."""
+
+    packet: Publish
+    topic: str
+    until: float
+
+
+class Waiting:
+    """What waits of one session, in order."""
+
+    def __init__(self) -> None:
+        self.held: deque[Held] = deque()
+        self._size_bytes = 0
+
+    def add(self, one: Held) -> None:
+        self.held.append(one)
+        self._size_bytes += len(one.packet.payload)
+
+    def take_first(self) -> Held:
+        first = self.held.popleft()
+        self._size_bytes -= len(first.packet.payload)
+        return first
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.held) > HELD_MAX or self._size_bytes > HELD_BYTES_MAX
 
 
 class MqttPublishing:
     """Takes publications of clients in."""
 
-    def __init__(self, config: MqttConfig, access: Access, loop: NativeLoop, marks: Marks) -> None:
+    def __init__(
+        self,
+        config: MqttConfig,
+        access: Access,
+        loop: NativeLoop,
+        sessions: Sessions,
+        rings: Rings,
+        comings: Comings,
+    ) -> None:
         self.echoes = 0
         """Publications that a bridge brought back."""
         self.too_large = 0
@@ -24,7 +78,12 @@ class MqttPublishing:
         self._config = config
         self._access = access
         self._loop = loop
-        self._marks = marks
+        self._sessions = sessions
+        self._rings = rings
+        self._comings = comings
+        comings.on_leaving = self._release_all
+        self._waiting: dict[str, Waiting] = {}
+        """By session; none of them is empty."""
 
     def take(
         self, connection: MqttConnection, session: MqttSession, packet: Publish, now: float
@@ -41,22 +100,101 @@ class MqttPublishing:
             self.too_large += 1
             # 0x95 is no answer to a publication (MQTT 5.0, 3.4.2.1).
             session.refuse(packet, Reason.QUOTA_EXCEEDED, too_large)
+        elif not has_readers or self._rings.takes_probe(session, packet, now):
+            self._publish(session, packet, topic, now, is_for_nobody=True)
+        elif self._rings.is_marked(packet):
+            self.echoes += 1
+            self._publish(session, packet, topic, now, is_for_nobody=True)
+        elif self._rings.is_watched(session) and not session.has_come(packet):
+            one = Held(packet, topic, now + self._config.echo_hold_s)
+            self._waiting.setdefault(session.name, Waiting()).add(one)
+            self.release(session, now)
         else:
-            self._hand_on(session, packet, topic, now, has_readers=has_readers)
+            self._publish(session, packet, topic, now)
+        self._pause_if_congested(session)
 
-    def _hand_on(
+    def _publish(
         self,
         session: MqttSession,
         packet: Publish,
         topic: str,
         now: float,
         *,
-        has_readers: bool,
+        is_for_nobody: bool = False,
     ) -> None:
-        is_echo = self._marks.is_known(packet.content)
-        self.echoes += is_echo
         rights = self._access.publish_rights(session.user)
-        is_for_nobody = is_echo or not has_readers
         session.publish(packet, topic, rights, now, is_for_nobody=is_for_nobody)
         if session.end is not None:
             self._loop.touch(session.end)
+
+    # --- back-pressure ---------------------------------------------------------------------
+
+    def _pause_if_congested(self, session: MqttSession) -> None:
+        if _is_congested(session):
+            self._pause(session, is_paused=True)
+
+    def settled(self, session: MqttSession) -> None:
+        """The broker has taken in what a client said: perhaps it may go on."""
+        if not _is_congested(session):
+            self._pause(session, is_paused=False)
+
+    def _pause(self, session: MqttSession, *, is_paused: bool) -> None:
+        connection = session.connection
+        if connection is not None and connection.is_paused != is_paused:
+            connection.is_paused = is_paused
+            self._comings.effects.append(PauseReading(connection.number, is_paused))
+
+    # --- what may be an echo ---------------------------------------------------------------
+
+    def release(self, session: MqttSession, now: float) -> None:
+        """Of what a session has brought, hand on what is an echo for certain, or has waited long
+        enough: in order, so that each answer and each publication stays behind those before it."""
+        try:
+            self._release(session, now)
+        except MqttError as error:
+            if session.connection is not None:
+                self._comings.end(session.connection, error, now)
+
+    def _release(self, session: MqttSession, now: float) -> None:
+        waiting = self._waiting.pop(session.name, None)
+        while waiting is not None and waiting.held:
+            first = waiting.held[0]
+            is_echo = self._rings.took(session, first.topic, first.packet.payload, now)
+            if not is_echo and first.until > now and not waiting.is_full:
+                self._waiting[session.name] = waiting
+                return
+            self._hand_on(session, waiting.take_first(), now, is_echo=is_echo)
+
+    def _release_all(self, session: MqttSession, now: float) -> None:
+        """A client goes: what it has said counts, if the broker still takes it."""
+        waiting = self._waiting.pop(session.name, None)
+        if waiting is None or session.end is None:
+            return
+        with contextlib.suppress(MqttError):
+            for one in waiting.held:
+                is_echo = self._rings.took(session, one.topic, one.packet.payload, now)
+                self._hand_on(session, one, now, is_echo=is_echo)
+
+    def _hand_on(self, session: MqttSession, one: Held, now: float, *, is_echo: bool) -> None:
+        self.echoes += is_echo
+        if not is_echo:
+            self._rings.brought(session, one.topic, one.packet.payload, now)
+        self._publish(session, one.packet, one.topic, now, is_for_nobody=is_echo)
+
+    @property
+    def deadline(self) -> float:
+        """O(sessions that are watched and bring something)."""
+        return min((some.held[0].until for some in self._waiting.values()), default=inf)
+
+    def on_deadline(self, now: float) -> None:
+        for name in [n for n, some in self._waiting.items() if some.held[0].until <= now]:
+            session = self._sessions.get(name)
+            if session is None:
+                del self._waiting[name]
+            else:
+                self.release(session, now)
+                self._pause_if_congested(session)
+
+
+def _is_congested(session: MqttSession) -> bool:
+    return session.end is not None and session.end.client.session.is_congested

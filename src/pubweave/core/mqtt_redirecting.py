@@ -19,7 +19,7 @@ from pubweave.core.mqtt_connection import MqttError
 from pubweave.core.mqtt_doors import OtherDoors
 from pubweave.core.mqtt_session import MqttSession, session_of
 from pubweave.core.mqtt_sessions import Sessions
-from pubweave.core.mqtt_words import Redirected, digest_of
+from pubweave.core.mqtt_words import Redirected
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.mqtt_packets import Reason
 
@@ -77,10 +77,11 @@ class Redirecting:
 
     def leave(self, session: MqttSession, text: str, now: float) -> None:
         """This broker leaves the overlay: a client of it has to go for good, wherever it is let
-        in. Who cannot be told stays until the broker is gone."""
+        in. Who cannot be told, and has no session to come back to, stays until the broker is gone.
+        A session that its client does not fetch goes by itself (`mqtt_leaving`)."""
         address = self._other_door(session.name)
         connection = session.connection
-        if connection is not None and connection.is_v5 and address:
+        if connection is not None and address and (connection.is_v5 or session.expiry_s):
             self._depart(session.name, address, Reason.SERVER_MOVED, text, now)
 
     def elsewhere(self, session: str, now: float) -> str:
@@ -94,9 +95,7 @@ class Redirecting:
         return address
 
     def _other_door(self, session: str) -> str:
-        """One of the doors that are known; clients spread over all of them."""
-        addresses = sorted({address for address in self._doors.addresses.values() if address})
-        return addresses[digest_of((session,)) % len(addresses)] if addresses else ""
+        return self._doors.addresses.get(self._doors.another_for(session), "")
 
     def _let_rest(self, session: str, now: float) -> None:
         """Here and at all doors."""

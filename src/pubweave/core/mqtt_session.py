@@ -67,7 +67,8 @@ class MqttSession:
         """QoS 0 publications that the client did not read fast enough for."""
         self.since = 0.0
         """When a client last connected to it."""
-        self.redirected_at: float | None = None
+        self.came_from: BrokerId = ""
+        """The door that had it before; who asks for it there has not heard yet that it is here."""
         self.advertises_all = False
         self.is_confirmed = True
         """False: its client may have had one before, here or at another door, and may not know yet
@@ -99,10 +100,11 @@ class MqttSession:
         nobody is only answered, like an echo, which the overlay has already.
 
         MqttError if the client has more under way than it may."""
-        end = self._end
-        if packet.qos == 2 and packet.packet_id in self._incoming:
-            if not any(_answers(p.answer, packet.packet_id) for p in end.promises):
-                self._say(PubRec(packet.packet_id, self._incoming[packet.packet_id]))
+        end, number = self._end, packet.packet_id or 0
+        if self.has_come(packet):
+            owed = [p.answer for p in end.promises if isinstance(p.answer, PubRec)]
+            if all(answer.packet_id != number for answer in owed):
+                self._say(PubRec(number, self._incoming[number]))
             return
         self._check_under_way(packet)
         publication = None
@@ -114,13 +116,17 @@ class MqttSession:
                 return
         answer: PubAck | PubRec | None = None
         if packet.qos == 1:
-            answer = PubAck(packet.packet_id or 0)
+            answer = PubAck(number)
             self._unanswered += 1
         elif packet.qos == 2:
-            answer = PubRec(packet.packet_id or 0)
-            self._incoming[packet.packet_id or 0] = 0
+            answer = PubRec(number)
+            self._incoming[number] = 0
         if answer is not None or (packet.retain and not is_for_nobody):
             end.promise(answer, publication)
+
+    def has_come(self, packet: Publish) -> bool:
+        """Whether a QoS 2 publication has come before, and was not released yet."""
+        return packet.qos == 2 and packet.packet_id in self._incoming
 
     def refuse(self, packet: Publish, reason: Reason, text: str) -> None:
         """Take a publication no further."""
@@ -340,10 +346,6 @@ def session_of(publisher: ClientId) -> str:
     'mqtt:ann'
     """
     return publisher.rpartition("@")[0]
-
-
-def _answers(answer: object, packet_id: int | None) -> bool:
-    return isinstance(answer, PubRec) and answer.packet_id == packet_id
 
 
 def _bare(topic: str) -> Publication:

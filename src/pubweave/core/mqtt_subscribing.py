@@ -11,6 +11,7 @@ from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_doors import OtherDoors
 from pubweave.core.mqtt_native import NativeLoop, Promise
 from pubweave.core.mqtt_outbox import Parcel
+from pubweave.core.mqtt_rings import Rings
 from pubweave.core.mqtt_session import MqttSession, session_of
 from pubweave.core.mqtt_subscriptions import MqttSubscription
 from pubweave.core.mqtt_topics import filters_of, has_wildcards, parse_pattern
@@ -33,12 +34,18 @@ class Subscribing:
     """Grants and takes back what sessions subscribe to."""
 
     def __init__(
-        self, config: MqttConfig, access: Access, loop: NativeLoop, doors: OtherDoors
+        self,
+        config: MqttConfig,
+        access: Access,
+        loop: NativeLoop,
+        doors: OtherDoors,
+        rings: Rings,
     ) -> None:
         self._config = config
         self._access = access
         self._loop = loop
         self._doors = doors
+        self._rings = rings
 
     # --- asking ----------------------------------------------------------------------------
 
@@ -111,11 +118,12 @@ class Subscribing:
             is_ours = code.startswith("0x")
             reasons.append(int(code, 16) if is_ours else int(Reason.NOT_AUTHORIZED))
             texts.append(text if is_ours else refusal)
-        self._doors.members_changed(session)
+        self._doors.session_changed(session)
         if connection is None:
             return
         problem = connection.problem("; ".join(texts)) if texts else None
         connection.say(SubAck(packet.packet_id, tuple(reasons), problem))
+        self._rings.probe(session, now)  # before anything comes back that is retained
         for parcel in greetings:
             session.send(parcel, now)
 
@@ -160,7 +168,7 @@ class Subscribing:
                 _take_back(session, native)
         if session.end is not None:
             self._loop.touch(session.end)
-        self._doors.members_changed(session)
+        self._doors.session_changed(session)
         return UnsubAck(packet.packet_id, tuple(reasons))
 
 

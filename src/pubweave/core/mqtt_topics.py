@@ -60,6 +60,20 @@ def is_reserved(topic: str) -> bool:
     return topic.startswith(_RESERVED)
 
 
+def names_reserved(filter_: Filter) -> bool:
+    """Whether a filter asks for reserved topics by name, and not only for everything.
+
+    >>> names_reserved(topic_filter(DOORS_TOPIC)), names_reserved(Filter())
+    (True, False)
+    """
+    return any(
+        predicate.attribute == TOPIC_ATTRIBUTE
+        and predicate.operator in (Operator.EQ, Operator.PREFIX)
+        and str(predicate.value).startswith("$")
+        for predicate in filter_.predicates
+    )
+
+
 def is_topic(topic: str) -> bool:
     """Whether MQTT has words for a topic of the overlay; native clients may use others."""
     return (

@@ -26,8 +26,8 @@ class Subject(enum.Enum):
 
 
 class Here(msgspec.Struct, frozen=True, array_like=True, tag="here"):
-    """What a door has, in short: digests of what it retains, and of its members and sessions; and
-    how it marks what leaves the overlay over a bridge (`mqtt_marks`)."""
+    """What a door has, in short: digests of what it retains, and of its members and sessions; how
+    it marks what leaves the overlay over a bridge (`mqtt_marks`); and how many bridges it has."""
 
     address: str
     retained: int
@@ -35,6 +35,7 @@ class Here(msgspec.Struct, frozen=True, array_like=True, tag="here"):
     sessions: int
     wants_answer: bool = False
     mark: str = ""
+    bridges: int = 0
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
@@ -79,6 +80,15 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, tag="claim"):
     holder: BrokerId = ""
 
 
+class Offer(msgspec.Struct, frozen=True, array_like=True, tag="offer"):
+    """Who has a session leaves the overlay: ``door`` is to keep it for the client; the handover
+    follows."""
+
+    door: BrokerId
+    session: str
+    since: float
+
+
 class Head(msgspec.Struct, frozen=True, array_like=True):
     """What belongs to a session besides publications."""
 
@@ -91,8 +101,8 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Handover(msgspec.Struct, frozen=True, array_like=True, tag="handover"):
-    """A session on its way to ``door``, which claimed it at ``since``, in parts; the first has the
-    head, unless there is none."""
+    """A session on its way to ``door``, which claimed it or was offered it at ``since``, in parts;
+    the first has the head, unless there is none."""
 
     door: BrokerId
     session: str
@@ -129,7 +139,7 @@ class Redirected(msgspec.Struct, frozen=True, array_like=True, tag="redirected")
     session: str
 
 
-MoveWord = Redirected | Holds | Dropped | Claim | Handover | Arrived | Tail
+MoveWord = Redirected | Holds | Dropped | Claim | Offer | Handover | Arrived | Tail
 Word = Here | Ask | Retain | Members | MoveWord
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from typing import Protocol
 
+from pubweave.core.mqtt_topics import is_reserved, names_reserved
 from pubweave.model.filters import Filter
 from pubweave.model.publications import Publication
 
@@ -24,6 +25,7 @@ class Subscription:
         self.id = id_
         self.filter = filter_
         self.put_count = 0
+        self._names_reserved = names_reserved(filter_)
         self._client = client
         self._queue: deque[Publication] = deque()
         self._waiting: asyncio.Future[None] | None = None
@@ -34,6 +36,9 @@ class Subscription:
         return len(self._queue)
 
     def put(self, publication: Publication) -> None:
+        """Reserved topics are for those who ask for them by name."""
+        if is_reserved(publication.topic) and not self._names_reserved:
+            return
         self._queue.append(publication)
         self.put_count += 1
         self._wake()
