@@ -125,7 +125,7 @@ def switch_old_peer(
         prepared.clear_forwarded()
         prepared.told = {}
         # What k knew of I is as forgotten as the rest of it until k tells it again.
-        routing.add_stale(new_peer, moved_advertisements, moved_subscriptions)
+        routing.stale.add(new_peer, moved_advertisements, moved_subscriptions)
         return
     told = before.told or {}
     prepared.told = {id_: f for id_, f in told.items() if id_ not in moved_advertisements}

@@ -16,7 +16,7 @@ what is new is told before, what is gone after the publications that may rest on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pubweave.core.client_tables import ClientAdvertisements, check_name, check_owner
@@ -25,6 +25,7 @@ from pubweave.core.link_table import LinkTable, TopicBuckets
 from pubweave.core.matching import MatchIndex
 from pubweave.core.routing import Send, TableSizes
 from pubweave.core.session import Session
+from pubweave.core.stale_entries import StaleEntries
 from pubweave.core.withdrawals import Withdrawals
 from pubweave.model.filters import Filter
 from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId, publisher_of
@@ -64,7 +65,7 @@ class TreeRouting:
         self._by_hop: dict[Session, dict[SubscriptionId, None]] = {}
         self.own = ClientAdvertisements()
         self._publishers: dict[ClientId, int] = {}
-        self._stale: dict[Session, tuple[set[AdvertisementId], set[SubscriptionId]]] = {}
+        self.stale = StaleEntries()
         self._link_index: MatchIndex[Session] = MatchIndex()
         self._client_index: MatchIndex[Session] = MatchIndex()
         self.sync = LinkSync(self._ask, self._answer, self._send)
@@ -76,7 +77,6 @@ class TreeRouting:
 
     def link_added(self, link: Session) -> None:
         self.links[link] = LinkTable(link, self._send, covering=self.covering)
-        self._stale[link] = (set(), set())
 
     def link_removed(self, link: Session) -> None:
         table = self.links[link]
@@ -85,7 +85,7 @@ class TreeRouting:
 
     def link_began(self, link: Session, under_way: Sequence[SequencedMessage] = ()) -> None:
         table = self.links[link]
-        self._stale[link] = (set(table.advertisements), set(self._by_hop.get(link, {})))
+        self.stale.add(link, table.advertisements, self._by_hop.get(link, ()))
         table.clear_forwarded()
         self.sync.began(link)
         again, gone = self._withdrawals.sort_out(
@@ -106,11 +106,7 @@ class TreeRouting:
         self.sync.put_at_gate(link, again)
 
     def has_stale(self, link: Session) -> bool:
-        return any(self._stale.get(link, ())) or link in self.sync.gates
-
-    def is_stale(self, link: Session, id_: SubscriptionId) -> bool:
-        """Whether a subscription from a link goes soon, unless it is told again."""
-        return link in self._stale and id_ in self._stale[link][1]
+        return self.stale.any_of(link) or link in self.sync.gates
 
     def _ask(self, link: Session) -> None:
         """All advertisements are told: the far end is to answer."""
@@ -138,12 +134,11 @@ class TreeRouting:
             # It has not answered, or not all: it waits for others, and what it has not told may
             # be theirs. Its answer gives it its time again.
             return
-        advertisements, subscriptions = self._stale[link]
-        for subscription in sorted(subscriptions):
+        advertisements, subscriptions = self.stale.take(link)
+        for subscription in subscriptions:
             self._unsubscribe(link, subscription)
-        for advertisement in sorted(advertisements):
+        for advertisement in advertisements:
             self._unadvertise(link, advertisement)
-        self._stale[link] = (set(), set())
 
     def client_left(self, client: Session) -> None:
         self._withdraw(client, self.own.forget(client))
@@ -161,7 +156,7 @@ class TreeRouting:
             case Subscribe(id_, filter_):
                 self._subscribe(hop, id_, filter_)
             case Unsubscribe(id_) if self._may_cover_more(hop, id_):
-                self._stale[hop][1].add(id_)
+                self.stale.add(hop, subscriptions=(id_,))
             case Unsubscribe(id_):
                 self._unsubscribe(hop, id_)
             case Advertise(id_, filter_):
@@ -181,7 +176,7 @@ class TreeRouting:
         known = self.subscriptions.get(id_)
         if known is not None:
             if known.hop is hop and known.filter == filter_:
-                self._fresh(hop, id_)
+                self.stale.discard(hop, id_)
                 return
             check_owner(hop, known.hop, id_)
             self._unsubscribe(known.hop, id_)
@@ -203,7 +198,7 @@ class TreeRouting:
         known = self.subscriptions.get(id_)
         if known is None or known.hop is not hop:
             return
-        self._fresh(hop, id_)
+        self.stale.discard(hop, id_)
         self._wanted.remove(id_)
         self._take_out(hop, id_)
         for table in self.links.values():
@@ -225,7 +220,7 @@ class TreeRouting:
         known = self.advertisements.get(id_)
         if known is not None:
             if known.hop is hop and known.filter == filter_:
-                self._fresh(hop, id_)
+                self.stale.discard(hop, id_)
                 self._pass_on_wanted(hop, id_, filter_)
                 return
             check_owner(hop, known.hop, id_)
@@ -268,7 +263,7 @@ class TreeRouting:
             self._tell_advertisement(hop, id_, known.filter)
         if known is None or known.hop is not hop:
             return
-        self._fresh(hop, id_)
+        self.stale.discard(hop, id_)
         del self.advertisements[id_]
         publisher = publisher_of(id_)
         self._publishers[publisher] -= 1
@@ -293,11 +288,6 @@ class TreeRouting:
         if self._withdrawals.are_many and not any(t.is_held for t in self.links.values()):
             self._withdrawals.forget_settled([*self.links, *self.sync.gates.values()])
         self._withdrawals.note(id_, filter_)
-
-    def _fresh(self, hop: Session, id_: str) -> None:
-        """An entry was told again, or is gone for good: it is not stale."""
-        for ids in self._stale.get(hop, ()):
-            ids.discard(id_)
 
     def _index(self, hop: Session) -> MatchIndex[Session]:
         return self._client_index if hop.is_client else self._link_index
@@ -368,11 +358,11 @@ class TreeRouting:
         """Whatever of this id came from one link comes from another now."""
         known = self.advertisements.get(id_)
         if known is not None and known.hop is old:
-            self._fresh(old, id_)
+            self.stale.discard(old, id_)
             self.advertisements[id_] = Entry(known.filter, new)
         known = self.subscriptions.get(id_)
         if known is not None and known.hop is old:
-            self._fresh(old, id_)
+            self.stale.discard(old, id_)
             self._take_out(old, id_)
             self._enter(new, id_, known.filter)
 
@@ -383,22 +373,12 @@ class TreeRouting:
     def put_link(self, link: Session, table: LinkTable) -> None:
         """A link that an action made; it is held until the action lets go."""
         self.links[link] = table
-        self._stale[link] = (set(), set())
 
     def drop_link(self, link: Session) -> None:
         """A link that an action removed after its entries went elsewhere."""
         self.sync.removed(link)
-        del self.links[link], self._stale[link]
-
-    def add_stale(
-        self,
-        link: Session,
-        advertisements: Iterable[AdvertisementId],
-        wanted: Iterable[SubscriptionId],
-    ) -> None:
-        """Entries that the far end of a link has to tell again."""
-        self._stale[link][0].update(advertisements)
-        self._stale[link][1].update(wanted)
+        self.stale.take(link)
+        del self.links[link]
 
     def from_hop(self, hop: Session) -> tuple[dict[str, Filter], dict[str, Filter]]:
         """Advertisements and subscriptions that came from a session."""

@@ -111,7 +111,7 @@ class _Lasting:
             for id_, filter_ in there.items()
             if covers(filter_, wanted)
             and publisher_of(id_) not in moving
-            and not self.far.is_stale(self.back, id_)
+            and not self.far.stale.has_subscription(self.back, id_)
         ]
         carrying = set(carriers)
         for message in _changes(self.to_come):
