@@ -85,6 +85,12 @@ class BrokerFile:
 )
 @click.option("--sample", type=click.FloatRange(0, 1), help="The share of publications recorded.")
 @durability_options("")
+@click.option(
+    "--held-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Without a journal: a file to note in how much only this broker has. If it is killed, the "
+    "one that is started in its place with the same file counts that as lost and says so.",
+)
 @broker_security_options
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens to connections.")
 @json_option
@@ -107,6 +113,7 @@ def broker(
     sample: float | None,
     durability: str,
     journal_dir: Path | None,
+    held_file: Path | None,
     security: Callable[[str], BrokerSecurity | None],
     verbose: bool,
     as_json: bool,
@@ -149,6 +156,7 @@ def broker(
         advertised=advertise,
         links_at_start=coordination is None or host_config.broker.strategy in GRAPHS,
         journal_directory=chosen_journal(durability, journal_dir, None),
+        held_file=held_file,
     )
     host_config = with_mqtt(host_config, mqtt)
     host_config = _secured(host_config, security(host_config.broker.id))

@@ -98,6 +98,8 @@ class HostConfig:
     """Where the broker listens for MQTT clients, if its settings (``broker.mqtt``) let them in."""
     journal_directory: Path | None = None
     """Where the broker writes down what it must not forget; None: in memory only."""
+    held_file: Path | None = None
+    """Without a journal: where it notes how much only it has (`held_notes`)."""
 
 
 class BrokerHost:

@@ -32,6 +32,7 @@ from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_host import BrokerHost, HostConfig
 from pubweave.runtime.broker_security import BrokerSecurity, secured
+from pubweave.runtime.held_notes import HeldNotes
 from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.runtime.zookeeper_target import Coordination
 
@@ -96,6 +97,7 @@ class BrokerOrder(msgspec.Struct, frozen=True):
             journal_directory=None
             if self.journal_directory is None
             else Path(self.journal_directory),
+            held_file=Path(self.log_file).with_suffix(".held"),
         )
 
 
@@ -120,6 +122,9 @@ class BrokerService:
 
     def __init__(self, config: HostConfig, coordination: Coordination | None = None) -> None:
         self.host = BrokerHost(config)
+        self._notes: HeldNotes | None = None
+        if config.held_file is not None and config.journal_directory is None:
+            self._notes = HeldNotes(config.held_file, self.host.broker)
         self.agent = None if coordination is None else _make_agent(self.host, coordination)
         self.organizer = self._make_organizer(coordination)
         if self.host.broker.relocator is None and config.broker.relocation != RelocationConfig():
@@ -145,6 +150,8 @@ class BrokerService:
     async def start(self) -> None:
         """OverlayError if it cannot listen where it should. An agent connects later by itself."""
         await start_host(self.host)
+        if self._notes is not None:
+            self._notes.start()
         if self.agent is not None:
             await self.agent.start()
         if self.organizer is not None:
@@ -166,6 +173,8 @@ class BrokerService:
         if self.agent is not None:
             await self.agent.stop()
         await self.host.stop()
+        if self._notes is not None:
+            self._notes.stop()
 
 
 def _make_agent(host: BrokerHost, coordination: Coordination) -> AgentHost:
