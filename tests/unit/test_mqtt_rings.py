@@ -66,7 +66,9 @@ class Mosquitto:
 
 
 def bridge(world: MqttWorld, broker: str, pattern: str = "#", name: str = "bridge") -> MqttPeer:
+    """As mosquitto does it: it says first that it is there."""
     peer = world.client(f"{name}-{broker}", broker, version=VERSION_3, is_bridge=True)
+    peer.say_nothing_back(Publish(f"$SYS/broker/connection/{name}-{broker}/state", b"1"))
     peer.subscribe(pattern, 1)
     return peer
 
@@ -92,6 +94,17 @@ def ring(brokers: int, mqtt: MqttConfig | None = None, **fields: Any) -> tuple[A
     hearer = world.client("hearer", "b1")
     hearer.subscribe("#", 0)
     return world, mosquitto, hearer
+
+
+def test_a_bridge_that_only_listens_is_not_asked_until_it_says_something() -> None:
+    world = MqttWorld(2)
+    bridge(world, "b1")
+    quiet = world.client("quiet", "b2", version=VERSION_3, is_bridge=True)
+    quiet.subscribe("#", 0)
+    world.pass_time(10.0)
+    assert quiet.published() == []
+    quiet.say_nothing_back(Publish("a", b"x"))
+    assert [packet.topic for packet in quiet.published()] == [LEVEL]
 
 
 def echoes(world: MqttWorld) -> int:

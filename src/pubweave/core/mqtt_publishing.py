@@ -89,6 +89,9 @@ class MqttPublishing:
         self, connection: MqttConnection, session: MqttSession, packet: Publish, now: float
     ) -> None:
         """Hand a publication on, or refuse it. MqttError: the client may not even try."""
+        if not session.has_published:
+            session.has_published = True
+            self._rings.probe(session, now)
         topic = connection.topic_of(packet, self._config.topic_alias_max)
         check_publication(packet, topic, self._config)
         too_large = why_too_large(packet, self._config)

@@ -2,9 +2,10 @@
 
 Version 3.1.1 has no user properties (`mqtt_marks`): what a mosquitto gets and gives over such
 bridges cannot be told from something new. So whether there is a ring is found out. While there are
-several bridges, each is now and then sent a probe; the session over which it comes in again is one
-that brings back what goes to that bridge, and is watched (`mqtt_echoes`). Where no probe comes in
-without its mark there is no such ring, and nothing is compared with anything.
+several bridges, each that has published something, be it that it is there, is now and then sent a
+probe; the session over which it comes in again is one that brings back what goes to that bridge,
+and is watched (`mqtt_echoes`). Where no probe comes in without its mark there is no such ring, and
+nothing is compared with anything.
 
 ```
  b1 ─ probe(left, #) ─> left ─> mosquitto ─> right ─ probe(left, #) ─> b2: right echoes left
@@ -95,9 +96,9 @@ class Rings:
 
     def probe(self, session: MqttSession, now: float) -> None:
         """Ask over which sessions what is sent to a bridge comes in again. QoS 0 is enough: it
-        is asked again."""
-        connection = session.connection
-        if connection is None or not self._may_be or not is_bridge(session):
+        is asked again. Who only listens and says that it is a bridge passes nothing on."""
+        is_asked = session.connection is not None and session.has_published
+        if not is_asked or not self._may_be or not is_bridge(session):
             return
         for pattern, topic in _probed(session):
             probe = Probe(self._doors.marks.own, session.name, pattern)

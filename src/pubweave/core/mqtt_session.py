@@ -63,6 +63,8 @@ class MqttSession:
         self.expires_at: float | None = None
         """When the session is over; None: its client is connected."""
         self.is_bridge = False
+        self.has_published = False
+        """Its client has published something; a bridge that has not only listens."""
         self.qos0_dropped = 0
         """QoS 0 publications that the client did not read fast enough for."""
         self.since = 0.0
