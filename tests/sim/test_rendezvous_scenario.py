@@ -46,6 +46,14 @@ def test_a_publisher_that_leaves_right_after_its_broker_crashed_offers_nothing_a
     assert (result.violations, result.counts["lost_with_broker"]) == ((), 1)
 
 
+@pytest.mark.slow
+def test_a_broker_that_came_and_went_between_two_looks_is_not_counted_on() -> None:
+    """It was lost, said that it is there, and was gone before the link was seen to stand: nobody
+    forgot it, and joins went nowhere for a minute."""
+    result = run_seed("rendezvous", 1050143, durability="journal", max_brokers=14)
+    assert result.violations == ()
+
+
 def test_a_newcomer_goes_over_to_the_version_of_those_who_leave() -> None:
     """Everybody else was leaving: nobody told it in time, and what they had found no heir."""
     result = run_seed("rendezvous", 516014, durability="journal", max_brokers=14)

@@ -9,6 +9,7 @@ has only to be forgotten. `chord_upkeep` sees to it that the right ones are know
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Collection
 
 from pubweave.design.dynatops.ring import RING_BITS, RING_SIZE
 from pubweave.model.ids import BrokerId
@@ -45,6 +46,11 @@ class ChordTable:
     def known(self) -> list[Occupant]:
         """Clockwise from here, without this broker."""
         return self._ring
+
+    @property
+    def brokers(self) -> Collection[BrokerId]:
+        """Who is known."""
+        return self._known.keys()
 
     def get(self, broker: BrokerId) -> Occupant | None:
         return self._known.get(broker)

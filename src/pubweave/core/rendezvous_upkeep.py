@@ -365,7 +365,9 @@ class RendezvousUpkeep:
         self.spare.look(now)
         self.links.look(now)
         lost = {broker for broker, link in self.links.links.items() if link.is_lost}
-        for broker in lost - self._lost:
+        # One that was lost may have said that it is there, and be gone again before this look.
+        counted_on = {broker for plane in self.planes.values() for broker in plane.table.brokers}
+        for broker in sorted(lost - self._lost | lost & counted_on):
             self._lose(broker, now)
         self._lost = lost
 
