@@ -10,6 +10,7 @@ from pubweave.core.relocation_config import RelocationConfig, RelocationMode
 from pubweave.core.session import SessionLimits
 from pubweave.design.relocation_rules import Preference, Priority
 from pubweave.model.filter_text import parse_filter
+from pubweave.model.publications import Publication
 from pubweave.model.status import TraceRequest
 from pubweave.model.topology import Topology
 from pubweave.sim.nodes import HandlingTime
@@ -156,3 +157,13 @@ def test_subscribers_of_two_publishers_settle_between_them() -> None:
     town.publish(150)
     assert town.moves() == moves
     town.check()
+
+
+def test_a_forged_place_in_a_trace_takes_no_memory() -> None:
+    """A neighbor can say any number; a bit of that place would take all there is."""
+    town = Town(CONFIG, {"p": "b1"}, {"s": ("b3", "class = 'p'")})
+    relocator = town.overlay.brokers["b3"].broker.relocator
+    assert relocator is not None
+    forged = Publication("p", 1 << 62, "p", {}, b"", 0.0, trace=1)
+    relocator.rounds.note(forged, ("s",))
+    assert not relocator.rounds._noted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import CloseConnection, EmitTelemetry
@@ -293,3 +295,18 @@ def test_a_broker_that_records_records_every_end() -> None:
     ]
     [record] = told.records["migrations"]
     assert "refused" in record
+
+
+@pytest.mark.parametrize("path", [(), ("j", "k"), ("i", "j", "i")])
+def test_a_way_that_a_neighbor_makes_up_is_none_of_our_concern(path: tuple[str, ...]) -> None:
+    """Also for a migration that is known here."""
+    bench, migration, _ = source()
+    forged = Migration(migration.id, migration.client, path)
+    said = len(bench.said_to("j"))
+    bench.hear(
+        "j",
+        MigrationSignal(forged, MigrationStep.RESERVED),
+        MigrationSignal(forged, MigrationStep.ASK),
+        MigrationComplete(forged, None, 0),
+    )
+    assert len(bench.said_to("j")) == said

@@ -170,16 +170,19 @@ class Migrations:
         """A message about a migration came over a link."""
         if isinstance(message, MigrationSeek):
             self._on_seek(origin, message, now)
-        elif self.parts.knows(message.migration) or self._is_on_our_way(
-            message.migration.path, origin.remote
+        elif self._is_way(message.migration.path) and (
+            self.parts.knows(message.migration)
+            or self._is_on_our_way(message.migration.path, origin.remote)
         ):
             self.parts.take(origin, message, now)
 
+    def _is_way(self, path: tuple[BrokerId, ...]) -> bool:
+        """Whether it passes this broker, and nobody twice; whatever else a neighbor makes up is
+        none of our concern."""
+        return self._inside.id in path and len(set(path)) == len(path)
+
     def _is_on_our_way(self, path: tuple[BrokerId, ...], neighbor: BrokerId) -> bool:
-        """Whether a way leads through this broker and its links, past the neighbor who says so;
-        whatever else a neighbor makes up is none of our concern."""
-        if self._inside.id not in path or len(set(path)) != len(path):
-            return False
+        """Whether a way leads through this broker's links, past the neighbor who says so."""
         own = path.index(self._inside.id)
         beside = (*path[max(0, own - 1) : own], *path[own + 1 : own + 2])
         return neighbor in beside and all(self._inside.link(b) is not None for b in beside)

@@ -22,7 +22,7 @@ import msgspec
 from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.grape_selection import Rule, path_between
 from pubweave.core.probing import Probing
-from pubweave.core.relocation_config import RelocationConfig
+from pubweave.core.relocation_config import MOST_TRACED, RelocationConfig
 from pubweave.core.session import Session
 from pubweave.core.subscriber_choice import Settled, SubscriberChoice
 from pubweave.design.relocation_rules import Selection
@@ -98,14 +98,16 @@ class SubscriberRounds:
     def note(self, publication: Publication, clients: Iterable[ClientId]) -> None:
         """A publication of a trace session was delivered to these. O(clients)."""
         publisher, first = publication.publisher, publication.trace
+        place = publication.sequence - first
+        if not 0 <= place < MOST_TRACED:
+            return  # no session is so long: a neighbor made it up
         noted = self._noted.get(publisher)
         if noted is None or noted.first_sequence != first:
             if noted is None and len(self._noted) >= MOST_NOTED:
                 return
             self._noted[publisher] = noted = _Noted(first)
-        bit = 1 << (publication.sequence - first)
         for client in clients:
-            noted.bits[client] = noted.bits.get(client, 0) | bit
+            noted.bits[client] = noted.bits.get(client, 0) | 1 << place
 
     def drop(self, publisher: ClientId) -> None:
         """No round will come for what was noted."""
