@@ -112,6 +112,8 @@ class GoodClients:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._publish())
             async for publication in notifications:
+                if publication.publisher != self._publisher.id:
+                    continue  # whoever has a broker's key can make up others
                 took_s = self._clock.now() - publication.published_at
                 self._latencies_ms.append(1000.0 * took_s)
 
