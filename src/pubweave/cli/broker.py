@@ -158,10 +158,8 @@ def broker(
         journal_directory=chosen_journal(durability, journal_dir, None),
         held_file=held_file,
     )
-    host_config = with_mqtt(host_config, mqtt)
-    host_config = _secured(host_config, security(host_config.broker.id))
-    level = logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(level=level, format=LOG_FORMAT)
+    host_config = _secured(with_mqtt(host_config, mqtt), security(host_config.broker.id))
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT)
     if host_config.security is None and not is_loopback(host_config.listen.host):
         warn_exposed(str(host_config.listen))
     if topology is not None:
