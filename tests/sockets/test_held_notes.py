@@ -86,10 +86,18 @@ def test_a_broker_notes_what_waits_for_a_client_that_does_not_read(tmp_path: Pat
     assert (held.notifications, held.clients) == (3, 1)
 
 
-def test_a_place_that_cannot_be_written_to_does_not_stop_a_broker(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_to_does_not_stop_a_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         first = service(tmp_path / "missing" / "b1.held")
         await first.start()
+        async with connect(first.host.address) as client:
+            await client.advertise(WANTED)
+            await client.flush()
+            assert list(first.host.broker.sessions.clients) == [client.id]
         await first.stop()
 
-    asyncio.run(main())
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert "cannot be noted" in caplog.text
