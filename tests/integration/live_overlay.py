@@ -38,7 +38,9 @@ class LiveOverlay:
         *,
         telemetry: bool = False,
         security: Path | None = None,
+        further: tuple[str, ...] = (),
     ) -> None:
+        """``further`` are other options of ``up``."""
         self.directory = directory
         self.topology = topology
         write_topology(topology, directory / "before.json")
@@ -46,6 +48,7 @@ class LiveOverlay:
             "up", str(directory / "before.json"), "--port", "0", "-q",
             "--telemetry" if telemetry else "--no-telemetry", *self.options,
             *(() if security is None else ("--security", str(security))),
+            *further,
         )  # fmt: skip
         try:
             until(self._is_running)

@@ -13,6 +13,7 @@ n leads, because it stays. Nothing has to be held:
 
 from __future__ import annotations
 
+from pubweave.core.access import DOOR_CLIENT
 from pubweave.core.action_part import ActionPart, LeadingPart, Phase
 from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.session import Session
@@ -168,6 +169,10 @@ class DetachLeaving(MembershipPart):
         clients = self.inside.sessions.clients
         return [clients[name] for name in clients if not name.startswith(OBSERVER_MARK)]
 
+    def _has_guests(self) -> bool:
+        """The broker's own MQTT door stays to the end: it gives away the sessions of others."""
+        return any(not client.remote.startswith(DOOR_CLIENT) for client in self._clients())
+
     @property
     def deadline(self) -> float:
         deadline = super().deadline
@@ -178,7 +183,7 @@ class DetachLeaving(MembershipPart):
         if self.phase is not Phase.RESERVED or now < self._look_at:
             return
         self._look_at = now + LOOK_S
-        if (self._clients() and now < self._leave_at) or self._is_gated():
+        if (self._has_guests() and now < self._leave_at) or self._is_gated():
             return
         for client in self._clients():
             self.inside.let_go(client, self.inside.sessions.closed_reason, now)
