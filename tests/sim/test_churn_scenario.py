@@ -118,3 +118,9 @@ def test_a_subscription_waits_for_news_of_everybody() -> None:
 def test_a_broker_that_leaves_takes_nothing_along_that_only_it_has() -> None:
     """It was asked to leave while the only other broker of a topic was cut off."""
     assert ChurnScenario(160807).run().violations == ()
+
+
+def test_a_broker_that_was_alone_keeps_what_its_publisher_left_behind() -> None:
+    """It joined through a broker that crashed, so it knew of nobody; it left the topic before its
+    first neighbor had said what it wants."""
+    assert run_seed("churn", 2040290, durability="journal", max_brokers=14).violations == ()

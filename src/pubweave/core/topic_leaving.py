@@ -91,14 +91,23 @@ class TopicLeaving:
 
     def is_through(self, topic: str) -> bool:
         """Whether what was published here has come to others, or there is nothing, or nobody:
-        a publisher that has left does not ask any more. O(what is under way)."""
+        a publisher that has left does not ask any more. O(links + what is under way)."""
         routing = self._inside.routing
         if not routing.logs[topic].kept:
             return True
-        if self.holds(topic):
+        if self.holds(topic) or not self._has_asked(topic):
             return False
         return topic not in self._view().pieces and not any(
             _under_way(link, topic) for link, wanted in routing.wanted.items() if topic in wanted
+        )
+
+    def _has_asked(self, topic: str) -> bool:
+        """Whether a neighbor has answered for a topic: what it wants itself, and the map, it has
+        told before. A broker that was alone so far knows of nobody, but that may be its ignorance.
+        """
+        routing = self._inside.routing
+        return any(
+            link.is_established and routing.is_opened(link, topic) for link in routing.wanted
         )
 
     def holds(self, topic: str) -> bool:
