@@ -124,3 +124,8 @@ def test_a_broker_that_was_alone_keeps_what_its_publisher_left_behind() -> None:
     """It joined through a broker that crashed, so it knew of nobody; it left the topic before its
     first neighbor had said what it wants."""
     assert run_seed("churn", 2040290, durability="journal", max_brokers=14).violations == ()
+
+
+def test_an_operator_introduces_a_broker_whose_only_acquaintance_crashed() -> None:
+    """It took half a minute, and what is kept for links to come is not kept for longer."""
+    assert run_seed("churn", 2040384, durability="journal", max_brokers=14).violations == ()

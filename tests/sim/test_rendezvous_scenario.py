@@ -60,6 +60,12 @@ def test_a_newcomer_goes_over_to_the_version_of_those_who_leave() -> None:
     assert (result.violations, result.counts["counted_as_lost"]) == ((), 0)
 
 
+def test_a_run_does_not_rest_while_a_wish_is_under_way() -> None:
+    """The checker asked for what was kept for a wish 70 ms before that had arrived."""
+    result = run_seed("rendezvous", 2050366, durability="journal", max_brokers=14)
+    assert result.violations == ()
+
+
 def test_the_same_seed_is_the_same_run() -> None:
     digests = {run_seed("rendezvous", 5, max_brokers=4, trace=Trace()).trace_digest for _ in "ab"}
     assert len(digests) == 1

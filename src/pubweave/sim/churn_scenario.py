@@ -211,9 +211,10 @@ class ChurnScenario(RoutingScenario):
         self.watch.happened()
 
     def _is_introduced(self, name: BrokerId) -> bool:
-        """Whether a broker that joined has met the overlay it joined: its contacts may have
-        crashed first, and those who joined by it know no more than it does."""
-        return bool(self._known_to(name) & self._found_at_join[name])
+        """Whether a broker that joined has met the overlay it joined, of which somebody lives: its
+        contacts may have crashed first, and those who joined by it know no more than it does."""
+        found = self._found_at_join[name] & {node.name for node in self._living}
+        return not found or bool(self._known_to(name) & found)
 
     def _knows_most(self, name: BrokerId) -> bool:
         """Whether a broker is part of the overlay, and not of a few who know but each other."""

@@ -19,6 +19,8 @@ from pubweave.core.rendezvous_routing import RendezvousRouting
 from pubweave.core.rendezvous_upkeep import RendezvousUpkeep
 from pubweave.design.dynatops.ring import Ring
 from pubweave.model.ids import BrokerId
+from pubweave.model.publications import Publication
+from pubweave.model.topic_messages import TopicWanted
 from pubweave.sim.churn_overlay import ChurnOverlay
 from pubweave.sim.nodes import SimBroker
 from pubweave.sim.overlay import SimOverlay
@@ -169,9 +171,10 @@ class RendezvousOverlay(ChurnOverlay):
         return is_calm and not self.leaving and not self._has_news() and not self.check_tables()
 
     def _has_news(self) -> bool:
-        """Whether a publication is under way between brokers. The ring itself never rests."""
+        """Whether a publication is under way between brokers, or a wish: what is kept goes out
+        when that arrives. The ring itself never rests."""
         return any(
-            type(message).__name__ == "Publication"
+            isinstance(message, Publication | TopicWanted)
             for node in self.brokers.values()
             for session in node.broker.sessions.links.values()
             if session.remote in self.brokers
