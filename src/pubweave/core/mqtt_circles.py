@@ -138,6 +138,9 @@ class Circles:
         experiment = self._experiments.get(name)
         return experiment is not None and digest in experiment.trials
 
+    def has_trials(self, session: MqttSession) -> bool:
+        return session.name in self._experiments
+
     def may_pass(self, session: MqttSession, digest: bytes) -> bool:
         """Whether the first that waits of a session may go on; it does then."""
         experiment = self._experiments.get(session.name)

@@ -48,16 +48,27 @@ class Waiting:
 
     def __init__(self) -> None:
         self.held: deque[Held] = deque()
+        self._answered = 0
+        """So many of them, from the first on, have their answers."""
         self._size_bytes = 0
 
     def add(self, one: Held) -> None:
         self.held.append(one)
         self._size_bytes += len(one.packet.payload)
 
-    def take_first(self) -> Held:
+    def take_first(self) -> tuple[Held, bool]:
+        """And whether it was answered."""
         first = self.held.popleft()
         self._size_bytes -= len(first.packet.payload)
-        return first
+        is_answered = self._answered > 0
+        self._answered -= is_answered
+        return first, is_answered
+
+    def unanswered(self) -> list[Held]:
+        """Those that have no answers, from now on they have."""
+        some = list(self.held)[self._answered :] if self._answered < len(self.held) else []
+        self._answered = len(self.held)
+        return some
 
     @property
     def is_full(self) -> bool:
@@ -171,7 +182,12 @@ class MqttPublishing:
         may_overtake = is_watched or self._circles.is_returning(session, topic)
         until = now + self._config.echo_hold_s if may_overtake else now
         one = Held(packet, topic, digest, until, is_known)
-        self._waiting.setdefault(session.name, Waiting()).add(one)
+        waiting = self._waiting.setdefault(session.name, Waiting())
+        waiting.add(one)
+        if self._circles.has_trials(session):
+            # Who waits for answers before it says more would be silent because of us.
+            for other in waiting.unanswered():
+                self._publish(session, other.packet, other.topic, now, is_for_nobody=True)
 
     def _on_free(self, name: str, now: float) -> None:
         session = self._sessions.get(name)
@@ -198,7 +214,8 @@ class MqttPublishing:
             elif not is_echo and not self._may_pass(session, first, now):
                 self._waiting[session.name] = waiting
                 return
-            self._hand_on(session, waiting.take_first(), now, is_echo=is_echo)
+            one, is_answered = waiting.take_first()
+            self._hand_on(session, one, now, is_echo=is_echo, is_answered=is_answered)
 
     def _is_echo(self, session: MqttSession, one: Held, now: float) -> bool:
         if one.is_known or self._circles.took(session, one.digest, now):
@@ -220,16 +237,24 @@ class MqttPublishing:
         waiting = self._waiting.pop(session.name, None)
         if waiting is not None and session.end is not None:
             with contextlib.suppress(MqttError):
-                for one in waiting.held:
+                while waiting.held:
+                    one, is_answered = waiting.take_first()
                     is_echo = self._is_echo(session, one, now)
-                    self._hand_on(session, one, now, is_echo=is_echo)
+                    self._hand_on(session, one, now, is_echo=is_echo, is_answered=is_answered)
         self._circles.forget(session, now)
 
-    def _hand_on(self, session: MqttSession, one: Held, now: float, *, is_echo: bool) -> None:
+    def _hand_on(
+        self, session: MqttSession, one: Held, now: float, *, is_echo: bool, is_answered: bool
+    ) -> None:
         self.echoes += is_echo
         if not is_echo:
             self._rings.brought(session, one.topic, one.packet.payload, now)
-        self._publish(session, one.packet, one.topic, now, is_for_nobody=is_echo)
+        if not is_answered:
+            self._publish(session, one.packet, one.topic, now, is_for_nobody=is_echo)
+        elif not is_echo and session.end is not None:
+            rights = self._access.publish_rights(session.user)
+            session.publish_answered(one.packet, one.topic, rights, now)
+            self._loop.touch(session.end)
 
     @property
     def deadline(self) -> float:
