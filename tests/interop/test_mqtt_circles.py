@@ -72,7 +72,7 @@ def check(brokers: list[Running], conf: list[str], folder: Path, topics: list[st
         outside.connect("outside")
         time.sleep(3.0)  # until the bridges are there
         copies, seconds = circle(hearer, inside[0], topics[0])
-        print(f"{copies} copies in {seconds:.1f} s")
+        print(f"{copies} copies in {seconds:.1f} s")  # noqa: T201
         assert copies <= COPIES_MAX
         for client in inside:
             for number in range(10):
@@ -80,7 +80,7 @@ def check(brokers: list[Running], conf: list[str], folder: Path, topics: list[st
             came = Counter(heard(hearer, 2.0))
             expected = {(topic, b"%d" % n) for topic in topics for n in range(10)}
             assert set(came) == expected, "something is lost"
-            print(Counter(came.values()))
+            print(Counter(came.values()))  # noqa: T201
             assert set(came.values()) == {1}, came
 
 
