@@ -251,9 +251,14 @@ class Circles:
             q_s = self._experiments[name].q_s
             self._turn, self._turn_until = Turn(name, lasts_s, q_s), inf
             self._doors.say(self._turn, now)
+            self._slow_down(q_s)
         elif self._turn.session == name:
             self._doors.say(Turn(name, 0.0, 0.0), now)
             self._free(now)
+
+    def _slow_down(self, q_s: float) -> None:
+        for experiment in self._experiments.values():
+            experiment.slow_down(q_s)
 
     def _free(self, now: float) -> None:
         """It is nobody's turn any more: perhaps somebody here has waited for it."""
@@ -264,8 +269,7 @@ class Circles:
 
     def _on_turn(self, turn: Turn, now: float) -> None:
         """Another door says whose turn it is; of two, the first by name goes on."""
-        for experiment in self._experiments.values():
-            experiment.slow_down(turn.q_s)
+        self._slow_down(turn.q_s)
         own = self._experiments.get(self._turn.session)
         if not turn.lasts_s:
             if self._turn.session == turn.session:

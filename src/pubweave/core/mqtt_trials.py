@@ -26,8 +26,9 @@ from math import inf, log2
 PROVEN_BITS = 20.0
 AGAINST_BITS = -6.0
 """Two rounds against it, and none for it."""
-ATTEMPTS_MAX = 2
-"""So often everything begins anew, because somebody outside may have spoken in between."""
+ATTEMPTS_MAX = 3
+"""So often everything begins anew, with longer times: somebody outside may have spoken in between,
+or the ring is slower than it seemed."""
 CONFIDENCE = 0.9
 """How often the next copy comes in time, where there is a ring."""
 T_FROM, T_TO = 0.6, 5.6
@@ -139,6 +140,7 @@ class Experiment:
         """What this round is about, and has not come."""
         self._out_at = self._last_at = self._settled_by = self._since = now
         self._disturbed = 0
+        self._disturbed_at = now
         self._is_hurried = False
         self._is_first = True
         """How long it takes until something comes back is not known yet."""
@@ -179,9 +181,10 @@ class Experiment:
         else:
             # Where topics change their names, the copy that another door has let go must get
             # through here. And who says it by itself, now and then, waits for nothing.
-            trial.permits += is_first
+            is_stray = now - trial.said_at > LAST_QUIET_S
             is_late = now - trial.begun_at > SETTLE_QUIETS * self.q_s + 1.0
-            trial.strays += is_late and not self.is_on
+            trial.permits += is_stray and is_first
+            trial.strays += is_stray and is_late and not self.is_on
             self._on_unrest(trial, now)
 
     def said(self, digest: bytes, now: float) -> None:
@@ -287,7 +290,7 @@ class Experiment:
 
     def _on_unrest(self, trial: Trial, now: float) -> None:
         if self.phase is Phase.QUIET and trial.is_in:
-            self._note_against(trial)
+            self._note_against(trial, now)
             self._leave_round(trial, now)
         elif self.phase is Phase.SETTLING:
             self.deadline = min(self._settled_by, now + self.q_s)
@@ -299,7 +302,9 @@ class Experiment:
             self.deadline = min(self._settled_by, now + self.q_s)
         if self.phase is Phase.QUIET and trial.is_in:
             self._leave_round(trial, now)
-        self._disturbed += self.is_on
+        if self.is_on and now - self._disturbed_at > FIRST_QUIET_S:
+            self._disturbed += 1
+            self._disturbed_at = now
         if self._disturbed <= DISTURBED_MAX:
             return
         if self.q_s > LEAST_QUIET_S:
@@ -311,13 +316,13 @@ class Experiment:
     def _end_round(self, now: float) -> None:
         for trial in list(self._in.values()):
             if trial.said_at <= self._out_at - self.q_s:
-                self._note_against(trial)
+                self._note_against(trial, now)
         for trial in list(self._in.values()):
             if trial.digest in self.trials:
                 self._judge(trial)
         self.begin(now)
 
-    def _note_against(self, trial: Trial) -> None:
+    def _note_against(self, trial: Trial, now: float) -> None:
         """In the first round nothing says anything yet; but where nothing comes there is no ring,
         or one that takes too long."""
         if not self._is_first:
@@ -325,8 +330,8 @@ class Experiment:
         elif self.phase is Phase.ANSWER:
             self._attempts = ATTEMPTS_MAX
             trial.score = AGAINST_BITS
-        else:
-            trial.score += AGAINST_BITS / 2.0
+        elif now - max(trial.begun_at, self._since) > RESTLESS_S:
+            trial.score += AGAINST_BITS / 2.0  # or it was still under way
 
     def _leave_round(self, trial: Trial, now: float) -> None:
         trial.is_in = False
@@ -348,7 +353,7 @@ class Experiment:
             trial.score = 0.0  # the times are right: let it be decided by those
         elif self._attempts < ATTEMPTS_MAX:
             self._attempts += 1
-            self._begin_anew(self.q_s)
+            self._begin_anew(min(LAST_QUIET_S, 2.0 * self.q_s))
         else:
             self._end(trial, self.cleared)
 
