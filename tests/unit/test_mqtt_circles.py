@@ -9,8 +9,9 @@ import pytest
 
 from pubweave.core.journal_snapshot import restore_broker, take_snapshot
 from pubweave.core.mqtt_config import MqttConfig
+from pubweave.core.mqtt_evidence import PROVEN_BITS
 from pubweave.core.mqtt_returns import EXPECTED_MAX, Expected, Returns
-from pubweave.core.mqtt_trials import LAST_QUIET_S, PROVEN_BITS, Experiment, Phase
+from pubweave.core.mqtt_trials import LAST_QUIET_S, Experiment, Phase
 from pubweave.model.mqtt_packets import VERSION_3, PubAck, Publish
 from tests.circling import Connection, Outside, both
 from tests.mqtt_world import MqttPeer, MqttWorld

@@ -22,16 +22,15 @@ from pubweave.core.mqtt_bridges import is_bridge
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_doors import OtherDoors
 from pubweave.core.mqtt_echoes import fingerprint
+from pubweave.core.mqtt_evidence import T_TO, Trial
 from pubweave.core.mqtt_returns import Expected, Returns
 from pubweave.core.mqtt_session import MqttSession, session_of
 from pubweave.core.mqtt_trials import (
     FIRST_QUIET_S,
     LAST_QUIET_S,
-    T_TO,
     TRIALS_MAX,
     Experiment,
     Phase,
-    Trial,
 )
 from pubweave.core.mqtt_words import Turn
 from pubweave.model.publications import Publication
