@@ -189,7 +189,7 @@ def test_a_way_is_forgotten_when_bridges_come_or_go_or_nothing_comes_back() -> N
     circles = world.brokers["b1"].door.circles  # type: ignore[union-attr]
     assert circles._returns
     outside._sites.clear()  # the mosquitto passes nothing on any more
-    for number in range(3):
+    for number in range(10):
         world.client("ann", "b1").publish("t", b"gone %d" % number)
         outside.run(3.0)
     assert not any(some.topics for some in circles._returns.values())

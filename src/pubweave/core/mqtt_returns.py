@@ -15,8 +15,10 @@ import msgspec
 TOPICS_MAX = 1000
 ORIGINS_MAX = 1000
 EXPECTED_MAX = 10_000
-MISSES_MAX = 2
-"""After so many publications in a row of which no copy came, there is no ring."""
+MISSES_MAX, OWN_MISSES = 8, 4
+"""After so many publications in a row of which no copy came, there is no ring. What this session
+itself has brought counts so many times: that it comes back was proven. Of others a copy may only
+seem to have come, because somebody outside had said it, too."""
 
 
 class Expected(msgspec.Struct, frozen=True):
@@ -32,7 +34,8 @@ class Expected(msgspec.Struct, frozen=True):
 class Topic:
     """What is known of one topic."""
 
-    def __init__(self, wait_s: float, most: int) -> None:
+    def __init__(self, wait_s: float, most: int, owner: str) -> None:
+        self.owner = owner
         self.wait_s = wait_s
         self.most = most
         self.counts: dict[str, int] = {}
@@ -64,7 +67,7 @@ class Returns:
         """What is said on a topic comes back, within ``wait_s``, at most so many times; what
         ``origin`` says does."""
         if topic in self.topics or len(self.topics) < TOPICS_MAX:
-            known = self.topics[topic] = Topic(wait_s, most)
+            known = self.topics[topic] = Topic(wait_s, most, origin)
             known.came_from.add(origin)
             known.came_at = now
 
@@ -114,7 +117,7 @@ class Returns:
         if one.origin in known.counts or len(known.counts) < ORIGINS_MAX:
             known.counts[one.origin] = count
         if has_come and known.came_at <= one.until - known.wait_s:
-            known.misses += 1
+            known.misses += OWN_MISSES if one.origin == known.owner else 1
             if known.misses >= MISSES_MAX:
                 del self.topics[one.topic]
 
