@@ -2,10 +2,10 @@
 without wildcards, topics that get other names and come back under the first, bridges that only take
 and do not say that they are there.
 
-What a bridge brings for the fourth time within a few seconds, while there are other bridges, is
-suspected, and tried (`mqtt_trials`): it is held back until it is clear whether it comes by itself.
-What is proven to come only because the overlay has said it is expected from then on, and taken no
-further (`mqtt_returns`). One session's trials are on at a time in the whole overlay: doors tell
+What a bridge brings for the twelfth time within 10 s, while there are other bridges, is suspected,
+and tried (`mqtt_trials`): it is held back until it is clear whether it comes by itself. What is
+proven to come only because the overlay has said it is expected from then on, and taken no further
+(`mqtt_returns`). One session's trials are on at a time in the whole overlay: doors tell
 each other whose turn it is. And they listen to the topics in question.
 """
 
@@ -35,8 +35,9 @@ from pubweave.core.mqtt_trials import (
 from pubweave.core.mqtt_words import Turn
 from pubweave.model.publications import Publication
 
-SUSPECT_TIMES, SUSPECT_S = 3, 10.0
-"""After so many equal ones within this time, the next one is suspected."""
+SUSPECT_TIMES, SUSPECT_S = 11, 10.0
+"""After so many equal ones within this time, the next one is suspected. A sensor that says the same
+once a second is not: a trial holds back all that its bridge brings."""
 REMEMBERED_MAX = 10_000
 """Publications of bridges of which it is known when they last came."""
 REST_S, REST_TIMES, REST_MAX_S = 15.0, 4, 3600.0
@@ -76,7 +77,9 @@ class Circles:
 
     @property
     def _may_be(self) -> bool:
-        return self._config.recognises_echoes and self._doors.bridges.count > 1
+        config = self._config
+        is_wanted = config.recognises_echoes and config.tries_circles
+        return is_wanted and self._doors.bridges.count > 1
 
     def concerns(self, session: MqttSession) -> bool:
         """Whether what a session brings is looked at."""
