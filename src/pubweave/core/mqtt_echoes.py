@@ -56,7 +56,7 @@ class Echoes:
             for bridge, pattern in self._ways
             if bridge != origin and matches_topic(pattern, topic)
         }
-        digest = _digest(topic, payload)
+        digest = fingerprint(topic, payload)
         for _ in bridges:
             self._expected.setdefault(digest, deque()).append(now + ECHO_S)
             self._order.append((now + ECHO_S, digest))
@@ -67,7 +67,7 @@ class Echoes:
 
         Whether it is retained does not count: bridges can be told to change that."""
         self._forget_old(now)
-        digest = _digest(topic, payload)
+        digest = fingerprint(topic, payload)
         if digest not in self._expected:
             return False
         self._drop_first(digest)
@@ -87,6 +87,6 @@ class Echoes:
             del self._expected[digest]
 
 
-def _digest(topic: str, payload: bytes) -> bytes:
-    """No topic has a zero byte in it."""
+def fingerprint(topic: str, payload: bytes) -> bytes:
+    """The same for equal publications. No topic has a zero byte in it."""
     return blake2b(b"%b\0%b" % (topic.encode(), payload), digest_size=_DIGEST_BYTES).digest()
