@@ -31,6 +31,8 @@ from pubweave.core.mqtt_comings import Comings
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_connecting import Connecting
 from pubweave.core.mqtt_connection import MqttConnection, MqttError
+from pubweave.core.mqtt_copying import OWNER as COPYING
+from pubweave.core.mqtt_copying import Copying
 from pubweave.core.mqtt_doors import OtherDoors
 from pubweave.core.mqtt_leaving import Leaving
 from pubweave.core.mqtt_moving import Moving
@@ -75,7 +77,7 @@ class MqttDoor:
         loop: NativeLoop,
         now: float,
         *,
-        takes_wildcards: bool,
+        is_topical: bool,
         is_leaving: Callable[[], bool],
     ) -> None:
         self.config = config
@@ -83,8 +85,8 @@ class MqttDoor:
         self._loop = loop
         loop.on_notified = self._on_notified
         loop.on_settled = self._on_settled
-        self.sessions = Sessions(broker, config, loop, access)
-        self.doors = OtherDoors(broker, config, loop, now, takes_wildcards=takes_wildcards)
+        self.sessions = Sessions(broker, config, loop, access, is_topical=is_topical)
+        self.doors = OtherDoors(broker, config, loop, now, is_topical=is_topical)
         self.moving = Moving(broker, config, loop, self.sessions, self.doors)
         connecting = Connecting(broker, config, access, self.sessions, self.doors)
         self.comings = Comings(
@@ -99,6 +101,8 @@ class MqttDoor:
         self.doors.on_gone = self.moving.forget_door
         self.doors.sessions_digest = self.moving.digest
         self.doors.tell_sessions = self.moving.tell_all
+        self.copying = Copying(broker, loop)
+        self.doors.on_wanted = self.copying.want
         self.redirecting = Redirecting(config, self.sessions, self.doors, self.comings)
         self.leaving = Leaving(self.sessions, self.doors, self.moving, is_leaving)
         self.moving.on_redirected = self.redirecting.rest
@@ -197,6 +201,7 @@ class MqttDoor:
             self.leaving.deadline,
             self.rings.deadline,
             self._publishing.deadline,
+            self.copying.deadline,
         )
 
     def on_deadline(self, now: float, effects: list[Effect]) -> None:
@@ -209,6 +214,7 @@ class MqttDoor:
         self.leaving.on_deadline(now)
         self.rings.on_deadline(now)
         self._publishing.on_deadline(now)
+        self.copying.on_deadline(now)
         self.doors.on_deadline(now)
 
     # --- packets ---------------------------------------------------------------------------
@@ -278,18 +284,23 @@ class MqttDoor:
         session = self.sessions.get(end.owner)
         if session is None or session.end is not end:
             return
-        if self.rings.is_watched(session):
+        if session.held is not None:
             for publication in publications:
+                session.hold(publication)
+            return
+        news = self.moving.news(session, publications)
+        if self.rings.is_watched(session):
+            for publication in news:
                 self.rings.notified(session, publication, now)
             self._publishing.release(session, now)
-        for publication in publications:
-            if session.held is None:
-                self.moving.deliver(session, publication, now)
-            else:
-                session.hold(publication)
+        for publication in news:
+            self.moving.deliver(session, publication, now)
 
     def _on_settled(self, end: NativeEnd, now: float) -> None:
         """The broker has taken in what a client said, or has let it go."""
+        if end.owner == COPYING:
+            self.copying.settled()
+            return
         found = self.sessions.get(end.owner)
         session = found if found is not None and found.end is end else None
         if end.lost_reason is not None:

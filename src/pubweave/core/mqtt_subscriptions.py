@@ -50,6 +50,10 @@ class Subscriptions:
     def all(self) -> list[MqttSubscription]:
         return list(self._by_text.values())
 
+    def wild(self) -> list[MqttSubscription]:
+        """Those with wildcards."""
+        return list(self._wild)
+
     @property
     def wants_acknowledged(self) -> bool:
         """Whether any is for more than QoS 0. O(subscriptions)."""
