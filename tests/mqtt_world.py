@@ -117,6 +117,11 @@ class MqttWorld:
                     peer = self.clients.pop(connection)
                     peer.is_open = False
                     self.handle(broker, ConnectionClosed(connection))
+                case CloseConnection(connection) if (broker, connection) in self._links:
+                    far = self._links.pop((broker, connection))
+                    self._links.pop(far)
+                    for name, number in ((broker, connection), far):
+                        self.handle(name, ConnectionClosed(number))
                 case PauseReading(connection, is_paused):
                     self.clients[connection].is_paused = is_paused
                 case OpenLink(neighbor) if neighbor in self.brokers:

@@ -190,6 +190,23 @@ def test_what_comes_late_on_another_way_is_not_given_again(strategy: str) -> Non
 
 
 @STRATEGIES
+def test_what_was_published_before_a_subscription_is_not_for_it(strategy: str) -> None:
+    """Though brokers keep it for others that are new to the topic."""
+    world = overlay(strategy)
+    bob = connect(world, "bob", "b1")
+    subscribe(connect(world, "eve", "b1"), "#", 1)
+    bob.publish("a/b", b"before", 1)
+    world.pass_time(3)
+    ann = connect(world, "ann", "b3", **KEPT)
+    subscribe(ann, "a/#", 1)
+    subscribe(ann, "a/b", 1)
+    bob.publish("a/b", b"after", 1)
+    world.pass_time(2)  # or both claims cross
+    ann = connect(world, "ann", "b2", clean_start=False, **KEPT)
+    assert got(ann) == [b"after"]
+
+
+@STRATEGIES
 def test_content_filters_no_local_and_retain_as_published(strategy: str) -> None:
     world = overlay(strategy)
     ann = connect(world, "ann", "b3")

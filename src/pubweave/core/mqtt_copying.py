@@ -25,6 +25,7 @@ import msgspec
 
 from pubweave.core.access import DOOR_USER
 from pubweave.core.mqtt_native import NativeEnd, NativeLoop
+from pubweave.core.mqtt_ways import CLOCKS_APART_S
 from pubweave.core.mqtt_wild import (
     COPIED_BYTES_MAX,
     copied_attributes,
@@ -41,9 +42,6 @@ OWNER = "\0wild"
 KEEP_S = 30.0
 KEEP_BYTES = 8 << 20
 """What is kept for doors that have yet to hear who wants it."""
-CLOCKS_APART_S = 2.0
-"""What was published so long before somebody wanted it may have been published after it, by
-another clock."""
 TIDY_EVERY_S = 5.0
 LINGER_S = 30.0
 """Nobody wants a wild topic any more: it may be that a session is between two doors."""

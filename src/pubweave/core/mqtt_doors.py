@@ -132,7 +132,8 @@ class OtherDoors:
         end.client.subscribe(topic_filter(DOORS_TOPIC))
         self._members_told = not self._members
         self.say(self._here(wants_answer=True), now)
-        self.say(self.interests.own(), now)
+        if self.is_topical:
+            self.say(self.interests.own(), now)
 
     def came_back(self, now: float) -> None:
         """While this door was away, it could not hear of others."""

@@ -113,7 +113,9 @@ class Subscribing:
         ):
             refusal = next((end.refusals[n] for n in natives if n in end.refusals), None)
             if refusal is None:
-                wanted = _subscription(packet, wish, natives, content)
+                before = session.subscriptions.get(wish.pattern)
+                since = now if before is None else before.since
+                wanted = _subscription(packet, wish, natives, content, since)
                 greeting = self._greeting(session, wanted, is_new, now)
                 if session.outbox.has_room_for([*greetings, *greeting]):
                     reasons.append(wish.qos)
@@ -184,11 +186,15 @@ class Subscribing:
 
 
 def _subscription(
-    packet: Subscribe, wish: TopicFilter, natives: tuple[str, ...], content: Filter | None
+    packet: Subscribe,
+    wish: TopicFilter,
+    natives: tuple[str, ...],
+    content: Filter | None,
+    since: float,
 ) -> MqttSubscription:
     shared = parse_pattern(wish.pattern)
     return MqttSubscription(
-        wish, shared.group, shared.pattern, packet.subscription_id, content, natives
+        wish, shared.group, shared.pattern, packet.subscription_id, content, natives, since
     )
 
 

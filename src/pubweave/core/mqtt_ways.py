@@ -6,19 +6,23 @@ session wants for more than one of them is given to it when it first comes, for 
 
 Within one publisher and topic each way keeps the order. So the last that was given is enough to
 know what was. That goes with the session to other doors, too: whoever is new to a topic is sent
-what is kept of it (`topic_log`), which the session may have got where it was before.
+what is kept of it (`topic_log`), which the session may have got where it was before. And what was
+published before a subscription was granted is none of its business.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pubweave.core.mqtt_content import QOS
 from pubweave.core.mqtt_subscriptions import MqttSubscription, Subscriptions
 from pubweave.core.mqtt_wild import original_of, way_of
 from pubweave.core.mqtt_words import Mark
 from pubweave.model.ids import ClientId
 from pubweave.model.publications import Publication
 
+CLOCKS_APART_S = 1.0
+"""So far the clocks of brokers may be apart without a loss."""
 REMEMBERED_MAX = 20_000
 """Publishers and topics of a session; the one that was silent for longest is forgotten first. What
 comes again, or later on another way, is seconds old."""
@@ -46,7 +50,9 @@ class Ways:
             publication = original_of(came)
             if publication is None:
                 continue
-            wanted = subscriptions.matching(publication)
+            wanted = [
+                s for s in subscriptions.matching(publication) if not _is_past(publication, s)
+            ]
             if wanted and self.is_first(came.topic, publication, wanted):
                 found.append(publication)
         return found
@@ -74,3 +80,10 @@ class Ways:
         """So much was given at another door."""
         for publisher, topic, sequence in marks:
             self._note((publisher, topic), sequence)
+
+
+def _is_past(publication: Publication, subscription: MqttSubscription) -> bool:
+    """Whether a publication was there before a subscription, by the clocks of two doors. Native
+    clients have clocks of their own, of which nothing is known."""
+    is_timed = QOS in publication.attributes
+    return is_timed and publication.published_at < subscription.since - CLOCKS_APART_S
