@@ -236,6 +236,20 @@ def test_retained_publications_greet_a_wildcard_subscription(strategy: str) -> N
 
 
 @STRATEGIES
+def test_who_was_greeted_with_what_is_retained_does_not_get_it_again(strategy: str) -> None:
+    """The broker is new to the topic, and is sent what is kept of it."""
+    world = overlay(strategy)
+    bob = connect(world, "bob", "b1")
+    for payload in (b"old", b"new"):
+        bob.publish("a/1", payload, 1, retain=True)
+    ann = connect(world, "ann", "b3")
+    subscribe(ann, "a/1", 1)
+    bob.publish("a/1", b"now", 1, retain=True)
+    world.pass_time(1)
+    assert [(p.payload, p.retain) for p in ann.answer()] == [(b"new", True), (b"now", False)]
+
+
+@STRATEGIES
 def test_each_goes_to_one_member_of_a_group_in_the_overlay(strategy: str) -> None:
     world = overlay(strategy)
     members = [connect(world, f"m{n}", f"b{1 + n}") for n in range(3)]

@@ -116,6 +116,7 @@ class Copying:
     def settled(self) -> None:
         """The broker has taken copies in."""
         if self._end is not None:
+            self._end.refusals.clear()
             self.on_relieved(self._end.client.session)
 
     # --- what doors want -------------------------------------------------------------------

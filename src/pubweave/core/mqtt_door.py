@@ -186,6 +186,7 @@ class MqttDoor:
             echoes=self._publishing.echoes,
             too_large=self._publishing.too_large,
             lost=self.sessions.lost,
+            copies=self.copying.copied,
         )
 
     # --- time ------------------------------------------------------------------------------

@@ -121,6 +121,8 @@ class Subscribing:
                     reasons.append(wish.qos)
                     greetings += greeting
                     self._add(session, wanted)
+                    if is_new and self._doors.is_topical:
+                        _note_past(session, greeting)
                     continue
                 text = f"more is retained for {wish.pattern!r} than a session may keep"
                 refusal = f"{Reason.QUOTA_EXCEEDED:#x} {text}"
@@ -196,6 +198,16 @@ def _subscription(
     return MqttSubscription(
         wish, shared.group, shared.pattern, packet.subscription_id, content, natives, since
     )
+
+
+def _note_past(session: MqttSession, greeting: list[Parcel]) -> None:
+    """What is retained was published before this subscription, and so was what its publisher said
+    on the topic before. Brokers that are new to the topic may be sent it all (`mqtt_ways`)."""
+    for parcel in greeting:
+        publication = parcel.publication
+        if len(session.subscriptions.matching(publication)) == 1:  # or it may be on its way
+            mark = publication.publisher, publication.topic, publication.sequence
+            session.ways.learn((mark,))
 
 
 def _take_back(session: MqttSession, native: str, *, is_refused: bool = False) -> None:
