@@ -286,7 +286,7 @@ class MqttDoor:
         if session is None or session.end is not end:
             return
         if session.held is not None:
-            for publication in publications:
+            for publication in session.ways.unknown(publications):
                 session.hold(publication)
             return
         news = self.moving.news(session, publications)

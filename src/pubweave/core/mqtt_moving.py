@@ -320,6 +320,8 @@ class Moving:
             natives = tuple(end.client.subscribe(filter_) for filter_ in filters)
             session.subscriptions.add(msgspec.structs.replace(one, native=natives))
         session.outbox.fill(*unpacked(parts), head.last_id)
+        for part in parts:
+            session.ways.learn(part.given)
         session.held = []
         self._sessions.await_client(session, now)
         self._loop.touch(end)

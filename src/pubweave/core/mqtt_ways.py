@@ -41,6 +41,16 @@ class Ways:
     def __init__(self) -> None:
         self._given: dict[tuple[ClientId, str], int] = {}
 
+    def unknown(self, notified: Iterable[Publication]) -> list[Publication]:
+        """Of what came, what was not given for certain; nothing is given by asking."""
+        return [
+            came
+            for came in notified
+            if (publication := original_of(came)) is not None
+            and publication.sequence
+            > self._given.get((publication.publisher, publication.topic), 0)
+        ]
+
     def news(
         self, notified: Iterable[Publication], subscriptions: Subscriptions
     ) -> list[Publication]:

@@ -114,7 +114,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
 
 class Handover(msgspec.Struct, frozen=True, array_like=True, tag="handover"):
     """A session on its way to ``door``, which claimed it or was offered it at ``since``, in parts;
-    the first has the head, unless there is none."""
+    the first has the head, unless there is none. ``given`` is as in `Tail`."""
 
     door: BrokerId
     session: str
@@ -123,6 +123,7 @@ class Handover(msgspec.Struct, frozen=True, array_like=True, tag="handover"):
     numbered: tuple[Numbered, ...] = ()
     waiting: tuple[Parcel, ...] = ()
     is_last: bool = True
+    given: tuple[Mark, ...] = ()
 
 
 class Arrived(msgspec.Struct, frozen=True, array_like=True, tag="arrived"):
