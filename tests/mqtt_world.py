@@ -11,6 +11,7 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import (
     CloseConnection,
     Effect,
+    OpenLink,
     PauseReading,
     Transmit,
     TransmitPackets,
@@ -75,10 +76,13 @@ class MqttWorld:
         return self._numbers
 
     def _link(self, one: str, other: str) -> None:
-        ends = (one, self.number()), (other, self.number())
-        self._links[ends[0]], self._links[ends[1]] = ends[1], ends[0]
         self.handle(one, LinkAdded(other))
         self.handle(other, LinkAdded(one))
+        self._connect(one, other)
+
+    def _connect(self, one: str, other: str) -> None:
+        ends = (one, self.number()), (other, self.number())
+        self._links[ends[0]], self._links[ends[1]] = ends[1], ends[0]
         self.handle(other, ConnectionOpened(ends[1][1]))
         self.handle(one, ConnectionOpened(ends[0][1], other))
 
@@ -113,8 +117,15 @@ class MqttWorld:
                     peer = self.clients.pop(connection)
                     peer.is_open = False
                     self.handle(broker, ConnectionClosed(connection))
+                case CloseConnection(connection) if (broker, connection) in self._links:
+                    far = self._links.pop((broker, connection))
+                    self._links.pop(far)
+                    for name, number in ((broker, connection), far):
+                        self.handle(name, ConnectionClosed(number))
                 case PauseReading(connection, is_paused):
                     self.clients[connection].is_paused = is_paused
+                case OpenLink(neighbor) if neighbor in self.brokers:
+                    self._connect(broker, neighbor)
                 case VerifyPassword():
                     self.asked.append(effect)
                 case _:
@@ -132,7 +143,9 @@ class MqttWorld:
         """Let deadlines come, in steps no longer than a second."""
         end = self.now + seconds
         while self.now < end:
-            self.now = min(end, self.now + 1.0, *(b.next_deadline() for b in self.brokers.values()))
+            deadlines = [broker.next_deadline() for broker in self.brokers.values()]
+            # One that is long over is due now.
+            self.now = max(self.now, min(end, self.now + 1.0, *deadlines))
             for name, broker in self.brokers.items():
                 if broker.next_deadline() <= self.now:
                     self.handle(name, DeadlineReached())

@@ -1,6 +1,7 @@
 """One chain of two brokers with MQTT doors for all tests of a module.
 
-With PUBWEAVE_MQTT_RIVAL=1 it is one mosquitto instead: what it fails, a test may ask too much."""
+With PUBWEAVE_MQTT_RIVAL=1 it is one mosquitto instead: what it fails, a test may ask too much. With
+PUBWEAVE_MQTT_STRATEGY=topic_connected or rendezvous the brokers route so."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]
         with mosquitto(folder, []) as broker:
             yield broker.port, broker.port
         return
-    with broker_chain(folder, 2) as (first, second):
+    strategy = os.environ.get("PUBWEAVE_MQTT_STRATEGY", "tree")
+    with broker_chain(folder, 2, "--strategy", strategy) as (first, second):
         wait_until_linked([first.port, second.port])
         yield first.port, second.port

@@ -6,6 +6,8 @@ import pytest
 
 from pubweave.core.mqtt_outbox import Parcel
 from pubweave.core.mqtt_session import MqttSession
+from pubweave.core.mqtt_sessions import Sessions
+from pubweave.core.mqtt_ways import Ways
 from pubweave.sim.mqtt_checker import MqttChecker
 from pubweave.sim.mqtt_scenario import MqttScenario
 from pubweave.sim.trace import Trace
@@ -57,6 +59,50 @@ def test_clients_that_are_sent_elsewhere_lose_nothing() -> None:
     runs = [MqttScenario(seed, max_brokers=4).run() for seed in range(1024, 1032)]
     assert not [run.violations for run in runs if run.violations]
     assert sum(run.counts["redirected"] for run in runs) > 0
+
+
+TOPICAL = pytest.mark.parametrize("strategy", ["topic_connected", "rendezvous"])
+AGAIN = "again: pubweave simulate mqtt --max-brokers 4 --strategy S --seed N"
+
+
+@TOPICAL
+def test_wildcards_hold_where_brokers_route_by_topics(strategy: str) -> None:
+    assert not failed(range(3), strategy=strategy), AGAIN
+
+
+@pytest.mark.slow
+@TOPICAL
+@pytest.mark.parametrize("durability", ["memory", "journal"])
+def test_wildcards_hold_in_more_runs(strategy: str, durability: str) -> None:
+    assert not failed(range(3, 9), strategy=strategy, durability=durability), AGAIN
+
+
+@pytest.mark.slow
+def test_sessions_that_move_get_what_only_their_new_broker_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was on its way to the old door did not come to the new one in these runs."""
+    options = {"max_brokers": 8, "strategy": "rendezvous"}
+    for seed in (85, 112):
+        assert not MqttScenario(seed, **options).run().violations  # type: ignore[arg-type]
+    monkeypatch.setattr(Sessions, "begin", without_returning)
+    assert MqttScenario(112, **options).run().violations, "it would not be noticed"  # type: ignore[arg-type]
+
+
+BEGIN = Sessions.begin
+
+
+def without_returning(sessions: Sessions, *args: object, **options: object) -> MqttSession:
+    return BEGIN(sessions, *args, **{**options, "returns": False})  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@TOPICAL
+def test_what_comes_on_several_ways_would_be_noticed(
+    strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ways, "_note", lambda ways, key, sequence: True)
+    assert failed(range(3), strategy=strategy)
 
 
 @pytest.mark.slow

@@ -351,14 +351,13 @@ def test_wildcards_do_not_reach_dollar_topics() -> None:
     assert ann.payloads() == []
 
 
-def test_a_strategy_by_topic_says_that_it_takes_no_wildcards() -> None:
+def test_a_strategy_by_topic_takes_topics_and_patterns() -> None:
     world = MqttWorld(strategy="topic_connected")
     peer = world.peer()
-    assert not peer.connect("ann").takes_wildcards
-    assert peer.subscribe("a/#") == (Reason.WILDCARDS_NOT_SUPPORTED,)
-    peer.say(Subscribe(2, (TopicFilter("a"),)))
+    assert peer.connect("ann").takes_wildcards
+    peer.say(Subscribe(2, (TopicFilter("a"), TopicFilter("a/#"))))
     world.pass_time(2)
-    assert peer.heard() == [SubAck(2, (0,))]
+    assert peer.heard() == [SubAck(2, (0, 0))]
     world.client("bob").publish("a")
     world.pass_time(2)
     assert peer.payloads() == [b"x"]

@@ -21,6 +21,8 @@ from pubweave.cli.errors import BadInput
 from pubweave.cli.signals import interrupted_by_signals
 from pubweave.generate.latencies import Matrix, assign_latencies, read_rtt_matrix
 from pubweave.generate.trees import chain
+from pubweave.sim.mqtt_overlays import OVERLAYS as MQTT_OVERLAYS
+from pubweave.sim.mqtt_overlays import TREE
 from pubweave.sim.results import RunResult
 from pubweave.sim.scenarios import DURABLE, SCENARIOS, run_seed, run_seeds
 from pubweave.sim.trace import Trace
@@ -62,6 +64,8 @@ MAX_BROKERS = {
               show_default=True, help="With 'journal' brokers crash in every run and their disks "
               "fail, and nothing acknowledged may be lost (not autopilot, hybrid, "
               "placement).")  # fmt: skip
+@click.option("--strategy", type=click.Choice(sorted(MQTT_OVERLAYS)), default=TREE,
+              show_default=True, help="How brokers route (mqtt).")  # fmt: skip
 @click.option("--rtt", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Take link latencies from a matrix of round-trip times.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1,
@@ -77,6 +81,7 @@ def simulate(
     max_brokers: int | None,
     fault: str | None,
     durability: str,
+    strategy: str,
     rtt: Path | None,
     jobs: int,
     as_json: bool,
@@ -94,20 +99,14 @@ def simulate(
       pubweave simulate churn --seeds 1000
       pubweave simulate rendezvous --seeds 1000
       pubweave simulate mqtt --seeds 200 --durability journal
+      pubweave simulate mqtt --seeds 200 --strategy topic_connected
       pubweave simulate transform --seeds 1000 --durability journal
     """
     largest = max_brokers or MAX_BROKERS[scenario]
     matrix = None if rtt is None else _read_rtt(rtt, largest)
     options: dict[str, Any] = {"max_brokers": largest, "rtt": matrix}
-    if fault is not None:
-        if scenario in ("churn", "hybrid", "mqtt", "placement", "rendezvous", "routing"):
-            raise click.UsageError("--fault is for the scenarios transform and reorganize")
-        options["fault"] = fault
-    if durability != "memory":
-        if scenario not in DURABLE:
-            raise click.UsageError(f"--durability is for the scenarios {', '.join(DURABLE)}")
-        options["durability"] = durability
-    again = _options_in_words(max_brokers, fault, rtt, durability)
+    options |= _of_some_scenarios(scenario, fault, durability, strategy)
+    again = _options_in_words(max_brokers, fault, rtt, durability, strategy)
     if trace:
         if seed is None:
             raise click.UsageError("--trace shows one run: name it with --seed N")
@@ -139,6 +138,26 @@ def simulate(
     _report(results, len(wanted), time.monotonic() - started, again, as_json=as_json)
 
 
+def _of_some_scenarios(
+    scenario: str, fault: str | None, durability: str, strategy: str
+) -> dict[str, Any]:
+    """The options that not every scenario has; UsageError if this one has not."""
+    options: dict[str, Any] = {}
+    if fault is not None:
+        if scenario in ("churn", "hybrid", "mqtt", "placement", "rendezvous", "routing"):
+            raise click.UsageError("--fault is for the scenarios transform and reorganize")
+        options["fault"] = fault
+    if durability != "memory":
+        if scenario not in DURABLE:
+            raise click.UsageError(f"--durability is for the scenarios {', '.join(DURABLE)}")
+        options["durability"] = durability
+    if strategy != TREE:
+        if scenario != "mqtt":
+            raise click.UsageError("--strategy is for the scenario mqtt")
+        options["strategy"] = strategy
+    return options
+
+
 def _read_rtt(path: Path, max_brokers: int) -> Matrix:
     """The matrix in a file, if it is good for every tree; BadInput names the file and the fix."""
     try:
@@ -158,12 +177,13 @@ def _read_rtt(path: Path, max_brokers: int) -> Matrix:
 
 
 def _options_in_words(
-    max_brokers: int | None, fault: str | None, rtt: Path | None, durability: str
+    max_brokers: int | None, fault: str | None, rtt: Path | None, durability: str, strategy: str
 ) -> str:
     """The options that change a run, as one writes them, each with a space before it."""
     words = "" if max_brokers is None else f" --max-brokers {max_brokers}"
     words += "" if fault is None else f" --fault {fault}"
     words += "" if durability == "memory" else f" --durability {durability}"
+    words += "" if strategy == TREE else f" --strategy {strategy}"
     return words if rtt is None else f"{words} --rtt {shlex.quote(str(rtt))}"
 
 

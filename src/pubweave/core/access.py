@@ -19,6 +19,7 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import Effect, VerifyPassword
 from pubweave.core.events import ConnectionId, LoginReceived, PasswordVerified
 from pubweave.core.matching import MatchIndex
+from pubweave.core.mqtt_wild import asks_for_wild
 from pubweave.core.routing import RefusedError
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.model.access import (
@@ -293,7 +294,7 @@ class Access:
 
     def check_right(self, origin: Session, message: Subscribe | Advertise) -> None:
         """RefusedError unless a client's user has a right that covers this."""
-        if self.rules is None:
+        if self.rules is None or _is_of_door(origin, message.filter):
             return
         user = self.user_of(origin) or self._owner(origin.remote)
         rights = self._rights(user) or UserRules()
@@ -304,6 +305,17 @@ class Access:
         verb = "subscribe" if is_subscription else "publish"
         kind = Refusal.SUBSCRIBE if is_subscription else Refusal.PUBLISH
         raise self._refused(kind, _forbidden(user, verb, allowed, format_filter(message.filter)))
+
+    def why_not_subscribe(self, user: str, filters: Sequence[Filter]) -> str:
+        """Why a user may not subscribe to all of these; empty if it may. Counted if not."""
+        if self.rules is None:
+            return ""
+        allowed = (self._rights(user) or UserRules()).subscribe
+        for filter_ in filters:
+            if not any(covers(right, filter_) for right in allowed):
+                self.count(Refusal.SUBSCRIBE)
+                return _forbidden(user, "subscribe", allowed, format_filter(filter_))
+        return ""
 
     def may_publish(self, publication: Publication, client: Session) -> bool:
         """Whether a client's user has the right to a publication; counted if not."""
@@ -382,6 +394,12 @@ class Access:
     def _refused(self, refusal: Refusal, reason: str) -> RefusedError:
         self.count(refusal)
         return RefusedError(reason)
+
+
+def _is_of_door(origin: Session, filter_: Filter) -> bool:
+    """Whether the door asks for a wild topic in a session's name: it has looked at what the session
+    asks for (`mqtt_subscribing`), and to the topic itself nobody has a right."""
+    return origin.connection is not None and origin.connection < 0 and asks_for_wild(filter_)
 
 
 def _forbidden(user: str, verb: str, allowed: Sequence[Filter], what: str) -> str:

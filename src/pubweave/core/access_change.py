@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pubweave.core.mqtt_topics import filters_of
 from pubweave.core.routing import RefusedError
 from pubweave.core.session import Session
 from pubweave.core.topic_routing import TopicRouting
@@ -84,6 +85,11 @@ def _end_mqtt_sessions(broker: Broker, entries: Entries, now: float) -> None:
         reason = access.why_not_stay(client)
         if not reason:
             reason = next((why for _, why in _forbidden(broker, client, entries)), "")
+        if not reason and broker.door.doors.is_topical:
+            # What is in the tables are wild topics, which say nothing of rights.
+            wild = session.subscriptions.wild()
+            filters = [f for s in wild for f in filters_of(s.pattern, s.content)]
+            reason = access.why_not_subscribe(session.user, filters)
         if reason:
             broker.door.forbid(session, reason, now)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.mqtt_door import MqttDoor
 from pubweave.core.mqtt_native import NativeLoop
+from pubweave.core.topic_routing import TopicRouting
 from pubweave.core.tree_routing import TreeRouting
 
 if TYPE_CHECKING:
@@ -50,16 +51,21 @@ def door_of(broker: Broker, now: float) -> MqttDoor | None:
         lambda event, now: broker.sessions.opened(event, now, broker._sending.effects),
         broker._on_messages,
     )
-    is_tree = isinstance(broker.routing, TreeRouting)
     door = MqttDoor(
         config.id,
         config.mqtt,
         access,
         loop,
         now,
-        takes_wildcards=is_tree,
+        is_topical=isinstance(broker.routing, TopicRouting),
         is_leaving=lambda: bool(broker.sessions.closed_reason),
     )
+    if isinstance(broker.routing, TopicRouting):
+        broker._publishing.on_taken = door.copying.published
+        door.copying.on_congested = broker._flow.hold
+        door.copying.on_relieved = lambda session: broker._flow.relieve(
+            session, broker._sending.effects
+        )
     if broker.migrations is not None:
         broker.migrations.redirect = door.redirecting.redirect
     return door

@@ -83,7 +83,7 @@ class Connecting:
         is_present = session is not None and session.is_confirmed
         if session is None:
             user = self._access.proven_user(connection.number)
-            can_move = connection.is_v5 and self._doors.takes_wildcards
+            can_move = connection.is_v5 and not self._doors.is_topical
             session = self._sessions.begin(name, client_id, user, now, can_move=can_move)
             may_be_missed = self._doors.has_others or self._sessions.is_untold(name)
             session.is_confirmed = connect.clean_start or not may_be_missed
@@ -116,7 +116,6 @@ class Connecting:
             receive_max=config.receive_max,
             topic_alias_max=config.topic_alias_max,
             max_packet_bytes=config.max_packet_bytes,
-            takes_wildcards=self._doors.takes_wildcards,
             takes_retained=config.retains,
             qos_max=config.qos_max,
             authentication_method=connect.authentication_method,

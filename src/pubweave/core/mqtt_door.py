@@ -32,6 +32,8 @@ from pubweave.core.mqtt_comings import Comings
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_connecting import Connecting
 from pubweave.core.mqtt_connection import MqttConnection, MqttError
+from pubweave.core.mqtt_copying import OWNER as COPYING
+from pubweave.core.mqtt_copying import Copying
 from pubweave.core.mqtt_doors import OtherDoors
 from pubweave.core.mqtt_isolation import Isolation
 from pubweave.core.mqtt_leaving import Leaving
@@ -78,7 +80,7 @@ class MqttDoor:
         loop: NativeLoop,
         now: float,
         *,
-        takes_wildcards: bool,
+        is_topical: bool,
         is_leaving: Callable[[], bool],
     ) -> None:
         self.config = config
@@ -86,8 +88,8 @@ class MqttDoor:
         self._loop = loop
         loop.on_notified = self._on_notified
         loop.on_settled = self._on_settled
-        self.sessions = Sessions(broker, config, loop, access)
-        self.doors = OtherDoors(broker, config, loop, now, takes_wildcards=takes_wildcards)
+        self.sessions = Sessions(broker, config, loop, access, is_topical=is_topical)
+        self.doors = OtherDoors(broker, config, loop, now, is_topical=is_topical)
         self.moving = Moving(broker, config, loop, self.sessions, self.doors)
         connecting = Connecting(broker, config, access, self.sessions, self.doors)
         self.comings = Comings(
@@ -102,6 +104,8 @@ class MqttDoor:
         self.doors.on_gone = self.moving.forget_door
         self.doors.sessions_digest = self.moving.digest
         self.doors.tell_sessions = self.moving.tell_all
+        self.copying = Copying(broker, loop)
+        self.doors.on_wanted = self.copying.want
         self.redirecting = Redirecting(config, self.sessions, self.doors, self.comings)
         self.leaving = Leaving(self.sessions, self.doors, self.moving, is_leaving)
         self.moving.on_redirected = self.redirecting.rest
@@ -191,6 +195,7 @@ class MqttDoor:
             echoes=self._publishing.echoes,
             too_large=self._publishing.too_large,
             lost=self.sessions.lost,
+            copies=self.copying.copied,
         )
 
     # --- time ------------------------------------------------------------------------------
@@ -207,6 +212,7 @@ class MqttDoor:
             self.rings.deadline,
             self.circles.deadline,
             self._publishing.deadline,
+            self.copying.deadline,
         )
 
     def on_deadline(self, now: float, effects: list[Effect]) -> None:
@@ -220,6 +226,7 @@ class MqttDoor:
         self.rings.on_deadline(now)
         self.circles.on_deadline(now)
         self._publishing.on_deadline(now)
+        self.copying.on_deadline(now)
         self.doors.on_deadline(now)
 
     # --- packets ---------------------------------------------------------------------------
@@ -292,14 +299,17 @@ class MqttDoor:
         session = self.sessions.get(end.owner)
         if session is None or session.end is not end:
             return
+        if session.held is not None:
+            for publication in session.ways.unknown(publications):
+                session.hold(publication)
+            return
+        news = self.moving.news(session, publications)
         if self.rings.is_watched(session):
-            for publication in publications:
+            for publication in news:
                 self.rings.notified(session, publication, now)
             self._publishing.release(session, now)
-        for publication in publications:
-            if session.held is not None:
-                session.hold(publication)
-            elif not self._keeps_back(session, publication):
+        for publication in news:
+            if not self._keeps_back(session, publication):
                 self.moving.deliver(session, publication, now)
 
     def _keeps_back(self, session: MqttSession, publication: Publication) -> bool:
@@ -319,6 +329,9 @@ class MqttDoor:
 
     def _on_settled(self, end: NativeEnd, now: float) -> None:
         """The broker has taken in what a client said, or has let it go."""
+        if end.owner == COPYING:
+            self.copying.settled()
+            return
         found = self.sessions.get(end.owner)
         session = found if found is not None and found.end is end else None
         if end.lost_reason is not None:

@@ -1,4 +1,4 @@
-"""What the doors of an overlay tell each other: retained publications and members of groups.
+"""What the doors of an overlay tell each other: what is retained, who is in groups, and more.
 
 Each door has a native client of its own and publishes on a reserved topic that all doors subscribe
 to, so its words go where the overlay's links go, once over each. What is new is told at once. Now
@@ -17,13 +17,15 @@ from pubweave.core.access import DOOR_CLIENT, DOOR_USER
 from pubweave.core.mqtt_bridges import Bridges
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_content import is_retained
+from pubweave.core.mqtt_interests import Interests
 from pubweave.core.mqtt_marks import Marks
 from pubweave.core.mqtt_native import NativeEnd, NativeLoop
 from pubweave.core.mqtt_retained import RetainedStore
 from pubweave.core.mqtt_session import MqttSession
 from pubweave.core.mqtt_shared import Member, SharedGroups
 from pubweave.core.mqtt_subscriptions import MqttSubscription
-from pubweave.core.mqtt_topics import DOORS_TOPIC
+from pubweave.core.mqtt_topics import DOORS_TOPIC, filters_of
+from pubweave.core.mqtt_wild import ways_of
 from pubweave.core.mqtt_words import (
     Ask,
     Here,
@@ -31,6 +33,7 @@ from pubweave.core.mqtt_words import (
     MoveWord,
     Retain,
     Subject,
+    Takes,
     Turn,
     Word,
     bare,
@@ -61,14 +64,15 @@ class OtherDoors:
         loop: NativeLoop,
         now: float,
         *,
-        takes_wildcards: bool,
+        is_topical: bool,
     ) -> None:
-        self.takes_wildcards = takes_wildcards
-        """Whether the overlay's strategy can route by more than whole topics."""
+        self.is_topical = is_topical
+        """Whether the overlay's strategy routes by whole topics only."""
         self.retained = RetainedStore(config.retained_messages, config.retained_bytes)
         self.groups = SharedGroups()
         self.marks = Marks(broker, loop.epoch(now))
         self.bridges = Bridges()
+        self.interests = Interests(broker)
         self.addresses: dict[BrokerId, str] = {}
         """Where MQTT clients reach other doors."""
         self.deadline = now
@@ -78,6 +82,8 @@ class OtherDoors:
         """Hears of doors that are gone."""
         self.sessions_digest: Callable[[BrokerId], int]
         """Of the sessions that are at a door, as far as it is known here."""
+        self.on_wanted: Callable[[dict[str, float], float], None]
+        """Hears which wild topics doors take."""
         self.tell_sessions: Callable[[float], None]
         """Tells the others which sessions are here."""
         self.on_turn: Callable[[Turn, float], None]
@@ -102,6 +108,10 @@ class OtherDoors:
         """Whether sessions may be at other doors."""
         return bool(self._heard_at)
 
+    def filters_of(self, pattern: str, content: Filter | None) -> tuple[Filter, ...]:
+        """The filters of the overlay that together let all of a pattern through."""
+        return (ways_of if self.is_topical else filters_of)(pattern, content)
+
     def number(self, now: float) -> int:
         """A number that no door has given out before."""
         return self._loop.epoch(now)
@@ -120,7 +130,7 @@ class OtherDoors:
             return
         self._end = end = self._loop.open(f"{DOOR_CLIENT}{self._broker}", DOOR_USER, "", now)
         end.client.advertise(topic_filter(DOORS_TOPIC))
-        if self._config.draws_subscriptions and self.takes_wildcards:
+        if self._config.draws_subscriptions and not self.is_topical:
             # A publication can follow its advertisement at once, but the subscriptions that the
             # advertisement draws take the way there and back: the first one would be missed.
             end.client.advertise(Filter())
@@ -128,6 +138,8 @@ class OtherDoors:
         self.listened = {t: end.client.subscribe(topic_filter(t)) for t in self.listened}
         self._members_told = not self._members
         self.say(self._here(wants_answer=True), now)
+        if self.is_topical:
+            self.say(self.interests.own(), now)
 
     def came_back(self, now: float) -> None:
         """While this door was away, it could not hear of others."""
@@ -142,6 +154,7 @@ class OtherDoors:
             wants_answer,
             self.marks.own,
             len(self.bridges.here),
+            self.interests.digest(self._broker),
         )
 
     def _members_digest(self, door: BrokerId) -> int:
@@ -163,7 +176,10 @@ class OtherDoors:
             for subject in Subject:
                 self._doubts.pop((door, subject), None)
             self.groups.replace(door, ())
+            self.interests.silent(door, now)
             self.on_gone(door)
+        if self.interests.forget_absent(now):
+            self.on_wanted(self.interests.wanted(), now)
 
     def say(self, word: Word, now: float) -> None:
         if self._end is None:
@@ -210,6 +226,7 @@ class OtherDoors:
             (Subject.RETAINED, here.retained, self.retained.digest),
             (Subject.MEMBERS, here.members, self._members_digest(door)),
             (Subject.SESSIONS, here.sessions, self.sessions_digest(door)),
+            (Subject.WILD, here.wild, self.interests.digest(door)),
         ):
             if theirs == known:
                 self._doubts.pop((door, subject), None)
@@ -238,12 +255,17 @@ class OtherDoors:
                 self.say(Members(self.groups.of(self._broker)), now)
             case Subject.SESSIONS:
                 self.tell_sessions(now)
+            case Subject.WILD:
+                self.say(self.interests.own(), now)
 
     # --- groups ----------------------------------------------------------------------------
 
     def session_changed(self, session: MqttSession, *, is_over: bool = False) -> None:
-        """A session came, went or subscribed: it may be a bridge, or a member of groups."""
+        """A session came, went or subscribed: it may be a bridge, a member of groups, or take wild
+        topics."""
         self.bridges.note(session, is_over=is_over)
+        if self.is_topical:
+            self.interests.note(session, is_over=is_over)
         members: tuple[Member, ...] = ()
         if session.subscriptions.shared and not is_over:
             is_connected = session.connection is not None
@@ -283,6 +305,9 @@ class OtherDoors:
         if not self._members_told:
             self._members_told = True
             self.say(Members(self.groups.of(self._broker)), now)
+        if self.interests.changed(now):
+            self.say(self.interests.own(), now)
+            self.on_wanted(self.interests.wanted(), now)
         if len(self.bridges.here) != self._bridges_told:
             self._bridges_told = len(self.bridges.here)
             self.say(self._here(), now)
@@ -301,6 +326,7 @@ class OtherDoors:
                 continue  # of another version
             is_new = door not in self._heard_at
             self._heard_at[door] = now
+            self.interests.is_back(door)
             self._on_word(door, word, now)
             if is_new:
                 self._greet(word, now)
@@ -328,6 +354,9 @@ class OtherDoors:
                     self.retained.put(weighed(publication), now)
             case Members():
                 self.groups.replace(door, word.members)
+            case Takes():
+                self.interests.heard(door, word)
+                self.on_wanted(self.interests.wanted(), now)
             case Turn():
                 self.on_turn(word, now)
             case Ask():

@@ -14,7 +14,7 @@ the old door, should the client return there, and from then on at the new one, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 
 import msgspec
@@ -24,10 +24,9 @@ from pubweave.core.mqtt_doors import OtherDoors
 from pubweave.core.mqtt_holders import Holders
 from pubweave.core.mqtt_native import NativeLoop
 from pubweave.core.mqtt_outbox import Parcel
-from pubweave.core.mqtt_packing import handovers, pieces, unpacked, weighed_parcel
+from pubweave.core.mqtt_packing import handovers, tails, unpacked, weighed_parcel
 from pubweave.core.mqtt_session import MqttSession
 from pubweave.core.mqtt_sessions import Sessions
-from pubweave.core.mqtt_topics import filters_of
 from pubweave.core.mqtt_words import (
     Arrived,
     Claim,
@@ -253,11 +252,9 @@ class Moving:
         if session is None or leaving is None or leaving[:2] != (door, word.since):
             self._doors.say(Tail(door, name, (), is_void=True), now)
             return
-        _, waiting = session.outbox.contents()
         del self._leaving[name]
-        for some in pieces(waiting[leaving[2] :]):
-            self._doors.say(Tail(door, name, some, is_last=False), now)
-        self._doors.say(Tail(door, name, ()), now)
+        for tail in tails(session, door, leaving[2]):
+            self._doors.say(tail, now)
         self._give_up(session, now)
         self._holders.put(name, door)
 
@@ -307,17 +304,24 @@ class Moving:
             self._doors.say(word, now)
 
     def _settle(self, name: str, head: Head, parts: list[Handover], now: float) -> None:
-        session = self._sessions.begin(name, head.client_id, head.user, now)
+        # This broker may have taken in what the old door's has not got yet, and will not get before
+        # it lets go of the session.
+        is_topical = self._doors.is_topical
+        session = self._sessions.begin(
+            name, head.client_id, head.user, now, can_move=not is_topical, returns=is_topical
+        )
         session.expiry_s = head.expiry_s
         session.is_confirmed = True
         session.set_incoming(head.incoming)
         end = session.end
         assert end is not None
         for one in head.subscriptions:
-            filters = filters_of(one.pattern, one.content)
+            filters = self._doors.filters_of(one.pattern, one.content)
             natives = tuple(end.client.subscribe(filter_) for filter_ in filters)
             session.subscriptions.add(msgspec.structs.replace(one, native=natives))
         session.outbox.fill(*unpacked(parts), head.last_id)
+        for part in parts:
+            session.ways.learn(part.given)
         session.held = []
         self._sessions.await_client(session, now)
         self._loop.touch(end)
@@ -341,20 +345,40 @@ class Moving:
             self._no_longer_awaited(name, now)
             return
         self._arriving[name] += map(weighed_parcel, word.parcels)
+        session.ways.learn(word.given)
         if not word.is_last:
             return
-        tail = {parcel.publication.key: parcel for parcel in self._arriving.pop(name)}
-        held = {publication.key: publication for publication in session.held or []}
-        session.held = None
-        for key in sorted({*tail, *held}):
-            if key in tail:
-                session.send(tail[key], now)
-            else:
-                self.deliver(session, held[key], now)
+        self._deliver_held(session, self._arriving.pop(name), now)
         self.holds(session, now)
         self._no_longer_awaited(name, now)
         if name in self._deferred:
             self._on_claim(*self._deferred.pop(name), now)
+
+    def _deliver_held(self, session: MqttSession, tail: list[Parcel], now: float) -> None:
+        held, session.held = session.held or [], None
+        if self._doors.is_topical:
+            # What is in the tail was given to the session, and the rest is later (`mqtt_ways`).
+            for parcel in tail:
+                session.send(parcel, now)
+            for publication in self.news(session, held):
+                self.deliver(session, publication, now)
+            return
+        parcels = {parcel.publication.key: parcel for parcel in tail}
+        publications = {publication.key: publication for publication in held}
+        for key in sorted({*parcels, *publications}):
+            if key in parcels:
+                session.send(parcels[key], now)
+            else:
+                self.deliver(session, publications[key], now)
+
+    def news(self, session: MqttSession, notified: Sequence[Publication]) -> Sequence[Publication]:
+        """What a session is to get of what its native client got: originals of copies, each on the
+        first of the ways by which it comes."""
+        return (
+            session.ways.news(notified, session.subscriptions)
+            if self._doors.is_topical
+            else notified
+        )
 
     def deliver(self, session: MqttSession, publication: Publication, now: float) -> None:
         """Give a publication to a session by those of its subscriptions that it is for."""

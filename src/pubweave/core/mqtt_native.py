@@ -150,12 +150,22 @@ class NativeLoop:
         return self._last_epoch
 
     def open(
-        self, id_: ClientId, user: str, owner: str, now: float, *, can_move: bool = False
+        self,
+        id_: ClientId,
+        user: str,
+        owner: str,
+        now: float,
+        *,
+        can_move: bool = False,
+        returns: bool = False,
     ) -> NativeEnd:
-        """Attach a client whose user has been proven at another connection."""
+        """Attach a client whose user has been proven at another connection. ``returns``: it has
+        been elsewhere, and is to get what is kept of its topics."""
         self._last_connection -= 1
         connection, epoch = self._last_connection, self.epoch(now)
         client = Client(id_, epoch=epoch, now=now, first_sequence=epoch, can_move=can_move)
+        if returns:
+            client.session.remote_epoch = epoch  # names no session, but says that there was one
         end = self.ends[connection] = NativeEnd(client, connection, owner)
         self._opened(ConnectionOpened(connection), now)
         self._access.vouch(connection, user)

@@ -8,10 +8,11 @@ import msgspec
 
 from pubweave.core.mqtt_outbox import Numbered, Parcel
 from pubweave.core.mqtt_session import MqttSession
-from pubweave.core.mqtt_words import Handover, Head, bare, weighed
+from pubweave.core.mqtt_words import Handover, Head, Mark, Tail, bare, weighed
 from pubweave.model.ids import BrokerId
 
 TOLD_AT_ONCE_BYTES = 128 << 10
+MARKS_AT_ONCE = 500
 
 
 def handovers(session: MqttSession, door: BrokerId, since: float) -> Iterator[Handover]:
@@ -24,6 +25,8 @@ def handovers(session: MqttSession, door: BrokerId, since: float) -> Iterator[Ha
     for one in numbered:
         packed = msgspec.structs.replace(one, parcel=_packed(one.parcel))
         yield Handover(door, name, since, None, (packed,), is_last=False)
+    for marks in _marks(session):
+        yield Handover(door, name, since, None, is_last=False, given=marks)
     yield Handover(door, name, since, None)
 
 
@@ -47,6 +50,23 @@ def unpacked(parts: Iterable[Handover]) -> tuple[list[Numbered], list[Parcel]]:
         for one in part.numbered
     ]
     return numbered, [weighed_parcel(parcel) for part in parts for parcel in part.waiting]
+
+
+def tails(session: MqttSession, door: BrokerId, already: int) -> Iterator[Tail]:
+    """What waits in a session beyond so much, and what it has got; the last one ends it."""
+    _, waiting = session.outbox.contents()
+    for some in pieces(waiting[already:]):
+        yield Tail(door, session.name, some, is_last=False)
+    for marks in _marks(session):
+        yield Tail(door, session.name, (), is_last=False, given=marks)
+    yield Tail(door, session.name, ())
+
+
+def _marks(session: MqttSession) -> Iterator[tuple[Mark, ...]]:
+    """What a session has got, where that is known (`mqtt_ways`)."""
+    marks = session.ways.marks()
+    for start in range(0, len(marks), MARKS_AT_ONCE):
+        yield tuple(marks[start : start + MARKS_AT_ONCE])
 
 
 def pieces(parcels: list[Parcel]) -> Iterator[tuple[Parcel, ...]]:

@@ -17,6 +17,7 @@ from pubweave.core.mqtt_content import attributes_of, is_expired, is_retained, q
 from pubweave.core.mqtt_native import NativeEnd
 from pubweave.core.mqtt_outbox import Outbox, Parcel, Tally
 from pubweave.core.mqtt_subscriptions import MqttSubscription, Subscriptions
+from pubweave.core.mqtt_ways import Ways
 from pubweave.model.filters import Filter, topic_filter
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.mqtt_packets import (
@@ -30,6 +31,8 @@ from pubweave.model.mqtt_packets import (
 )
 from pubweave.model.publications import Publication
 
+TOPICS_MAX = 10_000
+"""So many topics a client may publish on where each is advertised; the first is given up then."""
 FRAME_BYTES_MAX = (1 << 20) - (1 << 13)
 """What fits between brokers, with room for what frames have besides (`wire.codec`)."""
 
@@ -55,6 +58,7 @@ class MqttSession:
         self.end: NativeEnd | None = None
         self.connection: MqttConnection | None = None
         self.subscriptions = Subscriptions()
+        self.ways = Ways()
         self.outbox = Outbox(config.queue_messages, config.queue_bytes, tally)
         self.will: Will | None = None
         self.will_at: float | None = None
@@ -71,6 +75,8 @@ class MqttSession:
         """When a client last connected to it."""
         self.came_from: BrokerId = ""
         """The door that had it before; who asks for it there has not heard yet that it is here."""
+        self.is_topical = False
+        """The overlay routes by whole topics only, and takes no other advertisements."""
         self.advertises_all = False
         self.is_confirmed = True
         """False: its client may have had one before, here or at another door, and may not know yet
@@ -176,7 +182,9 @@ class MqttSession:
         if self.advertises_all or topic in self._advertised:
             return
         client = self._end.client
-        if len(self._advertised) < self.config.topics_advertised or not rights:
+        if self.is_topical and len(self._advertised) >= TOPICS_MAX:
+            client.unadvertise(self._advertised.pop(next(iter(self._advertised))))
+        if self.is_topical or len(self._advertised) < self.config.topics_advertised or not rights:
             self._advertised[topic] = client.advertise(topic_filter(topic))
             return
         self.advertises_all = True

@@ -20,8 +20,15 @@ class Sessions:
     """Sessions by name, from their first Connect until they expire."""
 
     def __init__(
-        self, broker: BrokerId, config: MqttConfig, loop: NativeLoop, access: Access
+        self,
+        broker: BrokerId,
+        config: MqttConfig,
+        loop: NativeLoop,
+        access: Access,
+        *,
+        is_topical: bool = False,
     ) -> None:
+        self._is_topical = is_topical
         self._broker = broker
         self._config = config
         self._loop = loop
@@ -61,15 +68,23 @@ class Sessions:
         return session.connection
 
     def begin(
-        self, name: str, client_id: str, user: str, now: float, *, can_move: bool = True
+        self,
+        name: str,
+        client_id: str,
+        user: str,
+        now: float,
+        *,
+        can_move: bool = True,
+        returns: bool = False,
     ) -> MqttSession:
-        """A new session, with a native client of its own.
+        """A new session, with a native client of its own; ``returns``: it was at another door.
 
         Its name has the broker's in it: what a client published at one broker may be under way
         still while it publishes at another, and is no older copy of that."""
         session = MqttSession(name, client_id, user, self._config, self._overrun, self._tally)
+        session.is_topical = self._is_topical
         id_ = native_id(name, self._broker)
-        session.end = self._loop.open(id_, user, name, now, can_move=can_move)
+        session.end = self._loop.open(id_, user, name, now, can_move=can_move, returns=returns)
         self._by_name[name] = session
         return session
 

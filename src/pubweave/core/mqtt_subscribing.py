@@ -14,7 +14,12 @@ from pubweave.core.mqtt_outbox import Parcel
 from pubweave.core.mqtt_rings import Rings
 from pubweave.core.mqtt_session import MqttSession, session_of
 from pubweave.core.mqtt_subscriptions import MqttSubscription
-from pubweave.core.mqtt_topics import filters_of, has_wildcards, parse_pattern
+from pubweave.core.mqtt_topics import (
+    filters_of,
+    has_wildcards,
+    names_doors,
+    parse_pattern,
+)
 from pubweave.model.filter_text import NotationError, parse_filter
 from pubweave.model.filters import Filter
 from pubweave.model.mqtt_packets import (
@@ -58,27 +63,33 @@ class Subscribing:
         natives: list[tuple[str, ...]] = []
         is_news: list[bool] = []
         for wish in packet.filters:
-            fault = problem or self._fault(session, wish)
+            fault = problem or self._fault(session, wish, content)
             is_news.append(wish.pattern not in session.subscriptions)
             if fault:
                 # A name that no subscription has: it counts as refused.
                 natives.append((fault,))
                 end.refusals[fault] = fault
                 continue
-            filters = filters_of(parse_pattern(wish.pattern).pattern, content)
+            filters = self._doors.filters_of(parse_pattern(wish.pattern).pattern, content)
             natives.append(tuple(end.client.subscribe(filter_) for filter_ in filters))
         end.promise(packet, None, tuple(natives), tuple(is_news))
         self._loop.touch(end)
 
-    def _fault(self, session: MqttSession, wish: TopicFilter) -> str:
+    def _fault(self, session: MqttSession, wish: TopicFilter, content: Filter | None) -> str:
         """What is wrong with a filter, before anybody is asked; empty: nothing."""
         try:
             shared = parse_pattern(wish.pattern)
         except ValueError as error:
             return f"{Reason.TOPIC_FILTER_INVALID:#x} {error}"
-        if has_wildcards(shared.pattern) and not self._doors.takes_wildcards:
-            text = "this overlay routes by topic and takes no wildcards"
-            return f"{Reason.WILDCARDS_NOT_SUPPORTED:#x} {wish.pattern!r}: {text}"
+        if names_doors(shared.pattern):
+            return f"{Reason.NOT_AUTHORIZED:#x} {wish.pattern!r} is not for clients"
+        if self._doors.is_topical and has_wildcards(shared.pattern):
+            # The broker is asked for a wild topic, to which nobody has a right of their own.
+            forbidden = self._access.why_not_subscribe(
+                session.user, filters_of(shared.pattern, content)
+            )
+            if forbidden:
+                return f"{Reason.NOT_AUTHORIZED:#x} {forbidden}"
         if shared.group and wish.no_local:
             return f"{Reason.PROTOCOL_ERROR:#x} {wish.pattern!r}: shared and no local"
         most = self._config.subscriptions_per_session
@@ -102,12 +113,16 @@ class Subscribing:
         ):
             refusal = next((end.refusals[n] for n in natives if n in end.refusals), None)
             if refusal is None:
-                wanted = _subscription(packet, wish, natives, content)
+                before = session.subscriptions.get(wish.pattern)
+                since = now if before is None else before.since
+                wanted = _subscription(packet, wish, natives, content, since)
                 greeting = self._greeting(session, wanted, is_new, now)
                 if session.outbox.has_room_for([*greetings, *greeting]):
                     reasons.append(wish.qos)
                     greetings += greeting
                     self._add(session, wanted)
+                    if is_new and self._doors.is_topical:
+                        _note_past(session, greeting)
                     continue
                 text = f"more is retained for {wish.pattern!r} than a session may keep"
                 refusal = f"{Reason.QUOTA_EXCEEDED:#x} {text}"
@@ -173,12 +188,26 @@ class Subscribing:
 
 
 def _subscription(
-    packet: Subscribe, wish: TopicFilter, natives: tuple[str, ...], content: Filter | None
+    packet: Subscribe,
+    wish: TopicFilter,
+    natives: tuple[str, ...],
+    content: Filter | None,
+    since: float,
 ) -> MqttSubscription:
     shared = parse_pattern(wish.pattern)
     return MqttSubscription(
-        wish, shared.group, shared.pattern, packet.subscription_id, content, natives
+        wish, shared.group, shared.pattern, packet.subscription_id, content, natives, since
     )
+
+
+def _note_past(session: MqttSession, greeting: list[Parcel]) -> None:
+    """What is retained was published before this subscription, and so was what its publisher said
+    on the topic before. Brokers that are new to the topic may be sent it all (`mqtt_ways`)."""
+    for parcel in greeting:
+        publication = parcel.publication
+        if len(session.subscriptions.matching(publication)) == 1:  # or it may be on its way
+            mark = publication.publisher, publication.topic, publication.sequence
+            session.ways.learn((mark,))
 
 
 def _take_back(session: MqttSession, native: str, *, is_refused: bool = False) -> None:

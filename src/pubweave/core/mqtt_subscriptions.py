@@ -22,6 +22,8 @@ class MqttSubscription(msgspec.Struct, frozen=True):
     subscription_id: int | None
     content: Filter | None
     native: tuple[SubscriptionId, ...]
+    since: float = 0.0
+    """When it was granted; one that takes its place is as old."""
 
     @property
     def is_of_bridge(self) -> bool:
@@ -47,8 +49,15 @@ class Subscriptions:
     def __contains__(self, text: str) -> bool:
         return text in self._by_text
 
+    def get(self, text: str) -> MqttSubscription | None:
+        return self._by_text.get(text)
+
     def all(self) -> list[MqttSubscription]:
         return list(self._by_text.values())
+
+    def wild(self) -> list[MqttSubscription]:
+        """Those with wildcards."""
+        return list(self._wild)
 
     @property
     def wants_acknowledged(self) -> bool:

@@ -14,6 +14,7 @@ from pubweave.model.publications import TOPIC_ATTRIBUTE
 
 DOORS_TOPIC = "$mqtt/doors"
 """What doors tell each other; never shown to clients."""
+_DOORS_LEVEL = "$mqtt"
 _RESERVED = ("$mqtt/", "$share/", "$SYS/")
 _BRIDGE_STATE = ("$SYS/broker/connection/", "/state")
 _SHARE = "$share/"
@@ -58,6 +59,15 @@ def is_bridge_state(topic: str) -> bool:
 def is_reserved(topic: str) -> bool:
     """Whether a topic is not for clients to publish on."""
     return topic.startswith(_RESERVED)
+
+
+def names_doors(pattern: str) -> bool:
+    """Whether a pattern is for what doors say to each other.
+
+    >>> names_doors(DOORS_TOPIC), names_doors("$mqtt/#"), names_doors("#")
+    (True, True, False)
+    """
+    return pattern.partition("/")[0] == _DOORS_LEVEL
 
 
 def names_reserved(filter_: Filter) -> bool:

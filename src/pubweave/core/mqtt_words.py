@@ -13,8 +13,11 @@ import msgspec
 from pubweave.core.mqtt_outbox import Numbered, Parcel
 from pubweave.core.mqtt_shared import Member
 from pubweave.core.mqtt_subscriptions import MqttSubscription
-from pubweave.model.ids import BrokerId
+from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.publications import Publication, make_publication
+
+Mark = tuple[ClientId, str, int]
+"""A publisher, a topic, and the last sequence of it there."""
 
 
 class Subject(enum.Enum):
@@ -23,11 +26,13 @@ class Subject(enum.Enum):
     RETAINED = "retained"
     MEMBERS = "members"
     SESSIONS = "sessions"
+    WILD = "wild"
 
 
 class Here(msgspec.Struct, frozen=True, array_like=True, tag="here"):
     """What a door has, in short: digests of what it retains, and of its members and sessions; how
-    it marks what leaves the overlay over a bridge (`mqtt_marks`); and how many bridges it has."""
+    it marks what leaves the overlay over a bridge (`mqtt_marks`); how many bridges it has; and a
+    digest of what it takes of wild topics."""
 
     address: str
     retained: int
@@ -36,6 +41,7 @@ class Here(msgspec.Struct, frozen=True, array_like=True, tag="here"):
     wants_answer: bool = False
     mark: str = ""
     bridges: int = 0
+    wild: int = 0
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
@@ -55,6 +61,12 @@ class Members(msgspec.Struct, frozen=True, array_like=True, tag="members"):
     """All members of groups at a door."""
 
     members: tuple[Member, ...]
+
+
+class Takes(msgspec.Struct, frozen=True, array_like=True, tag="takes"):
+    """All wild topics (`mqtt_wild`) that sessions at a door take, each with the time since when."""
+
+    topics: tuple[tuple[str, float], ...]
 
 
 class Holds(msgspec.Struct, frozen=True, array_like=True, tag="holds"):
@@ -102,7 +114,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
 
 class Handover(msgspec.Struct, frozen=True, array_like=True, tag="handover"):
     """A session on its way to ``door``, which claimed it or was offered it at ``since``, in parts;
-    the first has the head, unless there is none."""
+    the first has the head, unless there is none. ``given`` is as in `Tail`."""
 
     door: BrokerId
     session: str
@@ -111,6 +123,7 @@ class Handover(msgspec.Struct, frozen=True, array_like=True, tag="handover"):
     numbered: tuple[Numbered, ...] = ()
     waiting: tuple[Parcel, ...] = ()
     is_last: bool = True
+    given: tuple[Mark, ...] = ()
 
 
 class Arrived(msgspec.Struct, frozen=True, array_like=True, tag="arrived"):
@@ -124,13 +137,17 @@ class Arrived(msgspec.Struct, frozen=True, array_like=True, tag="arrived"):
 
 class Tail(msgspec.Struct, frozen=True, array_like=True, tag="tail"):
     """What came for a session while it was on its way; from the last part on it is at ``door``
-    and nowhere else. ``is_void``: it has gone another way, and what is there is worth nothing."""
+    and nowhere else. ``is_void``: it has gone another way, and what is there is worth nothing.
+
+    ``given``: what the session has got lately, where the overlay routes by whole topics
+    (`mqtt_ways`)."""
 
     door: BrokerId
     session: str
     parcels: tuple[Parcel, ...]
     is_last: bool = True
     is_void: bool = False
+    given: tuple[Mark, ...] = ()
 
 
 class Redirected(msgspec.Struct, frozen=True, array_like=True, tag="redirected"):
@@ -149,7 +166,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, tag="turn"):
 
 
 MoveWord = Redirected | Holds | Dropped | Claim | Offer | Handover | Arrived | Tail
-Word = Here | Ask | Retain | Members | Turn | MoveWord
+Word = Here | Ask | Retain | Members | Takes | Turn | MoveWord
 
 
 def digest_of(names: Iterable[str]) -> int:

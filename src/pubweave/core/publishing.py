@@ -54,6 +54,8 @@ class Publishing:
         """Traces what it wants to know the receivers of."""
         self.access: Access | None = None
         """The rights of users."""
+        self.on_taken: Callable[[Session, Publication, float], None] | None = None
+        """Hears what clients have published, where there are copies to be made of it."""
 
     def take_in(
         self,

@@ -83,6 +83,8 @@ class TopicPublishing(Publishing):
         self._touched.update(dict.fromkeys(route))
         for destination in route:
             destination.pending.append(message)
+        if origin.is_client and self.on_taken is not None:
+            self.on_taken(origin, message, now)
         if self._meter is not None:
             self._note(message, origin, route, received_at, now)
         return True

@@ -272,6 +272,8 @@ class MqttStatus(msgspec.Struct, frozen=True):
     lost: int = 0
     """Sessions that were to last and ended with the broker's part in the overlay, or because it
     let their clients go."""
+    copies: int = 0
+    """Publications that were published again for wildcards, where brokers route by topics."""
 
 
 class BrokerStatus(msgspec.Struct, frozen=True):

@@ -20,6 +20,8 @@ class _Sent:
     """The clients that must get it, each with the quality that it asked for."""
     allowed: set[str]
     """Those that may."""
+    orders: Mapping[str, str]
+    """Within what it is in its publisher's order, where that is not everything."""
     got: dict[str, int] = field(default_factory=dict)
     may_double: bool = False
 
@@ -37,16 +39,21 @@ class MqttChecker:
         self._unsettled: set[str] = set()
         """Who has subscribed anew since the last rest, and may not be known everywhere."""
         self._numbers: dict[str, int] = {}
-        self._last: dict[tuple[str, str, int], int] = {}
+        self._last: dict[tuple[str, str, int, str], int] = {}
 
     def __len__(self) -> int:
         return len(self._sent)
 
     def publishing(
-        self, publisher: str, qos: int, due: Mapping[str, int], allowed: Iterable[str] = ()
+        self,
+        publisher: str,
+        qos: int,
+        due: Mapping[str, int],
+        allowed: Iterable[str] = (),
+        orders: Mapping[str, str] | None = None,
     ) -> bytes:
         """A client is about to publish; its payload. ``due`` has who must get it, and with which
-        quality at most, ``allowed`` who may."""
+        quality at most, ``allowed`` who may, ``orders`` within what each gets it in order."""
         number = self._numbers[publisher] = self._numbers.get(publisher, 0) + 1
         payload = f"{publisher}/{number}/{qos}".encode()
         self._sent[payload] = _Sent(
@@ -55,6 +62,7 @@ class MqttChecker:
             qos,
             {c: min(qos, wanted) for c, wanted in due.items() if c not in self._unsettled},
             {*due, *allowed},
+            orders or {},
         )
         return payload
 
@@ -72,7 +80,7 @@ class MqttChecker:
             if sent.due.get(client, sent.qos) == 2 and not is_excused:
                 self._violated(now, f"{client} got {payload!r} {times} times, at QoS 2")
             return
-        stream = client, sent.publisher, sent.qos
+        stream = client, sent.publisher, sent.qos, sent.orders.get(client, "")
         is_still = not self._moved & {client, sent.publisher}
         if sent.qos and sent.number < self._last.get(stream, 0) and is_still:
             self._violated(now, f"{client} got {payload!r} after a later one")

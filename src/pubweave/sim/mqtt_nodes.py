@@ -13,7 +13,6 @@ import msgspec
 
 from pubweave.core.effects import Effect, TransmitPackets
 from pubweave.core.events import MqttOpened, PacketsReceived
-from pubweave.model.ids import BrokerId
 from pubweave.model.mqtt_packets import (
     ConnAck,
     Connect,
@@ -32,7 +31,6 @@ from pubweave.model.mqtt_packets import (
 )
 from pubweave.sim.network import Network, SimConnection, SimLink
 from pubweave.sim.nodes import REDIAL_S, SimBroker
-from pubweave.sim.tree_overlay import TreeOverlay
 
 SESSION_EXPIRY_S = 3600
 RETRY_S = 0.3
@@ -61,14 +59,6 @@ class MqttSimBroker(SimBroker):
                 self.network.send(connection, self, effect.packets)  # type: ignore[arg-type]
         else:
             super().carry_out_other(effect)
-
-
-class MqttOverlay(TreeOverlay):
-    """Brokers of a tree, each with a door."""
-
-    def make_broker(self, name: BrokerId) -> SimBroker:
-        config = self._make_config(name)
-        return MqttSimBroker(config, self.network, self._handling, on_telemetry=self._on_telemetry)
 
 
 class SimMqttClient:

@@ -1,4 +1,5 @@
 """The scenario `mqtt`: MQTT clients at the doors of random trees, random faults, and rest between.
+Other overlays than trees, with the same clients and faults, are an option (``strategy``).
 
 At rest, clients subscribe. Then they publish while connections of links and clients break, links
 are cut, brokers stall, clients go to other brokers with their sessions, by themselves or because
@@ -13,20 +14,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.events import MigrationRequested
 from pubweave.core.mqtt_config import MqttConfig
-from pubweave.core.mqtt_topics import matches_topic
 from pubweave.generate.latencies import Matrix
 from pubweave.generate.trees import random_tree
-from pubweave.model.ids import BrokerId
 from pubweave.model.mqtt_packets import Publish
 from pubweave.model.topology import Topology
 from pubweave.sim.disk import DiskSetting
 from pubweave.sim.durability import journal_counts, with_disk_faults
 from pubweave.sim.faults import FaultRates, Faults
 from pubweave.sim.mqtt_checker import MqttChecker
-from pubweave.sim.mqtt_nodes import MqttOverlay, SimMqttClient
+from pubweave.sim.mqtt_nodes import SimMqttClient
+from pubweave.sim.mqtt_overlays import OVERLAYS, TREE, config_of, order_of, wants
 from pubweave.sim.nodes import HandlingTime
 from pubweave.sim.results import RunResult
 from pubweave.sim.routing_scenario import TelemetrySink
@@ -106,7 +105,9 @@ class MqttScenario:
         trace: Trace | None = None,
         on_telemetry: TelemetrySink | None = None,
         durability: str = "memory",
+        strategy: str = TREE,
     ) -> None:
+        self.is_tree = strategy == TREE
         self.world = world = World(seed, trace)
         setting = MqttSetting.draw(world, max_brokers)
         self.is_durable = durability == "journal"
@@ -114,10 +115,15 @@ class MqttScenario:
             setting = replace(setting, faults=with_disk_faults(setting.faults))
         self.setting = setting
         self.checker = MqttChecker()
-        self.overlay = MqttOverlay(
+        self.overlay = OVERLAYS[strategy](
             world,
             setting.topology,
-            make_config=partial(_config, queue_messages=setting.queue_messages),
+            make_config=partial(
+                config_of,
+                strategy=strategy,
+                queue_messages=setting.queue_messages,
+                is_durable=self.is_durable,
+            ),
             handling=HandlingTime(0.0002, 0.0002),
             on_telemetry=on_telemetry,
             disk=DiskSetting.draw(world) if self.is_durable else None,
@@ -230,11 +236,15 @@ class MqttScenario:
         client = world.choice(list(self.clients.values()))
         topic, qos = world.choice(list(TOPICS)), world.integer(0, 2)
         wanting = {
-            c.name: max(q for p, q in c.subscriptions.items() if _wants(p, topic))
+            c.name: max(q for p, q in c.subscriptions.items() if wants(p, topic))
             for c in self.clients.values()
-            if any(_wants(p, topic) for p in c.subscriptions)
+            if any(wants(p, topic) for p in c.subscriptions)
         }
-        client.publish(topic, self.checker.publishing(client.name, qos, wanting), qos)
+        orders = {} if self.is_tree else self._orders(topic)
+        client.publish(topic, self.checker.publishing(client.name, qos, wanting, (), orders), qos)
+
+    def _orders(self, topic: str) -> dict[str, str]:
+        return {c.name: order_of(list(c.subscriptions), topic) for c in self.clients.values()}
 
     def _drop(self) -> None:
         self.world.choice(list(self.clients.values())).cut()
@@ -272,6 +282,8 @@ class MqttScenario:
     def _on_session_lost(self, client: SimMqttClient) -> None:
         self.sessions_lost += 1
         self.checker.session_lost(client.name)
+        if not self.is_tree:  # it subscribes anew, and what is kept of each topic comes again
+            self.checker.moved(client.name)
 
     # --- rest --------------------------------------------------------------------------------
 
@@ -327,19 +339,3 @@ class MqttScenario:
             virtual_s=round(self.world.now, 3),
             trace_digest=self.world.trace.digest() if self.world.trace is not None else None,
         )
-
-
-def _config(broker: BrokerId, queue_messages: int) -> BrokerConfig:
-    return BrokerConfig(
-        broker,
-        mqtt=MqttConfig(
-            address=broker, announce_every_s=2.0, queue_messages=queue_messages, redirect_hold_s=2.0
-        ),
-        stale_grace_s=3.0,
-        ping_every_s=2.0,
-        silence_limit_s=5.0,
-    )
-
-
-def _wants(pattern: str, topic: str) -> bool:
-    return not pattern.startswith("$share/") and matches_topic(pattern, topic)
