@@ -129,3 +129,8 @@ def test_a_broker_that_was_alone_keeps_what_its_publisher_left_behind() -> None:
 def test_an_operator_introduces_a_broker_whose_only_acquaintance_crashed() -> None:
     """It took half a minute, and what is kept for links to come is not kept for longer."""
     assert run_seed("churn", 2040384, durability="journal", max_brokers=14).violations == ()
+
+
+def test_a_broker_that_was_away_lingers_in_its_topics_for_as_much_longer() -> None:
+    """The checker took what such a broker gets then for a relay."""
+    assert run_seed("churn", 2140082, durability="journal", max_brokers=14).violations == ()

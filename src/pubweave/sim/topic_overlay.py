@@ -52,8 +52,13 @@ class TopicSimBroker(SimBroker):
         """When it took part in each topic last."""
         self._wanted_at: dict[str, float] = {}
         """When a client of it wanted each topic last."""
+        self._handled_at = 0.0
+        self._life = self.incarnation
 
     def core_handle(self, event: Event, now: float) -> list[Effect]:
+        if self._life != self.incarnation:
+            self._came_back(now)
+        self._handled_at = now
         routing = routing_of(self.broker)
         for topic in routing.topics:
             if topic in routing.claimed or topic not in self._seen_at:
@@ -64,6 +69,12 @@ class TopicSimBroker(SimBroker):
                 if isinstance(message, Publication):
                     self._check(message, event.connection, now)
         return super().core_handle(event, now)
+
+    def _came_back(self, now: float) -> None:
+        """A broker with a journal goes on where it was: its topics last so much longer."""
+        self._life, away_s = self.incarnation, now - self._handled_at
+        for times in (self._seen_at, self._wanted_at):
+            times.update({topic: at + away_s for topic, at in times.items()})
 
     def _check(self, publication: Publication, connection: int, now: float) -> None:
         session = self.broker.sessions.of(connection)
