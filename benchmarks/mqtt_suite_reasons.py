@@ -37,6 +37,11 @@ REASONS = {
     "07-will-takeover.py": _WILL,
     "02-shared-qos0-v5.py": "which member of a group gets it is the server's choice (4.8.2)",
     "06-bridge-b2br-late-connection-retain.py": _ITSELF,
+    # Of the four that Debian adds, each about a fault that mosquitto had.
+    "01-bad-initial-packets.py": _ITSELF,
+    "01-connect-575314.py": "wants a client id of 65,000 letters; 200 are the limit here",
+    "03-publish-qos2-dup.py": "wants the connection to end when a publication comes a third time",
+    "06-bridge-remap-receive-wildcard.py": "is about mosquitto's own bridge",
     "07-will-delay-invalid-573191.py": _ITSELF,
     "test_subscribe_failure": _FORBIDDEN,
 }
