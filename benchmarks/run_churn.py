@@ -67,12 +67,7 @@ class ChurnRun:
         self._rng.shuffle(self._kinds)
         names = [f"b{number}" for number in range(1, brokers + joins + 1)]
         self._topics = [f"t{number}" for number in range(topics)]
-        self._interests = {
-            name: tuple(
-                sorted(self._rng.choice(self._topics, self._rng.integers(*TOPICS_OF_BROKER), False))
-            )
-            for name in names
-        }
+        self._interests = {name: self._some_topics() for name in names}
         self._first = names[:brokers]
         self._spare = names[brokers:]
         self._ports = ReservedPorts({name: Address("127.0.0.1", 0) for name in names})
@@ -88,6 +83,10 @@ class ChurnRun:
         """How long the subscriptions of each client took to be acknowledged."""
         self._directory = tempfile.TemporaryDirectory()
         self._observer = OverlayObserver(self._ports.addresses, ())
+
+    def _some_topics(self) -> tuple[str, ...]:
+        count = min(int(self._rng.integers(*TOPICS_OF_BROKER)), len(self._topics))
+        return tuple(sorted(self._rng.choice(self._topics, count, False)))
 
     def _on_event(self, event: RunnerEvent) -> None:
         if isinstance(event, Started):

@@ -12,7 +12,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.sockets]
 
 
 def test_nothing_that_was_acknowledged_is_lost_with_a_broker(tmp_path: Path) -> None:
-    figures = asyncio.run(run(tmp_path, kills=4, every_s=1.0, publishers=2, seed=5))
+    given = {"kills": 4, "every_s": 1.0, "publishers": 2, "rate_per_s": 100.0, "seed": 5}
+    figures = asyncio.run(run(tmp_path, **given))
     assert figures["acknowledged"] > 50
     assert figures["lost"] == {"s0": 0, "s1": 0}
     assert figures["disordered"] == {"s0": 0, "s1": 0}
