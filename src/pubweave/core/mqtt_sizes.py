@@ -66,7 +66,7 @@ def _content_bytes(content: model.Content) -> int:
 
 def _connack_properties(answer: model.ConnAck) -> int:
     size = 5 * (answer.session_expiry_s is not None) + 5 * (answer.max_packet_bytes is not None)
-    size += 3 * (answer.server_keep_alive_s is not None) + 2 * (not answer.takes_wildcards)
+    size += 3 * (answer.server_keep_alive_s is not None)
     size += 3 * (answer.receive_max != RECEIVE_MAX_DEFAULT) + 3 * bool(answer.topic_alias_max)
     size += 2 * (not answer.takes_retained) + 2 * (answer.qos_max < 2)
     data = answer.authentication_data

@@ -54,7 +54,6 @@ class Reason(enum.IntEnum):
     QOS_NOT_SUPPORTED = 0x9B
     USE_ANOTHER_SERVER = 0x9C
     SERVER_MOVED = 0x9D
-    WILDCARDS_NOT_SUPPORTED = 0xA2
 
 
 class Content(msgspec.Struct, frozen=True, array_like=True):
@@ -115,7 +114,6 @@ class ConnAck(msgspec.Struct, frozen=True, array_like=True, tag="connack"):
     max_packet_bytes: int | None = None
     reason_text: str | None = None
     server_reference: str | None = None
-    takes_wildcards: bool = True
     takes_retained: bool = True
     qos_max: int = 2
     authentication_method: str | None = None

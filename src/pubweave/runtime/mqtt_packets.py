@@ -150,7 +150,6 @@ def _connack(packet: model.ConnAck) -> mqtt5.ConnAckPacket:
         max_packet_size=packet.max_packet_bytes,
         reason_str=packet.reason_text,
         server_reference=packet.server_reference,
-        wildcard_subscription_available=packet.takes_wildcards,
         retain_available=packet.takes_retained,
         max_qos=_QOS[packet.qos_max],
         authentication_method=packet.authentication_method,
