@@ -35,7 +35,7 @@ packets: st.SearchStrategy[model.ToClient] = st.one_of(
     st.builds(
         model.ConnAck, st.sampled_from([0, 0x87, 0x9C]), st.booleans(), maybe(longs), maybe(texts),
         maybe(shorts), packet_ids, shorts, maybe(st.integers(1, 0xFFFFFFFF)), maybe(texts),
-        maybe(texts), st.booleans(), st.booleans(), st.sampled_from([0, 1, 2]),
+        maybe(texts), st.booleans(), st.sampled_from([0, 1, 2]),
         maybe(texts), maybe(payloads),
     ),
     st.builds(model.PubAck, packet_ids, st.sampled_from([0]), st.none()),
