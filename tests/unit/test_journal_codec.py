@@ -23,6 +23,7 @@ from pubweave.core.events import (
     LinkAdded,
     LinkExpected,
     LinkRemoved,
+    LocalPauseEnded,
     LoginReceived,
     MessagesReceived,
     MigrationRequested,
@@ -85,6 +86,7 @@ EVENTS: list[Event] = [
     LeaveRequested(),
     RemapAnnounced(2, RemapStep.OVERLAY, (Occupant(5, "b1", "here:1"), Occupant(9, "b2"))),
     DeadlineReached(),
+    LocalPauseEnded(45.5),
 ]
 
 

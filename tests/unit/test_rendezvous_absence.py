@@ -127,7 +127,8 @@ def test_one_that_has_lost_its_journal_outlives_what_is_said_of_its_earlier_life
 def test_one_that_was_away_itself_has_heard_nobody_meanwhile() -> None:
     absences = Heard()
     absences.take("b2", away(1, "x", broker="b7"), 0.0)
-    absences.came_back(200.0, 210.0)
+    absences.excuse(200.0)
+    absences.came_back(210.0)
     assert list(absences.tidy(310.0)) == ["x"]
     assert not absences.tidy(321.0)
 

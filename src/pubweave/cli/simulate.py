@@ -66,6 +66,9 @@ MAX_BROKERS = {
               "placement).")  # fmt: skip
 @click.option("--strategy", type=click.Choice(sorted(MQTT_OVERLAYS)), default=TREE,
               show_default=True, help="How brokers route (mqtt).")  # fmt: skip
+@click.option("--pause", "pause_s", type=(click.FloatRange(min=0), click.FloatRange(min=0)),
+              metavar="LOW HIGH", help="In each round one broker also stops for so many "
+              "seconds and goes on, as with SIGSTOP and SIGCONT (not autopilot).")  # fmt: skip
 @click.option("--rtt", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Take link latencies from a matrix of round-trip times.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1,
@@ -82,6 +85,7 @@ def simulate(
     fault: str | None,
     durability: str,
     strategy: str,
+    pause_s: tuple[float, float] | None,
     rtt: Path | None,
     jobs: int,
     as_json: bool,
@@ -101,12 +105,13 @@ def simulate(
       pubweave simulate mqtt --seeds 200 --durability journal
       pubweave simulate mqtt --seeds 200 --strategy topic_connected
       pubweave simulate transform --seeds 1000 --durability journal
+      pubweave simulate routing --seeds 300 --pause 35 60
     """
     largest = max_brokers or MAX_BROKERS[scenario]
     matrix = None if rtt is None else _read_rtt(rtt, largest)
     options: dict[str, Any] = {"max_brokers": largest, "rtt": matrix}
-    options |= _of_some_scenarios(scenario, fault, durability, strategy)
-    again = _options_in_words(max_brokers, fault, rtt, durability, strategy)
+    options |= _of_some_scenarios(scenario, fault, durability, strategy, pause_s)
+    again = _options_in_words(max_brokers, fault, rtt, durability, strategy, pause_s)
     if trace:
         if seed is None:
             raise click.UsageError("--trace shows one run: name it with --seed N")
@@ -139,7 +144,11 @@ def simulate(
 
 
 def _of_some_scenarios(
-    scenario: str, fault: str | None, durability: str, strategy: str
+    scenario: str,
+    fault: str | None,
+    durability: str,
+    strategy: str,
+    pause_s: tuple[float, float] | None,
 ) -> dict[str, Any]:
     """The options that not every scenario has; UsageError if this one has not."""
     options: dict[str, Any] = {}
@@ -155,6 +164,10 @@ def _of_some_scenarios(
         if scenario != "mqtt":
             raise click.UsageError("--strategy is for the scenario mqtt")
         options["strategy"] = strategy
+    if pause_s is not None:
+        if scenario == "autopilot":
+            raise click.UsageError("--pause is not for the scenario autopilot: it has no brokers")
+        options["pause_s"] = pause_s
     return options
 
 
@@ -177,13 +190,19 @@ def _read_rtt(path: Path, max_brokers: int) -> Matrix:
 
 
 def _options_in_words(
-    max_brokers: int | None, fault: str | None, rtt: Path | None, durability: str, strategy: str
+    max_brokers: int | None,
+    fault: str | None,
+    rtt: Path | None,
+    durability: str,
+    strategy: str,
+    pause_s: tuple[float, float] | None,
 ) -> str:
     """The options that change a run, as one writes them, each with a space before it."""
     words = "" if max_brokers is None else f" --max-brokers {max_brokers}"
     words += "" if fault is None else f" --fault {fault}"
     words += "" if durability == "memory" else f" --durability {durability}"
     words += "" if strategy == TREE else f" --strategy {strategy}"
+    words += "" if pause_s is None else f" --pause {pause_s[0]:g} {pause_s[1]:g}"
     return words if rtt is None else f"{words} --rtt {shlex.quote(str(rtt))}"
 
 

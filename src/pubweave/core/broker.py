@@ -37,6 +37,7 @@ from pubweave.core.events import (
     LinkAdded,
     LinkExpected,
     LinkRemoved,
+    LocalPauseEnded,
     LoginReceived,
     MessagesReceived,
     MigrationRequested,
@@ -221,9 +222,18 @@ class Broker:
                 self.topics.remapping.announced(event, now)
             case LeaveRequested() if self.topics is not None:
                 self.topics.leave(now)
-            case DeadlineReached():
-                self._flow.send_due_acks(now, self._sending.effects)
-                on_deadline(self, self._sending.effects, now)
+            case DeadlineReached() | LocalPauseEnded():
+                self._on_time(event, now)
+
+    def _on_time(self, event: DeadlineReached | LocalPauseEnded, now: float) -> None:
+        if isinstance(event, DeadlineReached):
+            self._flow.send_due_acks(now, self._sending.effects)
+            on_deadline(self, self._sending.effects, now)
+            return
+        # Cassandra's "local pause": nobody is judged by the time in which we did not run.
+        for part in (self.sessions, self.upkeep, self.topics, self.door):
+            if part is not None:
+                part.excuse(event.seconds)
 
     def _on_link_event(self, event: LinkAdded | LinkRemoved | DialRefused, now: float) -> None:
         if isinstance(event, LinkAdded):

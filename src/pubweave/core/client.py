@@ -27,6 +27,7 @@ from pubweave.core.events import (
     ConnectionOpened,
     DeadlineReached,
     Event,
+    LocalPauseEnded,
     MessagesReceived,
 )
 from pubweave.core.redirection import Redirection
@@ -234,6 +235,8 @@ class Client:
                     self.session.closed(now)
             case DeadlineReached():
                 self._on_deadline(now)
+            case LocalPauseEnded(seconds):
+                self.session.excuse(seconds)
             case _:
                 raise TypeError(f"{type(event).__name__} is not for clients")
         return effects

@@ -17,6 +17,9 @@ from pubweave.model.rendezvous_messages import Occupant
 ConnectionId = int
 """A driver's number for one connection; never used twice."""
 
+LOCAL_PAUSE_S = 1.0
+"""A driver whose timer is later than this tells its core so (`LocalPauseEnded`)."""
+
 
 class ConnectionOpened(msgspec.Struct, frozen=True, gc=False):
     """A connection stands. ``neighbor`` names the broker we dialed; None: somebody dialed us.
@@ -169,6 +172,13 @@ class DeadlineReached(msgspec.Struct, frozen=True, gc=False):
     """The instant that ``next_deadline()`` named has come."""
 
 
+class LocalPauseEnded(msgspec.Struct, frozen=True, gc=False):
+    """The process did not run for so long (stopped, suspended, starved): its timer came that much
+    too late. Others spoke meanwhile and were not heard, so their silence says nothing of them."""
+
+    seconds: float
+
+
 Event = (
     ConnectionOpened
     | ConnectionClosed
@@ -191,4 +201,5 @@ Event = (
     | LeaveRequested
     | RemapAnnounced
     | DeadlineReached
+    | LocalPauseEnded
 )

@@ -268,6 +268,12 @@ class Comings:
     def deadline(self) -> float:
         return self._alarms[0][0] if self._alarms else inf
 
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long: nobody has been silent for that time."""
+        for connection in self.connections.values():
+            connection.heard_at += seconds
+        self._alarms = [(at + seconds, number) for at, number in self._alarms]
+
     def on_deadline(self, now: float) -> None:
         while self._alarms and self._alarms[0][0] <= now:
             _, number = heapq.heappop(self._alarms)

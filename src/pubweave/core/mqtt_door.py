@@ -129,6 +129,11 @@ class MqttDoor:
         for session in self.sessions.all():
             session.config = self.config
 
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long: that time counts against nobody."""
+        for part in (self.comings, self.sessions, self.doors):
+            part.excuse(seconds)
+
     def take(self, event: Event, now: float, effects: list[Effect]) -> bool:
         """What happens to a connection of this door; False: the event is about something else."""
         self.comings.effects = effects

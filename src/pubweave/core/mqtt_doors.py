@@ -145,6 +145,10 @@ class OtherDoors:
         """While this door was away, it could not hear of others."""
         self._heard_at = dict.fromkeys(self._heard_at, now)
 
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long: no other door was silent in that time."""
+        self._heard_at = {door: at + seconds for door, at in self._heard_at.items()}
+
     def _here(self, *, wants_answer: bool = False) -> Here:
         return Here(
             self._config.address,

@@ -185,6 +185,15 @@ class Sessions:
     def _watch(self, at: float, name: str) -> None:
         heapq.heappush(self._alarms, (at, name))
 
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long: no client could come back in that time."""
+        for session in self.all():
+            if session.expires_at is not None:
+                session.expires_at += seconds
+            if session.will_at is not None:
+                session.will_at += seconds
+        self._alarms = [(at + seconds, name) for at, name in self._alarms]
+
     def on_deadline(self, now: float) -> list[MqttSession]:
         """Publish wills that are due; the sessions that ended."""
         ended = []

@@ -86,11 +86,14 @@ class RingAbsences:
     def _own(self) -> DurableBroker:
         return DurableBroker(self._id, self._number, tuple(self._told))
 
-    def came_back(self, away_s: float, now: float) -> None:
-        """This broker was away: that time does not count, and it is there again."""
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long: that time does not count."""
         for known in self.known.values():
-            known.since += away_s
-            known.until += away_s
+            known.since += seconds
+            known.until += seconds
+
+    def came_back(self, now: float) -> None:
+        """This broker was away and is there again."""
         self._tell_at = now
         self._sum_up(now)
         if self._number:

@@ -130,10 +130,13 @@ class Remapping:
         plane.trees.hand_over(position, first.trees.entries(), now)
         self._waits_until = now + PATIENCE_S
 
-    def came_back(self, away_s: float) -> None:
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long."""
+        self._waits_until += seconds
+
+    def came_back(self) -> None:
         """This broker was away: what it had reported may not have been heard."""
         self._reported = -1
-        self._waits_until += away_s
 
     def look(self, subscribed: Collection[str], offered: Collection[str], now: float) -> None:
         """Report what has been done."""

@@ -80,11 +80,11 @@ class RendezvousTopics:
         kept = [t for t in self._routing.topics if self._routing.logs[t].kept]
         return [topic for topic in kept if is_cut_off or not self.is_handed_on(topic)]
 
-    def came_back(self, away_s: float) -> None:
+    def excuse(self, seconds: float) -> None:
         """This broker was away: that time does not count."""
-        self._published_at = {topic: at + away_s for topic, at in self._published_at.items()}
-        self._fading = {topic: at + away_s for topic, at in self._fading.items()}
-        self._alone_at += away_s
+        self._published_at = {topic: at + seconds for topic, at in self._published_at.items()}
+        self._fading = {topic: at + seconds for topic, at in self._fading.items()}
+        self._alone_at += seconds
 
     def offered(self, now: float) -> dict[str, None]:
         """Topics that have to go to their rendezvous from here: clients publish on them, or

@@ -238,11 +238,15 @@ class TopicTrees:
                 place.is_joined = topic in subscribed and (place.is_root or place.above is not None)
                 place.join_at = now + self._config.refresh_s if place.is_joined else now
 
-    def came_back(self, away_s: float, now: float) -> None:
-        """This broker was away: what held holds as much longer, and all is said again at once."""
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long: what held holds as much longer."""
         for place in self.places.values():
-            place.targets = {target: until + away_s for target, until in place.targets.items()}
-            place.sources = {source: until + away_s for source, until in place.sources.items()}
+            place.targets = {target: until + seconds for target, until in place.targets.items()}
+            place.sources = {source: until + seconds for source, until in place.sources.items()}
+
+    def came_back(self, now: float) -> None:
+        """This broker was away: all is said again at once."""
+        for place in self.places.values():
             place.join_at = place.offer_at = now
 
     # --- by the clock ----------------------------------------------------------------------

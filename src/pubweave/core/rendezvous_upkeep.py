@@ -301,17 +301,26 @@ class RendezvousUpkeep:
         lost = sum(len(logs[topic].kept) for topic in self._held())
         self._inside.counters.publications_lost += lost
 
+    def excuse(self, seconds: float) -> None:
+        """As `TopicRepair.excuse`."""
+        self.links.excuse(seconds)
+        self._routing.excuse(seconds)
+        self.topics.excuse(seconds)
+        self.absences.excuse(seconds)
+        for plane in self.planes.values():
+            plane.trees.excuse(seconds)
+        self.remapping.excuse(seconds)
+
     def came_back(self, incarnation: int, away_s: float, now: float) -> None:
         """As `TopicRepair.came_back`; here sessions alone tell one incarnation from another."""
+        self.excuse(away_s)
         self.links.came_back(now)
         self.spare.came_back()
-        self._routing.came_back(away_s)
-        self.topics.came_back(away_s)
-        self.absences.came_back(away_s, now)
+        self.absences.came_back(now)
         for plane in self.planes.values():
             plane.chord.came_back()
-            plane.trees.came_back(away_s, now)
-        self.remapping.came_back(away_s)
+            plane.trees.came_back(now)
+        self.remapping.came_back()
         self.placing.came_back()
         self._leaving_at = None
         self._inside.sessions.closed_reason = ""

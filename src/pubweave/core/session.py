@@ -165,6 +165,13 @@ class Session:
         self.down_since = now
         self.state = SessionState.DOWN
 
+    def excuse(self, seconds: float) -> None:
+        """This side did not run for so long: that time counts against nobody."""
+        self.heard_at += seconds
+        self.down_since += seconds
+        if self.congested_since is not None:
+            self.congested_since += seconds
+
     def hello(
         self,
         role: Role,

@@ -246,6 +246,12 @@ class SessionTable:
             elif session.is_established:
                 effects.append(Transmit(session.connection, (Ping(now),)))
 
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long: nobody has been silent or away for that time."""
+        for session in self:
+            session.excuse(seconds)
+        self._unknown = {connection: at + seconds for connection, at in self._unknown.items()}
+
     def lapsed_clients(self, now: float) -> list[tuple[Session, str]]:
         """Clients to let go: away for too long, or holding everybody up for too long."""
         config = self._config

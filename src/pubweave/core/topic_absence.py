@@ -56,6 +56,6 @@ class Absences:
         # It may have taken as long as a silence lasts to notice the absence.
         return sum(at >= since - self._inside.config.silence_limit_s for at in times)
 
-    def came_back(self, away_s: float) -> None:
+    def excuse(self, seconds: float) -> None:
         """This broker was away itself, and heard of nobody."""
-        self._since = {broker: at + away_s for broker, at in self._since.items()}
+        self._since = {broker: at + seconds for broker, at in self._since.items()}

@@ -117,6 +117,14 @@ class LinkWatch:
             link.dialed_at = address
             self._inside.emit(OpenLink(neighbor, address))
 
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long: each link has as much more time."""
+        for link in self.links.values():
+            link.up_at += seconds
+            link.knocked_at += seconds
+            if link.lost_at is not None:
+                link.lost_at += seconds
+
     def came_back(self, now: float) -> None:
         """This broker was away: its driver knows no link any more, and each has its time anew."""
         for neighbor, link in self.links.items():

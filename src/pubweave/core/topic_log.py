@@ -105,11 +105,11 @@ class TopicLogs:
             self._drop_first(topic, log, went)
         return went
 
-    def came_back(self, away_s: float) -> None:
+    def excuse(self, seconds: float) -> None:
         """The broker was away: that time does not count. O(kept)."""
         for log in self._logs.values():
-            log.kept = deque((at + away_s, publication) for at, publication in log.kept)
-            log.heard_at = {publisher: at + away_s for publisher, at in log.heard_at.items()}
+            log.kept = deque((at + seconds, publication) for at, publication in log.kept)
+            log.heard_at = {publisher: at + seconds for publisher, at in log.heard_at.items()}
 
     def _drop_first(self, topic: str, log: TopicLog, went: dict[str, list[float]]) -> None:
         came_at, publication = log.kept.popleft()

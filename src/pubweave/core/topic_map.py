@@ -81,9 +81,9 @@ class TopicMap:
         self._buried.pop(broker, None)
         return True
 
-    def came_back(self, away_s: float) -> None:
+    def excuse(self, seconds: float) -> None:
         """This broker was away: that time was nobody's silence."""
-        self._heard_at = {broker: at + away_s for broker, at in self._heard_at.items()}
+        self._heard_at = {broker: at + seconds for broker, at in self._heard_at.items()}
 
     def forget_silent(self, now: float, after_s: float) -> bool:
         """Forget brokers whose records are not renewed any more; whether there were any."""

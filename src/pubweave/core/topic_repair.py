@@ -201,20 +201,26 @@ class TopicRepair:
         """The broker goes: what nobody else has of it is lost."""
         self.leaving.count_left_behind()
 
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long: that time was nobody's silence, and what is kept
+        is kept for as much longer."""
+        self.links.excuse(seconds)
+        self.gateway.links.excuse(seconds)
+        self.map.excuse(seconds)
+        self._inside.routing.excuse(seconds)
+        self.absences.excuse(seconds)
+        self._fading = {topic: at + seconds for topic, at in self._fading.items()}
+        self._told_off = {topic: at + seconds for topic, at in self._told_off.items()}
+        self._broken_at = {topic: at + seconds for topic, at in self._broken_at.items()}
+
     def came_back(self, incarnation: int, away_s: float, now: float) -> None:
         """This broker was away and has come back as it was (`journal_recovery`). Others may have
         lost it: as another incarnation it counts as there again. If it was leaving, whoever has
         started it again wants it to stay."""
+        self.excuse(away_s)
         self.links.came_back(now)
         self.gateway.links.came_back(now)
-        self.map.came_back(away_s)
         self.waits.came_back()
-        routing = self._inside.routing
-        routing.came_back(away_s)
-        self.absences.came_back(away_s)
-        self._fading = {topic: at + away_s for topic, at in self._fading.items()}
-        self._told_off = {topic: at + away_s for topic, at in self._told_off.items()}
-        self._broken_at = {topic: at + away_s for topic, at in self._broken_at.items()}
         self._wishes.clear()
         self.leaving.cancel()
         version = self.own.version + 1

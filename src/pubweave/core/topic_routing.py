@@ -152,10 +152,10 @@ class TopicRouting:
             if link is not but and link.remote_epoch and link.remote not in self.beyond:
                 self._send(link, message)
 
-    def came_back(self, away_s: float) -> None:
+    def excuse(self, seconds: float) -> None:
         """The broker was away: what is kept is kept for as long as if it had not been."""
-        self.logs.came_back(away_s)
-        self.returning = {client: at + away_s for client, at in self.returning.items()}
+        self.logs.excuse(seconds)
+        self.returning = {client: at + seconds for client, at in self.returning.items()}
 
     # --- topics ----------------------------------------------------------------------------
 

@@ -64,6 +64,10 @@ class Upkeep:
         """A session is over or began anew: a grace of before would end too early."""
         self._stale_until.pop(session, None)
 
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long: a grace goes on for as much longer."""
+        self._stale_until = {link: at + seconds for link, at in self._stale_until.items()}
+
     @property
     def looked_at(self) -> float:
         """When it looked around last, or began."""

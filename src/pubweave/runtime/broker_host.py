@@ -42,6 +42,7 @@ from pubweave.core.events import (
     LeaveRequested,
     LinkAdded,
     LinkRemoved,
+    LocalPauseEnded,
     MessagesReceived,
 )
 from pubweave.core.journal_events import ORGANIZING_PAUSED
@@ -322,7 +323,7 @@ class BrokerHost:
         return self._delay_lines.get(connection.number)
 
     def _take(self, connection: Connection, messages: list[Message]) -> None:
-        now = self._clock.now()
+        now = self._now()
         event = MessagesReceived(connection.number, messages, now)
         try:
             effects = self.broker.handle(event, now)
@@ -380,13 +381,24 @@ class BrokerHost:
 
     def handle(self, event: Event) -> None:
         """Give the core an event and carry out what it wants."""
-        now = self._clock.now()
+        now = self._now()
         self._carry_out(self._noted(event, now, self.broker.handle(event, now)))
         if isinstance(event, LinkAdded):
             self._dial(event.neighbor)
         elif isinstance(event, LinkRemoved):
             self._dial_no_more(event.neighbor)
         self._arm()
+
+    def _now(self) -> float:
+        """The time of the next event. After a pause of this process the core hears of that first:
+        whatever it is given next, it must not take its own sleep for others' silence."""
+        paused_s = self._timer.take_pause()
+        now = self._clock.now()
+        if paused_s:
+            log.warning("this process did not run for %.1f s", paused_s)
+            event = LocalPauseEnded(paused_s)
+            self._carry_out(self._noted(event, now, self.broker.handle(event, now)))
+        return now
 
     def _handle_packets(self, event: Event) -> bool:
         """The same for what an MQTT client sent; False: it cannot be handled."""

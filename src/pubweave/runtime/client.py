@@ -39,6 +39,7 @@ from pubweave.core.events import (
     ConnectionOpened,
     DeadlineReached,
     Event,
+    LocalPauseEnded,
     MessagesReceived,
 )
 from pubweave.core.matching import MatchIndex
@@ -272,6 +273,8 @@ class Client:
     def _handle(self, event: Event) -> None:
         if self._closed:
             return
+        if paused_s := self._timer.take_pause():
+            self._core.handle(LocalPauseEnded(paused_s), self._clock.now())
         self._carry_out(self._core.handle(event, self._clock.now()))
         self._timer.arm(self._core.next_deadline())
         self._wake()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from pubweave.core.events import LOCAL_PAUSE_S
 from pubweave.runtime.clock import UnixClock
 
 
@@ -25,6 +26,15 @@ class DeadlineTimer:
         self._due_at = deadline
         delay = max(0.0, deadline - self._clock.now())
         self._handle = asyncio.get_running_loop().call_later(delay, self._fire)
+
+    def take_pause(self) -> float:
+        """How much too late this timer is, if that is so much that the process cannot have run;
+        else 0. Said once."""
+        late_s = self._clock.now() - self._due_at
+        if late_s <= LOCAL_PAUSE_S:
+            return 0.0
+        self._due_at += late_s
+        return late_s
 
     def cancel(self) -> None:
         if self._handle is not None:

@@ -51,6 +51,8 @@ class Faults:
         self._links = links
         self._on_crash = on_crash
         self._until = 0.0
+        self.long_pause_s: tuple[float, float] | None = None
+        """In each stretch of time one broker sleeps for so long; None: none does."""
         self.counts: dict[str, int] = {}
 
     def strike_until(self, instant: float) -> None:
@@ -71,6 +73,9 @@ class Faults:
             expected = rate * (instant - self._world.now)
             for _ in range(int(self._world.rng.poisson(expected))):
                 self._world.at(self._world.uniform(self._world.now, instant), fault)
+
+        if self.long_pause_s is not None:
+            self._world.at(self._world.uniform(self._world.now, instant), self._sleep)
 
     def heal(self) -> None:
         """End what still lasts."""
@@ -116,9 +121,15 @@ class Faults:
         link.cut_until = self._world.now + lasts_s
         self._count("partition", f"{lasts_s:.3f} s")
 
+    def _sleep(self) -> None:
+        assert self.long_pause_s is not None
+        self._pause(self._world.uniform(*self.long_pause_s))
+
     def _pause_broker(self) -> None:
+        self._pause(self._world.uniform(*self._rates.broker_pause_s))
+
+    def _pause(self, lasts_s: float) -> None:
         broker = self._world.choice(self._brokers)
-        lasts_s = self._world.uniform(*self._rates.broker_pause_s)
         broker.busy_until = max(broker.busy_until, self._world.now + lasts_s)
         self._count("broker_pause", f"{broker.name} {lasts_s:.3f} s")
 

@@ -6,16 +6,19 @@ its handling time is over. So queueing and matching delays exist as they do on a
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pubweave.core.effects import CloseConnection, Effect, Transmit
 from pubweave.core.events import (
+    LOCAL_PAUSE_S,
     ConnectionClosed,
     ConnectionOpened,
     DeadlineReached,
     Event,
+    LocalPauseEnded,
     MessagesReceived,
 )
 from pubweave.model.messages import Message
@@ -50,6 +53,8 @@ class Node:
         self.connections: dict[int, SimConnection] = {}
         self._inbox: deque[Event] = deque()
         self._timer_at: float | None = None
+        self._due_at = math.inf
+        """When the core wanted to be called, if it was not yet."""
 
     # --- to be provided --------------------------------------------------------------------
 
@@ -115,9 +120,13 @@ class Node:
 
     def _handle(self, event: Event) -> None:
         world = self.world
-        if world.trace is not None:
-            world.note(self.name, _show_event(event))
-        effects = self.core_handle(event, world.now)
+        late_s = world.now - self._due_at
+        self._due_at = math.inf if isinstance(event, DeadlineReached) else self._due_at
+        effects: list[Effect] = []
+        if late_s > LOCAL_PAUSE_S:
+            self._due_at += late_s
+            effects += self._core_handle(LocalPauseEnded(late_s))
+        effects += self._core_handle(event)
         handling_s = self.handling_s(event)
         if handling_s:
             self.busy_until = world.now + handling_s
@@ -128,6 +137,11 @@ class Node:
             if incarnation != self.incarnation:
                 return
         self.arm()
+
+    def _core_handle(self, event: Event) -> list[Effect]:
+        if self.world.trace is not None:
+            self.world.note(self.name, _show_event(event))
+        return self.core_handle(event, self.world.now)
 
     def carry_out(self, effects: list[Effect], incarnation: int) -> None:
         if incarnation != self.incarnation:
@@ -156,6 +170,7 @@ class Node:
         deadline = self.core_deadline()
         if self._timer_at is None or deadline < self._timer_at:
             self._timer_at = deadline
+            self._due_at = min(deadline, self._due_at)
             self.world.at(deadline, self._on_timer, deadline, self.incarnation)
 
     def _on_timer(self, armed_for: float, incarnation: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -94,6 +95,7 @@ class SimBroker(Node):
         self.incarnation += 1
         self.busy_until = self.world.now
         self._timer_at = None
+        self._due_at = math.inf
         epoch = (self.epoch_base + self.incarnation) << 20
         back, self.asleep = self.asleep, None
         self.is_back = back is not None

@@ -49,9 +49,12 @@ def run_seed(
     *,
     trace: Trace | None = None,
     telemetry: Path | None = None,
+    pause_s: tuple[float, float] | None = None,
     **options: Any,
 ) -> RunResult:
-    """Run one seed. An exception of the run is a violation: nothing may break the others."""
+    """Run one seed; with ``pause_s`` brokers also stop for so long.
+
+    An exception of the run is a violation: nothing may break the others."""
     gathered = SimTelemetry() if telemetry is not None else None
     try:
         run = SCENARIOS[scenario](
@@ -60,6 +63,8 @@ def run_seed(
             on_telemetry=gathered.take if gathered is not None else None,
             **options,
         )
+        if pause_s is not None:
+            run.faults.long_pause_s = pause_s
         result: RunResult = run.run()
     except Exception as error:
         if trace is not None:
