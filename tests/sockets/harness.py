@@ -61,10 +61,13 @@ async def until(condition: Callable[[], bool], limit_s: float = 10.0) -> None:
 
 
 class CuttingProxy:
-    """Passes bytes on to an address and cuts every connection when told to."""
+    """Passes bytes on to an address; cuts every connection, or stalls, when told to."""
 
     def __init__(self, target: Address) -> None:
         self._target = target
+        self.flows = asyncio.Event()
+        """While it is not set, connections stand and nothing passes."""
+        self.flows.set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -110,6 +113,7 @@ class CuttingProxy:
     async def _pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(3000):
+                await self.flows.wait()
                 writer.write(data)
                 await writer.drain()
-        writer.transport.abort()
+        writer.close()

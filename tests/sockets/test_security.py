@@ -21,7 +21,7 @@ from pubweave.model.access import Certified
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.filters import Filter, Operator, Predicate
 from pubweave.model.ids import Link
-from pubweave.model.messages import PROTOCOL_VERSION, Goodbye, Hello, Message, Query, Role
+from pubweave.model.messages import PROTOCOL_VERSION, Disconnect, Hello, Message, Query, Role
 from pubweave.model.topology import Topology
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_host import BrokerHost, HostConfig
@@ -104,7 +104,7 @@ def hello(role: Role, id_: str) -> Hello:
 
 
 def goodbye(messages: list[Message]) -> str:
-    return next(m.reason for m in messages if isinstance(m, Goodbye))
+    return next(m.reason for m in messages if isinstance(m, Disconnect))
 
 
 def test_a_secured_overlay_carries_publications_of_users_by_certificate_and_by_password(

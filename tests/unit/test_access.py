@@ -35,7 +35,7 @@ from pubweave.model.messages import (
     PROTOCOL_VERSION,
     Advertise,
     Answer,
-    Goodbye,
+    Disconnect,
     Hello,
     Message,
     Query,
@@ -91,7 +91,7 @@ def test_a_wrong_password_is_the_end_of_its_connection() -> None:
     door.broker.handle(LoginReceived(1, "al"), 0.0)
     door.say(1, hello("al/1"))
     effects = door.broker.handle(PasswordVerified(1, None), 0.0)
-    assert told(effects, Goodbye) == [Goodbye("wrong user or password")]
+    assert told(effects, Disconnect) == [Disconnect("wrong user or password")]
     assert door.refused == {"password": 1}
     assert door.broker.handle(PasswordVerified(1, "al"), 0.0) == []
     assert not door.broker.sessions.clients
@@ -113,7 +113,7 @@ def test_only_so_many_logins_wait_at_once() -> None:
     for connection in (1, 2, 3):
         door.come(connection)
         effects = door.broker.handle(LoginReceived(connection, "al"), 0.0)
-    assert "2 logins wait, the limit" in told(effects, Goodbye)[0].reason
+    assert "2 logins wait, the limit" in told(effects, Disconnect)[0].reason
     assert door.refused == {"logins_at_once": 1}
     assert told(door.broker.handle(PasswordVerified(1, "al"), 0.0), Hello) == []
     assert told(door.say(1, hello("al")), Hello)
@@ -124,7 +124,7 @@ def test_a_flood_behind_a_login_is_cut_off() -> None:
     door.come(1)
     door.broker.handle(LoginReceived(1, "al"), 0.0)
     flood = [hello("al")] * (EARLY_MESSAGES_MAX + 1)
-    assert told(door.say(1, *flood), Goodbye)
+    assert told(door.say(1, *flood), Disconnect)
 
 
 def test_without_rules_a_login_is_passed_over() -> None:
@@ -138,7 +138,7 @@ def test_with_tls_and_no_rules_every_certified_user_may_do_everything() -> None:
     door = Door(None, certified=True)
     uri = Certified(Role.CLIENT, "al").uri
     assert told(door.come(1, hello("al/1"), Query(1, "status"), certified=uri), Answer)
-    assert "anonymous" in told(door.come(2, hello("bob")), Goodbye)[0].reason
+    assert "anonymous" in told(door.come(2, hello("bob")), Disconnect)[0].reason
 
 
 def test_anonymous_clients_have_their_own_rules_and_no_ones_name() -> None:
@@ -148,7 +148,7 @@ def test_anonymous_clients_have_their_own_rules_and_no_ones_name() -> None:
     effects = door.say(1, Advertise("x:1", Filter()))
     assert "may not publish" in told(effects, Refused)[0].reason
     assert not told(door.say(1, Subscribe("x:2", Filter())), Refused)
-    assert "cannot be client" in told(door.come(2, hello("al/1")), Goodbye)[0].reason
+    assert "cannot be client" in told(door.come(2, hello("al/1")), Disconnect)[0].reason
 
 
 def test_rules_of_everybody_hold_for_named_users_besides_their_own() -> None:
@@ -166,7 +166,7 @@ def test_a_client_that_lets_too_much_pile_up_is_let_go() -> None:
     door.come(2, hello("s"), Subscribe("s:1", Filter()))
     door.say(1, make_publication("p", 1, "x", {}, b"x" * 2000, 0.0))
     effects = door.broker.handle(DeadlineReached(), 2.0)
-    assert "1000 bytes queued, the limit" in told(effects, Goodbye)[0].reason
+    assert "1000 bytes queued, the limit" in told(effects, Disconnect)[0].reason
     assert door.refused == {"queue_bytes_per_client": 1}
 
 
@@ -185,10 +185,10 @@ def test_who_asks_too_often_in_vain_or_too_much_at_once_is_let_go() -> None:
     uri = Certified(Role.CLIENT, "al").uri
     door.come(1, hello("al"), certified=uri)
     forbidden = [Subscribe(f"al:{n}", Filter()) for n in range(3)]
-    assert "3 requests were refused" in told(door.say(1, *forbidden), Goodbye)[0].reason
+    assert "3 requests were refused" in told(door.say(1, *forbidden), Disconnect)[0].reason
     door.come(2, hello("al/2"), certified=uri)
     questions = [Query(n, "status") for n in range(6)]
-    assert "5 questions at once" in told(door.say(2, *questions), Goodbye)[0].reason
+    assert "5 questions at once" in told(door.say(2, *questions), Disconnect)[0].reason
     assert door.refused["refusals_per_connection"] == door.refused["questions_at_once"] == 1
 
 

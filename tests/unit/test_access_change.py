@@ -19,14 +19,15 @@ from pubweave.model.filters import Filter
 from pubweave.model.messages import (
     PROTOCOL_VERSION,
     Advertise,
-    Goodbye,
+    Disconnect,
     Hello,
     Message,
     Refused,
     Role,
     Subscribe,
 )
-from pubweave.model.mqtt_packets import Disconnect, Reason
+from pubweave.model.mqtt_packets import Disconnect as MqttDisconnect
+from pubweave.model.mqtt_packets import Reason
 from pubweave.model.publications import make_publication
 from pubweave.wire.journal_codec import decode_records, encode_record
 from tests.mqtt_world import MqttWorld
@@ -108,7 +109,7 @@ def test_whoever_is_in_no_rule_any_more_is_told_and_let_go(strategy: str) -> Non
     assert [effect.connection for effect in closed] == [BO]
     assert "user 'bo' is not let in any more" in closed[0].reason
     assert list(inside.broker.sessions.clients) == ["al/1"]
-    assert "user 'bo' has no rules" in told(inside.come(7, "bo"), 7, Goodbye)[0].reason
+    assert "user 'bo' has no rules" in told(inside.come(7, "bo"), 7, Disconnect)[0].reason
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -172,6 +173,8 @@ def test_an_mqtt_session_that_does_not_agree_with_the_rules_ends(is_here: bool) 
     assert door is not None
     assert [session.client_id for session in door.sessions.all()] == ["keeping"]
     if is_here:
-        told_why = [packet.reason for packet in losing.heard() if isinstance(packet, Disconnect)]
+        told_why = [
+            packet.reason for packet in losing.heard() if isinstance(packet, MqttDisconnect)
+        ]
         assert told_why == [Reason.NOT_AUTHORIZED]
         assert not losing.is_open

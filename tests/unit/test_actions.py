@@ -34,6 +34,7 @@ from pubweave.model.messages import (
     ActionReserve,
     ActionSignal,
     Advertise,
+    Disconnect,
     Goodbye,
     Hello,
     Message,
@@ -409,7 +410,7 @@ def test_a_client_may_not_speak_of_actions() -> None:
     bench.meet("ann", Role.CLIENT)
     bench.hear("ann", RESERVE)
     (goodbye,) = bench.said_to("ann")
-    assert isinstance(goodbye, Goodbye)
+    assert isinstance(goodbye, Disconnect)
     assert bench.phase == "none"
 
 
@@ -439,7 +440,7 @@ def test_a_leaving_broker_tells_its_clients_to_move_and_waits_for_them() -> None
     assert isinstance(told, Refused)
     assert told.subject == LEAVING_SUBJECT
     bench.meet("eve", Role.CLIENT)
-    assert any(isinstance(m, Goodbye) for m in bench.said_to("eve"))
+    assert any(isinstance(m, Disconnect) for m in bench.said_to("eve"))
     bench.pass_time(1.0)
     assert Signal.MARKER not in bench.signals_to("n")
     bench.hear("ann", Goodbye("moves"))
@@ -459,7 +460,7 @@ def test_a_leaving_broker_lets_clients_go_that_stay_for_too_long_and_reopens_if_
     bench.meet("ann", Role.CLIENT)
     bench.hear("n", ActionReserve("plan/0/0", ActionKind.DETACH, ("b", "n"), 1))
     bench.pass_time(1.5)
-    assert any(isinstance(m, Goodbye) for m in bench.said_to("ann"))
+    assert any(isinstance(m, Disconnect) for m in bench.said_to("ann"))
     assert bench.signals_to("n") == [Signal.MARKER]
     bench.signal("n", Signal.ABORTED)
     bench.now = 2.0

@@ -68,6 +68,7 @@ from pubweave.model.messages import (
     Ack,
     ActionMessage,
     Answer,
+    Disconnect,
     Goodbye,
     Hello,
     Message,
@@ -388,8 +389,10 @@ class Broker:
                 self.topics.placing.replied(origin, message, now)
             case ProbeReply() if self.relocator is not None and origin.is_client:
                 self.relocator.take_reply(origin, message, now)
-            case Goodbye():
-                self._endings.goodbye(origin, now)
+            case Goodbye() if origin.is_client:
+                self._endings.leave(origin, "said goodbye", now)
+            case Goodbye() | Disconnect():
+                self._endings.disconnected(origin, now)
             case _:
                 raise RemoteProtocolError(f"unexpected {type(message).__name__}")
 
@@ -410,10 +413,11 @@ class Broker:
         if resumed:
             session.retransmit(self._sending.effects)
             return session
+        if session.is_client:
+            self.counters.session_lost(session)
         held = session.restart()
         if session.is_client:
             # Another incarnation of the client: nothing of the old one is its concern.
-            self.counters.notifications_lost += len(held)
             self.routing.client_left(session)
             if self._meter is not None:
                 self._meter.client_attached(session.remote, now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pubweave.core.broker_inside import BrokerInside
@@ -32,7 +31,7 @@ def inside_of(broker: Broker, routing: TreeRouting) -> BrokerInside:
         relieve=lambda session: broker._flow.relieve(session, broker._sending.effects),
         take_table=broker._on_table_message,
         forget_publishers=broker._publishing.forget_unknown_publishers,
-        withdraw=partial(broker._endings.expire, counted=False),
+        withdraw=broker._endings.withdraw,
         greet=broker._on_late_hello,
         last_sequence=broker._publishing.last_sequence,
         note_sequence=broker._publishing.note_sequence,

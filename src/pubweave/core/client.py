@@ -38,6 +38,7 @@ from pubweave.model.messages import (
     Ack,
     Advertise,
     Answer,
+    Disconnect,
     Goodbye,
     Hello,
     Message,
@@ -186,15 +187,16 @@ class Client:
         return effects
 
     def goodbye(self, reason: str) -> list[Effect]:
-        """End the session on purpose: the broker forgets this client at once."""
+        """End the session on purpose: the broker forgets this client at once, and counts what it
+        has not acknowledged."""
         connection = self.session.connection
         if connection is None:
             return []
-        return [
-            *self.flush(),
-            Transmit(connection, (Goodbye(reason),)),
-            CloseConnection(connection, reason),
-        ]
+        effects = self.flush()
+        self.session.ack(effects)
+        effects.append(Transmit(connection, (Goodbye(reason),)))
+        effects.append(CloseConnection(connection, reason))
+        return effects
 
     def tried(self, token: str, problem: str) -> list[Effect]:
         """Whether a broker could be reached (`TryBroker`); an empty problem: it could."""
@@ -307,7 +309,7 @@ class Client:
                 self._effects.append(Transmit(session.connection, (Pong(sent_at),)))
             case Pong(sent_at):
                 session.rtt_ms = (now - sent_at) * 1000.0
-            case Goodbye(reason):
+            case Goodbye(reason) | Disconnect(reason):
                 if self._redirection is None or not self._redirection.token:
                     self._effects.append(ReportRefusal("session", reason))
             case Answer(number, document):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from pubweave.core.session import Session
 from pubweave.model.status import CounterStatus, RateStatus
 
 
@@ -26,6 +27,15 @@ class Counters:
     records_dropped: int = 0
     holds: int = 0
     publications_lost: int = 0
+    notifications_left: int = 0
+    notifications_lost_at_most: int = 0
+    publications_lost_at_most: int = 0
+
+    def session_lost(self, client: Session) -> None:
+        """A client's session is over against its wish. What was never sent is lost; what was sent
+        and not acknowledged may have arrived."""
+        self.notifications_lost += len(client.waiting) + len(client.pending)
+        self.notifications_lost_at_most += len(client.unacked)
 
     def status(self) -> CounterStatus:
         return CounterStatus(**{field.name: getattr(self, field.name) for field in fields(self)})

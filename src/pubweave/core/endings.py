@@ -48,24 +48,30 @@ class Endings:
         self.on_end(session)
         self._flow.forget(session, self._sending.effects)
 
-    def expire(self, client: Session, reason: str, now: float, *, counted: bool = True) -> None:
-        """Let a client go with all that it had; ``counted`` if that was not its own wish."""
-        if counted:
-            self._counters.clients_expired += 1
-            self._counters.notifications_lost += client.queue_messages
+    def expire(self, client: Session, reason: str, now: float) -> None:
+        """Give a client up that did not wish it."""
+        self._counters.clients_expired += 1
+        self._counters.session_lost(client)
+        self.withdraw(client, reason, now)
+
+    def leave(self, client: Session, reason: str, now: float) -> None:
+        """A client leaves as it wished, or was told; what it did not wait for is counted."""
+        self._counters.notifications_left += client.queue_messages + len(client.pending)
+        self.withdraw(client, reason, now)
+
+    def withdraw(self, client: Session, reason: str, now: float) -> None:
+        """A client is not ours any more; its session goes on elsewhere, or has been counted."""
         self._routing.client_left(client)
         if self._meter is not None:
             self._meter.client_left(client.remote, now)
         self.end(client, reason, now)
 
-    def goodbye(self, origin: Session, now: float) -> None:
-        """The far end leaves on purpose; a neighbor comes back or is taken out of the overlay."""
-        if origin.is_client:
-            self.expire(origin, "said goodbye", now, counted=False)
-        elif origin.connection is not None:
-            connection = origin.connection
+    def disconnected(self, origin: Session, now: float) -> None:
+        """The far end ends its connection; its session waits for the next one."""
+        connection = origin.connection
+        if connection is not None:
             self._sessions.closed(connection, now)
-            self._sending.effects.append(CloseConnection(connection, "the neighbor said goodbye"))
+            self._sending.effects.append(CloseConnection(connection, "the far end hung up"))
 
     def closed(self, connection: ConnectionId, now: float) -> None:
         """A connection is gone; its session waits for the next one."""

@@ -210,4 +210,4 @@ class UserPlacing:
         self.sent += 1
         self.hosts[offer.broker] = host.with_user(offer.topics, senders(len(self.hosts) + 1))
         self._redirect(client, reply.token, offer.broker, is_final=True)
-        self._inside.endings.expire(client, "it was sent to another broker", now, counted=False)
+        self._inside.endings.leave(client, "it was sent to another broker", now)

@@ -20,7 +20,7 @@ from pubweave.core.session import (
     SessionState,
 )
 from pubweave.model.ids import BrokerId, ClientId
-from pubweave.model.messages import PROTOCOL_VERSION, Goodbye, Hello, Ping, Role
+from pubweave.model.messages import PROTOCOL_VERSION, Disconnect, Hello, Ping, Role
 
 OBSERVER_MARK = "$"
 """Ids of clients that only look at a broker begin with this; a broker that leaves the overlay
@@ -117,7 +117,7 @@ class SessionTable:
     ) -> None:
         """Close a connection from our side, telling why."""
         self.closed(connection, now)
-        effects.append(Transmit(connection, (Goodbye(reason),)))
+        effects.append(Transmit(connection, (Disconnect(reason),)))
         effects.append(CloseConnection(connection, reason))
 
     def _attach(self, session: Session, connection: ConnectionId, effects: list[Effect]) -> None:

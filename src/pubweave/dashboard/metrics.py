@@ -28,7 +28,11 @@ _COUNTERS = {
     "refused": "Client requests that were not accepted.",
     "protocol_errors": "Connections closed for what came over them.",
     "clients_expired": "Clients given up.",
-    "notifications_lost": "Notifications queued for clients that were given up.",
+    "notifications_lost": "Notifications that clients will not get.",
+    "notifications_lost_at_most": "Notifications that clients may not get, besides those.",
+    "notifications_left": "Notifications that waited for clients that left on purpose.",
+    "publications_lost": "Publications that nobody has any more.",
+    "publications_lost_at_most": "Publications that nobody may have any more, besides those.",
     "records_dropped": "Telemetry records given up.",
     "holds": "Times that others were held up for a congested session.",
 }

@@ -3,8 +3,8 @@
 Two kinds. *Sequenced* messages are the traffic, and among it what brokers say to each other about
 an action they carry out or about the overlay they organize: a session numbers them by counting,
 acknowledges them and sends them again after a dropped connection. *Session* messages (`Hello`,
-`Login`, `Ack`, `Ping`, `Pong`, `Goodbye`, `Query`, `Answer`) keep that going, are not counted and
-may get lost with a connection.
+`Login`, `Ack`, `Ping`, `Pong`, `Goodbye`, `Disconnect`, `Query`, `Answer`) keep that going, are not
+counted and may get lost with a connection.
 """
 
 from __future__ import annotations
@@ -287,7 +287,13 @@ class Pong(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Goodbye(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The sender ends the session on purpose and says why."""
+    """A client leaves for good: its session is over. Only its application can want that."""
+
+    reason: str
+
+
+class Disconnect(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The sender ends this connection and says why; the session waits for the next one."""
 
     reason: str
 
@@ -328,6 +334,7 @@ SessionMessage = (
     | Ping
     | Pong
     | Goodbye
+    | Disconnect
     | Query
     | Answer
     | Redirect

@@ -64,6 +64,21 @@ class CounterStatus(msgspec.Struct, frozen=True):
     records_dropped: int = 0
     holds: int = 0
     publications_lost: int = 0
+    notifications_left: int = 0
+    """Waited for clients when these left on purpose."""
+    notifications_lost_at_most: int = 0
+    """May be lost besides those that are: sent and not acknowledged, or not known any better."""
+    publications_lost_at_most: int = 0
+
+    @property
+    def losses_in_words(self) -> str:
+        """
+        >>> CounterStatus(notifications_lost=3, publications_lost_at_most=7).losses_in_words
+        '3 lost, perhaps up to 7 more'
+        """
+        lost = self.notifications_lost + self.publications_lost
+        more = self.notifications_lost_at_most + self.publications_lost_at_most
+        return f"{lost:,} lost" + (f", perhaps up to {more:,} more" if more else "")
 
 
 class RateStatus(msgspec.Struct, frozen=True):

@@ -18,13 +18,15 @@ from typing import Protocol, cast
 
 from pubweave.core.admission import Refusal
 from pubweave.core.events import ConnectionId
-from pubweave.model.messages import Goodbye, Message
+from pubweave.model.messages import Disconnect, Message
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.clock import UnixClock
 from pubweave.runtime.tls import owner_uri, serial_of
 from pubweave.wire.codec import FrameDecoder, FrameError, encode, encode_all
 
 UNREAD_BYTES_MAX = 16 << 20
+LINGER_S = 2.0
+"""How long a closed connection waits for what was written to leave."""
 
 _numbers = itertools.count(UnixClock().epoch())
 """Not used by an earlier process either: a broker that comes back from its journal knows those."""
@@ -150,10 +152,13 @@ class Connection(asyncio.Protocol):
             transport.write(data)
 
     def close(self, reason: str) -> None:
-        """Close after what was written has left; tell the far end why."""
+        """Close after what was written has left, or soon; tell the far end why. Its session goes
+        on with the next connection: who leaves for good has said so before."""
         if self._transport is not None and not self._transport.is_closing():
-            self._send(self._transport, encode(Goodbye(reason)))
+            self._send(self._transport, encode(Disconnect(reason)))
             self._transport.close()
+            # A far end that does not read must not keep us from dialing anew.
+            asyncio.get_running_loop().call_later(LINGER_S, self.abort)
 
     def abort(self) -> None:
         """Close at once, as a cut cable would."""

@@ -17,7 +17,7 @@ from pubweave.core.admission import Admission, Refusal
 from pubweave.core.broker import Broker
 from pubweave.core.effects import VerifyPassword
 from pubweave.core.events import ConnectionId, Event, LoginReceived, PasswordVerified
-from pubweave.model.messages import Goodbye, Login, Message
+from pubweave.model.messages import Disconnect, Login, Message
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_security import BrokerSecurity, read_revoked
 from pubweave.runtime.connection import Connection, ConnectionOwner
@@ -91,7 +91,7 @@ class Doorway:
                 on_lost=on_lost,
             )
 
-        self._listener = self.listener(make, lambda reason: encode(Goodbye(reason)))
+        self._listener = self.listener(make, lambda reason: encode(Disconnect(reason)))
         await self._listener.start(address)
         self._all = all_
         self._look_at()
