@@ -36,6 +36,8 @@ class Setup:
         self.bob = self._session("bob", is_client=True)
         self.routing.link_added(self.north)
         self.routing.link_added(self.south)
+        for link in (self.north, self.south):
+            self.routing.take(link, Synced(SyncStage.SUBSCRIPTIONS))
 
     @staticmethod
     def _session(name: str, *, is_client: bool) -> Session:

@@ -11,6 +11,8 @@ publications costs one `Transmit` per destination, not one per publication.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pubweave.core.access_change import change_access
 from pubweave.core.actions import BrokerActions
 from pubweave.core.broker_config import BrokerConfig
@@ -47,6 +49,7 @@ from pubweave.core.events import (
 from pubweave.core.flow import FlowControl
 from pubweave.core.metering import Metering
 from pubweave.core.migrations import Migrations
+from pubweave.core.publisher_gate import PublisherGate, cut_behind_advertisements
 from pubweave.core.queries import answer
 from pubweave.core.relocating import Relocator
 from pubweave.core.rendezvous_routing import RendezvousRouting
@@ -126,6 +129,7 @@ class Broker:
             now,
         )
         self._endings.on_end = self.upkeep.forget
+        self._gate: PublisherGate | None = None
         self.actions: BrokerActions | None = None
         self.migrations: Migrations | None = None
         self.organizer: Organizer | None = None
@@ -145,6 +149,7 @@ class Broker:
         self.door = door_of(self, now)
 
     def _make_changeable(self, routing: TreeRouting, epoch: int, now: float) -> None:
+        self._gate = routing.gate
         inside = inside_of(self, routing)
         self.actions = actions = BrokerActions(inside)
         self._sending.find_stand_in = lambda: actions.stand_in
@@ -170,6 +175,11 @@ class Broker:
             self._flush(None, now)
         if self.door is not None:
             self.door.finish(effects, now)
+        if self._gate is not None and self._gate.has_opened:
+            for origin, messages in self._gate.take_opened():
+                self._go_on(origin, messages, now)
+            if self.door is not None:
+                self.door.finish(effects, now)
         if self.migrations is not None and self.migrations.is_eager:
             self.migrations.look(now)
             self._flush(None, now)
@@ -283,15 +293,36 @@ class Broker:
             if origin.received_bytes_unacked > 4 * self.config.limits.window_bytes:
                 raise RemoteProtocolError("sends beyond its window")
             self.sessions.access.check_batch(origin, messages)
-            self._publishing.take_in(
-                origin, messages, self._on_other_message, event.received_at, now
-            )
+            self._take_in(origin, messages, event.received_at, now)
         except RemoteProtocolError as error:
             self.counters.protocol_errors += not isinstance(error, OvertakenError)
             self.sessions.drop(event.connection, str(error), now, self._sending.effects)
         self._flush(origin, now)
         if origin is not None:
             self._flow.schedule_ack(origin, now, self._sending.effects)
+
+    def _take_in(
+        self, origin: Session, messages: Sequence[Message], received_at: float, now: float
+    ) -> None:
+        if self._gate is None or origin not in self._gate.returning:
+            self._publishing.take_in(origin, messages, self._on_other_message, received_at, now)
+            return
+        for part in cut_behind_advertisements(messages):
+            ready = self._gate.keep(origin, part)
+            self._publishing.take_in(origin, ready, self._on_other_message, received_at, now)
+
+    def _go_on(self, origin: Session, messages: Sequence[Message], now: float) -> None:
+        """A client need not wait any more: handle what it has said meanwhile."""
+        if self.migrations is not None and self.migrations.is_paused(origin):
+            return  # as with anything it says now: it comes again when it goes on
+        try:
+            self._take_in(origin, messages, now, now)
+        except RemoteProtocolError as error:
+            self.counters.protocol_errors += 1
+            if origin.connection is not None:
+                self.sessions.drop(origin.connection, str(error), now, self._sending.effects)
+        self._flush(origin, now)
+        self._flow.schedule_ack(origin, now, self._sending.effects)
 
     def _refuse(self, origin: Session, subject: str, reason: str) -> None:
         """RemoteProtocolError if that has been often enough."""
@@ -362,7 +393,8 @@ class Broker:
             publisher := publisher_of(message.id)
         ):
             self._publishing.forget_publisher(publisher)
-        if isinstance(message, Synced) and not origin.is_client:
+        is_waiting = self._gate is not None and self._gate.is_shut(origin)
+        if is_waiting or (isinstance(message, Synced) and not origin.is_client):
             self.upkeep.synced(origin, now)
         if origin.is_client and self._meter is not None:
             self._meter.table_changed(origin.remote, message, now)
@@ -411,6 +443,8 @@ class Broker:
         if self._meter is not None and not session.is_client:
             self._meter.link_changed(session.remote, LinkChange.UP, now)
         if resumed:
+            if self._gate is not None:
+                self._gate.greeted(session, is_returning=False)
             session.retransmit(self._sending.effects)
             return session
         if session.is_client:
@@ -419,6 +453,8 @@ class Broker:
         if session.is_client:
             # Another incarnation of the client: nothing of the old one is its concern.
             self.routing.client_left(session)
+            if self._gate is not None:
+                self._gate.greeted(session, is_returning=bool(message.remote_epoch))
             if self._meter is not None:
                 self._meter.client_attached(session.remote, now)
         else:

@@ -63,6 +63,8 @@ class LinkSync:
         """Who has answered us in part."""
         self.unheard: dict[Session, int] = {}
         """Links that may want anything, and the number of the answer that will say what."""
+        self.unlearned: dict[Session, None] = {}
+        """Links that are new to us and have not answered yet; `unheard`, unless given up."""
         self._doubts: dict[Session, int] = {}
         """Those of which a migration says so, and how many do."""
         self._withdrawn: dict[Session, dict[AdvertisementId, None]] = {}
@@ -72,6 +74,21 @@ class LinkSync:
         """Whether there are no more reasons than those."""
         self.version = 0
         """Grows with every change of gates or of who is unheard: routes go by them."""
+
+    def added(self, link: Session) -> None:
+        """A link is new to us: it gets everything until it has answered for the first time. A
+        broker that was restarted would else publish by empty tables, to nobody."""
+        self.unlearned[link] = None
+        self.unheard[link] = 1
+        self.version += 1
+
+    def give_up(self, link: Session) -> bool:
+        """A link has too much waiting; whether nobody ever was there: it gets no more then."""
+        if link not in self.unlearned or link.remote_epoch or link not in self.unheard:
+            return False
+        del self.unheard[link]
+        self.version += 1
+        return True
 
     def began(self, link: Session) -> None:
         """A link's session began anew: whatever was asked or answered on it is void."""
@@ -143,7 +160,7 @@ class LinkSync:
         self.version += 1
         for known in (self._asked, self._answers, self._has_news, self._waits, self._withdrawn):
             known.pop(link, None)
-        for also in (self._doubts, self._put_off, self.partial):
+        for also in (self._doubts, self._put_off, self.partial, self.unlearned):
             also.pop(link, None)
         self._forget_keepers(link)
         for hop in list(self._waits):
@@ -158,11 +175,24 @@ class LinkSync:
     def was_asked(self, link: Session) -> None:
         self._asked[link] = self._asked.get(link, 0) + 1
 
+    def asked_for(self, client: Session, links: Iterable[Session]) -> None:
+        """An own client advertises: it is answered when all neighbors have told what that calls
+        for; those that get everything anyway are not waited for."""
+        self._has_news[client] = None
+        self.asked_by(client, [link for link in links if link not in self.unheard])
+
+    def forget_client(self, client: Session) -> None:
+        for known in (self._has_news, self._waits, self._put_off):
+            known.pop(client, None)
+
     def asked_by(self, hop: Session, others: Iterable[Session]) -> None:
         """A neighbor asks: answer when the other neighbors have told what its news call for, and
         what is awaited of them anyway."""
-        wait: Wait = {link: number for link, number in self.unheard.items() if number != NEVER}
-        wait.pop(hop, None)
+        wait: Wait = {}
+        if not hop.is_client:
+            for link, number in self.unheard.items():
+                if number != NEVER and link is not hop and link not in self.unlearned:
+                    wait[link] = number
         if hop in self._has_news:
             del self._has_news[hop]
             for link in others:
@@ -178,6 +208,7 @@ class LinkSync:
             del self.unheard[hop]
             self.version += 1
         self.partial.pop(hop, None)
+        self.unlearned.pop(hop, None)
         self.open_gate(hop)
         for asker in list(self._waits):
             self._answer_what_is_ready(asker)

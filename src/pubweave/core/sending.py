@@ -69,7 +69,10 @@ class Sending:
             counters.bytes_out += session.sent_total_bytes - before
             if not session.is_congested:
                 continue
-            if session.is_client or sessions.links.get(session.remote) is session:
+            is_link = sessions.links.get(session.remote) is session
+            if is_link and routing.give_up(session):
+                counters.publications_lost_at_most += session.forget_waiting()
+            elif session.is_client or is_link:
                 self._flow.hold(origin, session, now)
                 counters.holds = self._flow.holds
             else:

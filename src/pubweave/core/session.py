@@ -244,6 +244,13 @@ class Session:
         self.received_bytes_unacked = 0
         return held
 
+    def forget_waiting(self) -> int:
+        """Nobody is there to get what waits; how much that was."""
+        count = len(self.waiting)
+        self.waiting.clear()
+        self.waiting_bytes = 0
+        return count
+
     # --- outgoing --------------------------------------------------------------------------
 
     @property

@@ -61,6 +61,10 @@ def why_not_now(inside: BrokerInside, neighbors: tuple[BrokerId, ...], attempt: 
             return f"{neighbor} has not told {inside.id} all of its tables yet"
         if session.waiting and attempt <= PATIENT_ATTEMPTS:
             return f"{inside.id} has a backlog for {neighbor}"
+    sync = inside.routing.sync
+    for unknown in (*sync.unheard, *sync.partial):
+        # Tables are handed over as if they were complete: what it has not told would be lost.
+        return f"{inside.id} does not know yet what {unknown.remote} wants"
     return ""
 
 

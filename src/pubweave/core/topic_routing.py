@@ -121,6 +121,10 @@ class TopicRouting:
     def open_full_gates(self) -> None:
         """Nothing stands in for a link here."""
 
+    def give_up(self, link: Session) -> bool:
+        """Links get what they asked for, and hold nobody up."""
+        return False
+
     def take_wanted(
         self, link: Session, message: TopicWanted | TopicOpened | TopicUnwanted
     ) -> None:

@@ -23,6 +23,7 @@ from pubweave.core.client_tables import ClientAdvertisements, check_name, check_
 from pubweave.core.link_sync import LinkSync
 from pubweave.core.link_table import LinkTable, TopicBuckets
 from pubweave.core.matching import MatchIndex
+from pubweave.core.publisher_gate import PublisherGate
 from pubweave.core.routing import Send, TableSizes
 from pubweave.core.session import Session
 from pubweave.core.stale_entries import StaleEntries
@@ -69,6 +70,7 @@ class TreeRouting:
         self._link_index: MatchIndex[Session] = MatchIndex()
         self._client_index: MatchIndex[Session] = MatchIndex()
         self.sync = LinkSync(self._ask, self._answer, self._send)
+        self.gate = PublisherGate()
         self._withdrawals = Withdrawals()
         self._stand_in: Session | None = None
         self._holds = 0
@@ -77,6 +79,7 @@ class TreeRouting:
 
     def link_added(self, link: Session) -> None:
         self.links[link] = LinkTable(link, self._send, covering=self.covering)
+        self.sync.added(link)
 
     def link_removed(self, link: Session) -> None:
         table = self.links[link]
@@ -117,8 +120,11 @@ class TreeRouting:
             self._send(link, Synced(SyncStage.ADVERTISEMENTS))
 
     def _answer(self, link: Session, stage: SyncStage) -> None:
-        """All subscriptions that a neighbor's advertisements call for are queued, or a part."""
-        if self.links[link].is_held:
+        """All subscriptions that a neighbor's advertisements call for are queued, or a part; those
+        of a client are here."""
+        if link.is_client:
+            self.gate.open(link)
+        elif self.links[link].is_held:
             self.links[link].owes[stage] += 1
         else:
             self._send(link, Synced(stage))
@@ -141,6 +147,8 @@ class TreeRouting:
             self._unadvertise(link, advertisement)
 
     def client_left(self, client: Session) -> None:
+        self.gate.forget(client)
+        self.sync.forget_client(client)
         self._withdraw(client, self.own.forget(client))
 
     def _withdraw(self, hop: Session, advertisements: list[AdvertisementId]) -> None:
@@ -237,6 +245,9 @@ class TreeRouting:
             if link is not hop and not table.is_held:
                 self._tell_advertisement(link, id_, filter_)
         self._pass_on_wanted(hop, id_, filter_)
+        if hop in self.gate.returning:
+            self.gate.shut(hop)
+            self.sync.asked_for(hop, self.links)
 
     def _tell_advertisement(self, link: Session, id_: AdvertisementId, filter_: Filter) -> None:
         self.sync.forget_withdrawal(link, id_)
@@ -351,7 +362,7 @@ class TreeRouting:
         self, publication: Publication, origin: Session | None, links: Sequence[Session]
     ) -> list[Session]:
         """Those of ``links`` to which a publication goes that was held."""
-        wanting = self._link_index.match(publication)
+        wanting = {*self._link_index.match(publication), *self.sync.unheard}
         return [link for link in links if link in wanting and link is not origin]
 
     def change_hop(self, id_: str, old: Session, new: Session) -> None:
@@ -401,6 +412,9 @@ class TreeRouting:
 
     def open_full_gates(self) -> None:
         self.sync.open_full_gates()
+
+    def give_up(self, link: Session) -> bool:
+        return self.sync.give_up(link)
 
     def set_gate(self, link: Session, is_shut: bool) -> None:
         """Let publications for a link wait, until its far end has been told who wants them."""
