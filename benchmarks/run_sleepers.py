@@ -5,6 +5,7 @@
     python -m benchmarks.run_sleepers --fault stall --for 20
     python -m benchmarks.run_sleepers --fault kill --times 5 --payload 4000 --rate 200
     python -m benchmarks.run_sleepers --strategy rendezvous --fault freeze-kill --for 10 --json
+    python -m benchmarks.run_sleepers --fault none    # for comparison
 
 An overlay is started with ``pubweave up``, clients at all of its brokers are another process. Each
 publisher numbers what it publishes and each subscriber writes down what it gets; what is due is
@@ -53,7 +54,7 @@ from benchmarks.sleepers_report import (
 from benchmarks.sleepers_verdict import judge
 from pubweave.runtime.addresses import Address
 
-FAULTS = ("stop", "stall", "kill", "freeze-kill")
+FAULTS = ("stop", "stall", "kill", "freeze-kill", "none")
 STRATEGIES = ("tree", "topic_connected", "rendezvous")
 BY_CONTENT = ("tree",)
 """Strategies with filters on more than a topic."""
@@ -103,8 +104,9 @@ async def clients_process(plan: ClientsPlan, log_file: Path) -> AsyncIterator[Cl
         assert process.stdin is not None
         process.stdin.close()
         try:
-            async with asyncio.timeout(10.0):
-                await process.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(10.0):
+                    await process.wait()
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -201,8 +203,11 @@ def _always(address: Address) -> Callable[[], Address]:
 async def _strike(
     told: SleepersRun, overlay: OverlayProcess, proxies: list[CuttingProxy], rng: Random
 ) -> None:
-    """One fault, to its end."""
+    """One fault, to its end; "none" only waits, to show what the judge says of peace."""
     choice = told.choice
+    if choice.fault == "none":
+        await asyncio.sleep(choice.for_s)
+        return
     if choice.fault == "stall":
         if not all([proxy.stall() for proxy in proxies]):
             raise RunFailedError("there was no connection to stall")
@@ -299,7 +304,8 @@ def main() -> int:
     async def until_stopped() -> list[SleepersRun]:
         task = asyncio.current_task()
         assert task is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await run_all(choice, repeat, parallel, keep)
 
     try:
