@@ -304,7 +304,11 @@ def main() -> int:
     async def until_stopped() -> list[SleepersRun]:
         task = asyncio.current_task()
         assert task is not None
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        # A shell starts what is in the background with SIGINT ignored; nohup means what it says.
+        asked = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            asked.append(signal.SIGHUP)
+        for number in asked:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await run_all(choice, repeat, parallel, keep)
 

@@ -47,7 +47,8 @@ class SleepersChoice:
         lasting = "" if self.fault == "kill" else f" {self.for_s:g} s"
         many = f" x{self.at_once}" if self.at_once > 1 else ""
         times = f", {self.times} times" if self.times > 1 else ""
-        return f"{self.strategy} {self.durability} {self.fault}{lasting}{many}{times}"
+        homes = f", {self.homes} homes" if self.homes > 1 else ""
+        return f"{self.strategy} {self.durability} {self.fault}{lasting}{many}{times}{homes}"
 
 
 @dataclass
