@@ -1,4 +1,4 @@
-"""A way to cut connections between processes: bytes pass through it until they do not."""
+"""A way to cut or stall connections between processes: bytes pass through it until they do not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ READ_BYTES = 1 << 16
 
 
 class CuttingProxy:
-    """Listens at `address`, passes bytes on to a target, and drops everything when told to."""
+    """Listens at `address`, passes bytes on to a target, and drops or keeps everything when told
+    to."""
 
     def __init__(self, find_target: Callable[[], Address]) -> None:
         """``find_target`` is asked for every connection: it may not be known at the start."""
@@ -20,6 +21,8 @@ class CuttingProxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+        self._flowing = asyncio.Event()
+        self._flowing.set()
         self.connections_cut = 0
 
     @property
@@ -36,6 +39,16 @@ class CuttingProxy:
             writer.transport.abort()
         self._writers.clear()
         return cut
+
+    def stall(self) -> int:
+        """Pass nothing on, as a network that is gone: nobody is told, connections stay open and
+        new ones get no answer. How many connections there are."""
+        self._flowing.clear()
+        return len(self._writers) // 2
+
+    def flow(self) -> None:
+        """Go on after `stall` with all that has come meanwhile."""
+        self._flowing.set()
 
     async def __aenter__(self) -> CuttingProxy:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -55,10 +68,11 @@ class CuttingProxy:
         self._tasks.add(task)
         ends = {writer}
         try:
+            await self._flowing.wait()
             far_reader, far_writer = await asyncio.open_connection(*self._find_target())
             ends.add(far_writer)
             self._writers |= ends
-            await asyncio.gather(_pipe(reader, far_writer), _pipe(far_reader, writer))
+            await asyncio.gather(self._pipe(reader, far_writer), self._pipe(far_reader, writer))
         except (OSError, asyncio.CancelledError):
             pass
         finally:
@@ -67,10 +81,12 @@ class CuttingProxy:
             self._writers -= ends
             self._tasks.discard(task)
 
-
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError, RuntimeError):  # uvloop's word for a transport that is gone
-        while data := await reader.read(READ_BYTES):
-            writer.write(data)
-            await writer.drain()
-    writer.transport.abort()
+    async def _pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # uvloop says RuntimeError of a transport that is gone.
+        with contextlib.suppress(OSError, RuntimeError):
+            while data := await reader.read(READ_BYTES):
+                await self._flowing.wait()
+                writer.write(data)
+                await writer.drain()
+        await self._flowing.wait()
+        writer.transport.abort()
