@@ -21,6 +21,7 @@ from pubweave.core.broker_meter import BrokerMeter
 from pubweave.core.broker_status import broker_status
 from pubweave.core.broker_wiring import door_of, inside_of
 from pubweave.core.counters import Counters
+from pubweave.core.early_log import EarlyLog
 from pubweave.core.effects import DecideAction, Effect, EmitTelemetry, Transmit
 from pubweave.core.endings import Endings
 from pubweave.core.events import (
@@ -82,6 +83,7 @@ from pubweave.model.messages import (
     Refused,
     SequencedMessage,
     SessionMessage,
+    Subscribe,
     Synced,
     TableMessage,
     Unadvertise,
@@ -150,6 +152,7 @@ class Broker:
 
     def _make_changeable(self, routing: TreeRouting, epoch: int, now: float) -> None:
         self._gate = routing.gate
+        self._publishing.early = EarlyLog(now + self.config.stale_grace_s, routing.is_wanted_by)
         inside = inside_of(self, routing)
         self.actions = actions = BrokerActions(inside)
         self._sending.find_stand_in = lambda: actions.stand_in
@@ -242,7 +245,13 @@ class Broker:
             on_deadline(self, self._sending.effects, now)
             return
         # Cassandra's "local pause": nobody is judged by the time in which we did not run.
-        for part in (self.sessions, self.upkeep, self.topics, self.door):
+        for part in (
+            self.sessions,
+            self.upkeep,
+            self.topics,
+            self.door,
+            self._publishing.early,
+        ):
             if part is not None:
                 part.excuse(event.seconds)
 
@@ -310,6 +319,15 @@ class Broker:
         for part in cut_behind_advertisements(messages):
             ready = self._gate.keep(origin, part)
             self._publishing.take_in(origin, ready, self._on_other_message, received_at, now)
+        if any(isinstance(message, Subscribe) for message in messages):
+            self._send_early(origin, now)
+
+    def _send_early(self, client: Session, now: float) -> None:
+        """A client that was not here subscribes: send what came by for it since the start."""
+        early = self._publishing.early
+        if early is not None and not early.is_over(now):
+            for publication in early.replay(client):
+                self._sending.send(client, publication)
 
     def _go_on(self, origin: Session, messages: Sequence[Message], now: float) -> None:
         """A client need not wait any more: handle what it has said meanwhile."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pubweave.core.access import Access
 from pubweave.core.broker_meter import BrokerMeter
 from pubweave.core.counters import Counters
+from pubweave.core.early_log import EarlyLog
 from pubweave.core.interest_cache import InterestCache
 from pubweave.core.relocating import Relocator
 from pubweave.core.routing import RoutingStrategy
@@ -54,6 +55,8 @@ class Publishing:
         """Traces what it wants to know the receivers of."""
         self.access: Access | None = None
         """The rights of users."""
+        self.early: EarlyLog | None = None
+        """Keeps what comes by, for a while after the start."""
         self.on_taken: Callable[[Session, Publication, float], None] | None = None
         """Hears what clients have published, where there are copies to be made of it."""
 
@@ -75,7 +78,7 @@ class Publishing:
         last_sequence = self._last_sequence
         relocator = self.relocator
         tags = origin.is_client and relocator is not None and relocator.is_tagging
-        is_noted = self._meter is not None or self.interest is not None
+        is_noted = self._meter is not None or self.interest is not None or self.early is not None
         previous: tuple[Session, ...] = ()
         came = routed = size_bytes = 0
         try:
@@ -118,6 +121,10 @@ class Publishing:
         now: float,
     ) -> None:
         """Show a publication that was routed to all who want to know of it."""
+        if self.early is not None:
+            self.early.note(message)
+            if self.early.is_over(now):
+                self.early = None
         if self._meter is not None:
             self._meter.routed(message, origin, route, received_at, now)
         if self.interest is not None:

@@ -410,6 +410,9 @@ class TreeRouting:
             links = tuple(dict.fromkeys([self.way_to(link) for link in links]))
         return links + self._client_index.match(publication)
 
+    def is_wanted_by(self, client: Session, publication: Publication) -> bool:
+        return client in self._client_index.match(publication)
+
     def open_full_gates(self) -> None:
         self.sync.open_full_gates()
 

@@ -108,11 +108,9 @@ class Holdings:
         core = self._overlay.brokers[receiver].core
         if number is None:
             return False
-        if sender == key[0]:
-            # A publisher whose own broker crashed advertises anew right before what it has queued.
-            own = core.sessions.clients.get(sender) if core is not None else None
-            return receiver != self._crashed and own is not None and number > own.received
-        session = core.sessions.links.get(sender) if core is not None else None
+        sessions = None if core is None else core.sessions
+        own = {} if sessions is None else sessions.clients if sender == key[0] else sessions.links
+        session = own.get(sender)
         if session is None:
             return True
         return number > (session.told if receiver == self._crashed else session.received)

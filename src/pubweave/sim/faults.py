@@ -33,6 +33,10 @@ class FaultRates:
     disk_slow_s: tuple[float, float] = (0.05, 1.0)
 
 
+LONG_PAUSES = 3
+"""How many a run has at most, in different stretches of its time."""
+
+
 class Faults:
     """Strikes brokers and links of one run until told to stop."""
 
@@ -52,7 +56,8 @@ class Faults:
         self._on_crash = on_crash
         self._until = 0.0
         self.long_pause_s: tuple[float, float] | None = None
-        """In each stretch of time one broker sleeps for so long; None: none does."""
+        """For how long brokers stop besides; None: they do not."""
+        self._long_pauses_left = LONG_PAUSES
         self.counts: dict[str, int] = {}
 
     def strike_until(self, instant: float) -> None:
@@ -74,7 +79,8 @@ class Faults:
             for _ in range(int(self._world.rng.poisson(expected))):
                 self._world.at(self._world.uniform(self._world.now, instant), fault)
 
-        if self.long_pause_s is not None:
+        if self.long_pause_s is not None and self._long_pauses_left:
+            self._long_pauses_left -= 1
             self._world.at(self._world.uniform(self._world.now, instant), self._sleep)
 
     def heal(self) -> None:

@@ -295,6 +295,7 @@ class TransformScenario(SteadyScenario):
         else:
             self.tally["plans_aborted"] += 1
             is_calm = self.transform.fault == "none" and not self.is_durable
+            is_calm = is_calm and self.faults.long_pause_s is None
             if is_calm and self.transform.abort_after_s is None:
                 self._violate(f"the plan was aborted without a fault: {deployment.reason}")
         if not self.watch.topology.is_tree:
