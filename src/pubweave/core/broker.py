@@ -267,6 +267,9 @@ class Broker:
         added = self.sessions.add_link(neighbor)
         if added is not None:
             self.routing.link_added(added)
+            early = self._publishing.early
+            for publication in () if early is None or early.is_over(now) else early.published():
+                self._sending.send(added, publication)
             self._endings.link_changed(neighbor, True, now)
             if self.topics is not None:
                 self.topics.link_added(neighbor, now)

@@ -122,7 +122,7 @@ class Publishing:
     ) -> None:
         """Show a publication that was routed to all who want to know of it."""
         if self.early is not None:
-            self.early.note(message)
+            self.early.note(message, origin)
             if self.early.is_over(now):
                 self.early = None
         if self._meter is not None:
