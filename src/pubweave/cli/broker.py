@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _FILE_KEYS = ("id", "listen", "strategy", "neighbors", "telemetry", "sample", "settings")
 
 
-_NOT_SETTINGS = {"id", "strategy", "access", "certified"}
+_NOT_SETTINGS = {"id", "strategy", "access", "certified", "secret"}
 """Of a broker's configuration, what is said elsewhere."""
 
 

@@ -260,6 +260,7 @@ class Broker:
                 messages = self.sessions.access.admit(event.connection, messages)
                 if not messages or not self.sessions.is_known(event.connection):
                     return  # a superseded connection: its messages come again on the newer one
+                self.sessions.check(event.connection, messages[0])
                 if self.migrations is not None and self.migrations.greeted(
                     event.connection, messages[0], now
                 ):

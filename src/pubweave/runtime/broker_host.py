@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -68,8 +69,6 @@ log = logging.getLogger(__name__)
 LEAVE_LOOK_S = 0.02
 SMOOTHING = 0.02
 """The weight of one more event in the mean time that a message takes."""
-
-
 WILDCARDS = ("0.0.0.0", "::")
 """Where a broker listens on all interfaces: no address that a client could be sent to."""
 
@@ -147,7 +146,8 @@ class BrokerHost:
             metering = Metering(config.broker.id, config.sample_ratio, epoch=epoch)
         back = None if self._journal is None else self._journal.recover(metering)
         self.is_back = back is not None
-        return back or Broker(config.broker, epoch=epoch, now=self._clock.now(), metering=metering)
+        made = replace(config.broker, secret=secrets.token_bytes())
+        return back or Broker(made, epoch=epoch, now=self._clock.now(), metering=metering)
 
     def _make_feed(self) -> TelemetryFeed | None:
         config = self.config
