@@ -82,7 +82,8 @@ def test_no_secret_is_in_logs_state_or_process_list(overlay: LiveOverlay, direct
     for secret in secrets:
         assert len(secret) > 20
         assert not any(secret.encode() in text for text in texts)
-    assert not (run / "zookeeper-auth").stat().st_mode & 0o077
+    for path in (run / "zookeeper").rglob("*"):
+        assert not path.stat().st_mode & 0o077, path
 
 
 def test_a_user_who_is_taken_out_of_the_rules_is_let_go_by_a_reload(
