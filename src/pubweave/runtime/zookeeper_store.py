@@ -263,7 +263,11 @@ class ZooKeeperStore:
         self._hand_over(self._take_result, number, request, result.exception, result.value)
 
     def _on_closed(self, answered: asyncio.Future[Exception | None], result: Any) -> None:
-        self._hand_over(lambda: answered.done() or answered.set_result(result.exception))
+        def take(error: Exception | None) -> None:
+            if not answered.done():
+                answered.set_result(error)
+
+        self._hand_over(take, result.exception)
 
     def _on_watch(self, event: WatchedEvent) -> None:
         if event.type in _FIRED_BY:  # or else the connection went: SUSPENDED tells
