@@ -12,7 +12,8 @@ import uvloop
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.relocation_config import RelocationConfig, RelocationMode
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.broker_host import BrokerHost, HostConfig
+from pubweave.runtime.broker_host import BrokerHost
+from pubweave.runtime.host_config import HostConfig
 
 
 async def serve(config: HostConfig, *, is_bare: bool = False) -> None:

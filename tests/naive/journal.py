@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 
-HEAD_BYTES = 20
+HEAD_BYTES = 16
+END = b"\xf1pwJend\n"
 
 
 def naive_batches(data: bytes) -> list[bytes]:
@@ -12,10 +13,12 @@ def naive_batches(data: bytes) -> list[bytes]:
     found = []
     while len(data) >= HEAD_BYTES:
         length = int.from_bytes(data[4:8], "little")
-        checksum = int.from_bytes(data[8:12], "little")
-        records = data[HEAD_BYTES : HEAD_BYTES + length]
-        if data[:4] != b"pwJ1" or len(records) < length or zlib.crc32(records) != checksum:
+        checksums = [int.from_bytes(data[at : at + 4], "little") for at in (8, 12)]
+        records, end = data[HEAD_BYTES:][:length], data[HEAD_BYTES + length :][: len(END)]
+        if data[:4] != b"pwJ2" or end != END:
+            break
+        if checksums != [zlib.crc32(records), zlib.crc32(data[:12])]:
             break
         found.append(records)
-        data = data[HEAD_BYTES + length :]
+        data = data[HEAD_BYTES + length + len(END) :]
     return found

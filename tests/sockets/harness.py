@@ -12,7 +12,8 @@ import uvloop
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.model.topology import Topology
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.broker_host import BrokerHost, HostConfig
+from pubweave.runtime.broker_host import BrokerHost
+from pubweave.runtime.host_config import HostConfig
 
 ANY_PORT = Address("127.0.0.1", 0)
 

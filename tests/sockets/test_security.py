@@ -24,11 +24,12 @@ from pubweave.model.ids import Link
 from pubweave.model.messages import PROTOCOL_VERSION, Disconnect, Hello, Message, Query, Role
 from pubweave.model.topology import Topology
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.broker_host import BrokerHost, HostConfig
+from pubweave.runtime.broker_host import BrokerHost
 from pubweave.runtime.broker_security import secured
 from pubweave.runtime.certificates import Authority
 from pubweave.runtime.client import ClientError, connect
 from pubweave.runtime.credentials import Credentials, read_secret
+from pubweave.runtime.host_config import HostConfig
 from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.runtime.security_directory import SecurityDirectory, is_private
 from pubweave.runtime.security_setup import SecuritySetup

@@ -16,10 +16,11 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.events import LinkAdded
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.tree_routing import TreeRouting
-from pubweave.runtime.broker_host import BrokerHost, HostConfig
+from pubweave.runtime.broker_host import BrokerHost
 from pubweave.runtime.broker_security import secured
 from pubweave.runtime.client import ClientError, connect
 from pubweave.runtime.credentials import Credentials, read_secret
+from pubweave.runtime.host_config import HostConfig
 from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.runtime.passwords import HashedPassword
 from pubweave.runtime.security_directory import SecurityDirectory

@@ -104,6 +104,52 @@ def test_check_names_what_is_open_with_its_remedy(
     assert len(found) == 4
 
 
+ALL = 'publish = ["*"]\nsubscribe = ["*"]\n'
+
+
+@pytest.mark.parametrize(
+    ("rules", "named"),
+    [
+        (f"[users.op]\n{ALL}operate = true\n[users.al]\n{ALL}", ["op"]),
+        (f"[users.op]\noperate = true\n[users.al]\n{ALL}", []),
+        (f"[users.op]\noperate = true\n[users.al]\n[users.'*']\n{ALL}", ["op"]),
+        (f"[users.b]\n{ALL}operate = true\n[users.a]\n{ALL}operate = true\n", ["a", "b"]),
+        ('[users.op]\npublish = ["*"]\nsubscribe = ["class = \'x\'"]\noperate = true\n', []),
+        (f"anonymous = true\n[users.anonymous]\n{ALL}operate = true\n", ["anonymous"]),
+    ],
+)
+def test_check_names_who_may_do_everything(
+    secure: Path, capsys: pytest.CaptureFixture[str], rules: str, named: list[str]
+) -> None:
+    (secure / "access.toml").write_text(rules)
+    (secure / "passwords").unlink()
+    capsys.readouterr()
+    main.run(["security", "check", str(secure), "--json"])
+    assert json.loads(capsys.readouterr().out)["may_do_everything"] == named
+    code = main.run(["security", "check", str(secure)])
+    told = capsys.readouterr().out
+    assert told.count("may do everything") == len(named)
+    for user in named:
+        assert f"note: user {user} may do everything: operate" in told
+    assert code == ("anonymous" in named)  # a note is no finding
+
+
+def test_a_running_overlay_tells_who_may_do_everything(
+    secure: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = RunDirectory(tmp_path / "run")
+    brokers = {"b1": BrokerState("127.0.0.1:7001", 1)}
+    directory.write(
+        OverlayState(
+            "o", OverlayCondition.RUNNING, 1, 0.0, "tree", brokers, [], security=str(secure)
+        )
+    )
+    directory.release()
+    capsys.readouterr()
+    main.run(["security", "check", "--run-dir", str(tmp_path / "run"), "--json"])
+    assert json.loads(capsys.readouterr().out)["may_do_everything"] == ["operator"]
+
+
 def test_a_wrong_limit_and_a_missing_file_are_named(
     secure: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pubweave.core.events import (
@@ -50,7 +51,7 @@ from pubweave.wire.journal_codec import (
     encode_record,
     find_batches,
 )
-from tests.naive.journal import naive_batches
+from tests.naive.journal import END, HEAD_BYTES, naive_batches
 
 RULES = parse_access("[users.al]\npublish = ['*']\nsubscribe = [\"class = 'x' and n > 2\"]")[0]
 MESSAGES = FrameDecoder().feed(
@@ -111,56 +112,64 @@ def test_records_that_are_none_of_ours_are_damage() -> None:
         list(decode_records(b"\x10\x00\x00\x00\x01no record at all"))
 
 
-@st.composite
-def files(draw: st.DrawFn) -> tuple[bytes, list[bytes], int]:
-    """A journal as it was written, its batches, and how much of it had been synced at the end."""
-    batches = draw(st.lists(st.binary(max_size=40), max_size=6))
-    data, synced = b"", 0
-    for batch in batches:
-        data += encode_batch(batch, synced)
-        if draw(st.booleans()):
-            synced = len(data)
-    return data, batches, synced
+batches = st.lists(st.binary(max_size=40), max_size=6)
 
 
 @settings(max_examples=50)
-@given(files(), st.integers(0, 400))
-def test_a_journal_cut_anywhere_gives_its_whole_batches(
-    file: tuple[bytes, list[bytes], int], cut: int
-) -> None:
-    data, _, _ = file
-    data = data[:cut]
+@given(batches, st.integers(0, 400))
+def test_a_journal_cut_anywhere_gives_its_whole_batches(written: list[bytes], cut: int) -> None:
+    data = b"".join(map(encode_batch, written))[:cut]
     assert [data[a:b] for a, b in find_batches(data)] == naive_batches(data)
 
 
-@settings(max_examples=50)
-@given(files(), st.integers(0, 400), st.integers(1, 255))
-def test_a_flipped_byte_is_never_read_as_if_it_were_right(
-    file: tuple[bytes, list[bytes], int], at: int, mask: int
+def test_the_last_batch_cut_at_any_byte_is_a_torn_tail() -> None:
+    before = encode_batch(b"acknowledged")
+    last = encode_batch(random.Random(7).randbytes(200) + END + bytes(100))
+    for cut in range(len(last)):
+        found = find_batches(before + last[:cut])
+        assert found == [(HEAD_BYTES, HEAD_BYTES + len(b"acknowledged"))], cut
+
+
+@pytest.mark.parametrize("records", [b"", b"x", bytes(300), random.Random(3).randbytes(300)])
+@pytest.mark.parametrize("behind", [b"", b"pw", encode_batch(b"next")[:-1], encode_batch(b"next")])
+def test_no_flipped_bit_of_a_batch_is_taken_for_a_torn_tail(records: bytes, behind: bytes) -> None:
+    """All bits of a batch that was synced, also if another was being written behind it."""
+    before = encode_batch(b"acknowledged")
+    batch = encode_batch(records)
+    for bit in range(8 * len(batch)):
+        data = bytearray(before + batch + behind)
+        data[len(before) + bit // 8] ^= 1 << bit % 8
+        with pytest.raises(JournalDamagedError, match=f"at byte {len(before)},"):
+            find_batches(bytes(data))
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=80), st.integers(0, 120), st.integers(0, 40), st.randoms())
+def test_an_end_that_is_not_what_was_to_be_written_is_a_torn_tail(
+    records: bytes, kept: int, wrong: int, chance: random.Random
 ) -> None:
-    data, batches, _ = file
-    if at >= len(data):
-        return
-    changed = data[:at] + bytes([data[at] ^ mask]) + data[at + 1 :]
-    try:
-        found = [changed[a:b] for a, b in find_batches(changed)]
-    except JournalDamagedError:
-        return
-    # Only the field that tells what was synced before is not part of the records.
-    assert found == batches[: len(found)]
+    """The machine went down: of the last batch there is a beginning, then zeros or anything."""
+    before, last = encode_batch(b"acknowledged"), encode_batch(records)
+    kept = min(kept, len(last))
+    end = bytes(wrong) if chance.random() < 0.5 else chance.randbytes(wrong)
+    torn = (last[:kept] + end)[: len(last)]
+    wrong_bits = sum((a ^ b).bit_count() for a, b in zip(torn, last, strict=False))
+    assume(wrong_bits != 1)  # that is what damage looks like
+    data = before + torn
+    found = [data[a:b] for a, b in find_batches(data)]
+    assert found in ([b"acknowledged"], [b"acknowledged", records])
 
 
-def test_damage_in_front_of_what_was_synced_is_no_torn_tail() -> None:
-    first = encode_batch(b"acknowledged", 0)
-    data = bytearray(first + encode_batch(b"later", len(first)))
-    data[len(first) - 1] ^= 1
-    with pytest.raises(JournalDamagedError, match="byte 0"):
-        find_batches(bytes(data))
+def test_more_than_a_bit_that_is_wrong_in_a_batch_that_was_finished_is_damage() -> None:
+    """A sector of zeros in the middle of it, or over its head."""
+    batch = encode_batch(random.Random(5).randbytes(2000))
+    for at in (0, 500, 1000):
+        data = batch[:at] + bytes(500) + batch[at + 500 :]
+        with pytest.raises(JournalDamagedError, match="at byte 0,"):
+            find_batches(data)
 
 
-def test_an_unsynced_batch_may_be_bad_in_front_of_a_whole_one() -> None:
-    """The machine wrote the pages in another order before it went down."""
-    first = encode_batch(b"not acknowledged", 0)
-    data = bytearray(first + encode_batch(b"neither", 0))
-    data[len(first) - 1] ^= 1
-    assert find_batches(bytes(data)) == []
+def test_records_that_check_out_are_taken_although_their_end_mark_does_not() -> None:
+    batch = encode_batch(b"acknowledged")
+    data = batch[: -len(END)] + bytes(len(END))
+    assert [data[a:b] for a, b in find_batches(data)] == [b"acknowledged"]

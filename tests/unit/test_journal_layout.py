@@ -119,15 +119,15 @@ def test_the_last_snapshot_of_another_version_is_read_if_its_state_has_the_same_
 
 def test_the_journal_of_another_format_is_refused_with_what_to_do() -> None:
     disk, _ = begun(World(0))
-    older = disk.read("1.snapshot").replace(b"pwJ1", b"pwJ0")
+    older = disk.read("1.snapshot").replace(b"pwJ2", b"pwJ1")
     disk.put("1.snapshot", older)
-    with pytest.raises(JournalRefusedError, match=r"in format 0, this is 1\.0 \(format 1\).* take"):
+    with pytest.raises(JournalRefusedError, match=r"in format 1, this is 1\.0 \(format 2\).* take"):
         find_journal(disk, HEAD)
 
 
 def test_a_snapshot_whose_head_is_of_another_kind_is_refused_with_what_to_do() -> None:
     disk = SimDisk(World(0))
-    disk.put("1.snapshot", encode_batch(b"\x81\xa1v\x01", 0) + encode_batch(b"state", 0))
+    disk.put("1.snapshot", encode_batch(b"\x81\xa1v\x01") + encode_batch(b"state"))
     with pytest.raises(JournalRefusedError, match=r"does not say which.* or remove the directory"):
         find_journal(disk, HEAD)
 
@@ -183,5 +183,26 @@ def test_what_a_crash_left_of_a_snapshot_is_cleared_away_by_the_next() -> None:
 def test_a_snapshot_that_is_damaged_is_not_used() -> None:
     disk, _ = begun(World(0))
     disk.put("1.snapshot", disk.read("1.snapshot")[:-1])
-    with pytest.raises(JournalDamagedError, match="snapshot is damaged"):
+    with pytest.raises(JournalDamagedError, match=r"1\.snapshot is cut off at byte \d+: put back"):
         find_journal(disk, HEAD)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [("1.journal", 0), pytest.param("1.snapshot", 32, id="behind its format")]
+)
+def test_a_flipped_bit_is_told_with_the_file_the_byte_and_what_to_do(name: str, first: int) -> None:
+    world = World(3)
+    disk, files = begun(world)
+    for number in range(1, 4):
+        files.append(encode_record(record(number)))
+        files.sync()
+    whole = disk.read(name)
+    for _ in range(400):
+        bit = world.integer(first, 8 * len(whole) - 1)
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        disk.put(name, bytes(data))
+        with pytest.raises(JournalDamagedError, match=rf"{name} is damaged .* at byte \d+.* copy"):
+            find_journal(disk, HEAD)
+    disk.put(name, whole)
+    assert found_numbers(disk) == [1, 2, 3]

@@ -82,8 +82,9 @@ def source() -> tuple[Bench, Migration, list[MigrationEnd]]:
     bench.handle(MigrationRequested("c", "k"))
     [seek] = [m for m in bench.said_to("j") if isinstance(m, MigrationSeek)]
     bench.hear("j", MigrationSeek(seek.number, "k", PATH, is_found=True))
-    assert steps_to(bench, "j") == [MigrationStep.RESERVE]
-    return bench, Migration(seek.number, "c", PATH), ends
+    [reserve] = [m for m in bench.said_to("j") if isinstance(m, MigrationSignal)]
+    assert reserve.step is MigrationStep.RESERVE
+    return bench, reserve.migration, ends
 
 
 def decide(bench: Bench, migration: Migration) -> None:
@@ -151,10 +152,8 @@ def test_busy_brokers_are_asked_again_until_time_is_up() -> None:
     assert seeks
     assert all(seek.number != migration.id for seek in seeks)
     bench.hear("j", MigrationSeek(seeks[-1].number, "k", PATH, is_found=True))
-    bench.hear(
-        "j",
-        MigrationSignal(Migration(seeks[-1].number, "c", PATH), MigrationStep.BUSY, "k is busy"),
-    )
+    [again] = [m for m in bench.said_to("j") if isinstance(m, MigrationSignal)]
+    bench.hear("j", MigrationSignal(again.migration, MigrationStep.BUSY, "k is busy"))
     bench.pass_time(9.0)
     assert [(e.outcome, e.reason) for e in ends] == [(MigrationOutcome.BUSY, "k is busy")]
 

@@ -20,6 +20,7 @@ from pubweave.core.events import (
 from pubweave.core.placement_config import PlacementConfig
 from pubweave.core.placement_utility import Host, best_host, similarity
 from pubweave.core.rendezvous_upkeep import RendezvousUpkeep
+from pubweave.core.tokens import tag_of
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.messages import PROTOCOL_VERSION, Hello, Message, Role, Subscribe, Unsubscribe
 from pubweave.model.migration_messages import Redirect, RedirectReply
@@ -95,17 +96,24 @@ def hello(*, remote_epoch: int = 0, can_move: bool = True, token: str = "") -> H
 class Bench:
     """One broker and one client of it, without a network."""
 
-    def __init__(self, **placement: float) -> None:
+    def __init__(self, secret: bytes = b"secret", **placement: float) -> None:
         given = {"load_weight": 0.5, "least_gain": 0.0, **placement}
         config = PlacementConfig(members=("b2", "b3"), **given)
         self.now = 1.0
         self.broker = Broker(
-            BrokerConfig("b1", strategy="rendezvous", placement=config), epoch=1 << 20, now=self.now
+            BrokerConfig("b1", strategy="rendezvous", placement=config, secret=secret),
+            epoch=1 << 20,
+            now=self.now,
         )
         self.broker.sessions.address = "here:1"
         self.effects: list[Effect] = []
         assert isinstance(self.broker.topics, RendezvousUpkeep)
         self.placing = self.broker.topics.placing
+
+    def token_for(self, client: str) -> str:
+        """What another broker, which has heard of this one, gives a client that it sends here."""
+        key = self.placing.telling._own().key
+        return f"place:b3:1:1:{tag_of(key.encode(), client, 'place:b3:1:1')}"
 
     def hear(self, **told: PlacementTold) -> None:
         """What this broker, which collects, was told by others."""
@@ -186,7 +194,7 @@ def test_whoever_was_sent_here_rests_before_it_is_looked_at_again() -> None:
     bench = Bench(rest_s=5.0, load_weight=0.0)
     bench.hear(b2=PlacementTold(("x",), 1, "there:2", True))
     bench.broker.handle(ConnectionOpened(1), bench.now)
-    bench.give(hello(remote_epoch=3, token="place:b3:1:1"))
+    bench.give(hello(remote_epoch=3, token=bench.token_for("k")))
     bench.give(Subscribe("k:x", parse_filter("class = 'x'")))
     assert not bench.wait(4.0)
     assert bench.wait(2.0)
@@ -226,7 +234,16 @@ def test_a_broker_that_leaves_sends_its_clients_elsewhere_when_it_knows_where() 
 
 
 def test_a_broker_that_leaves_takes_whoever_was_sent_and_sends_it_on() -> None:
-    for token, comes in (("", False), ("place:b3:1:1", True)):
+    known = Bench().token_for("k")
+    for token, comes in (
+        ("", False),
+        (known, True),
+        (known[:-1] + "g", False),
+        (known.replace("b3", "b2"), False),
+        ("place:b3:1:1", False),
+        (Bench().token_for("another"), False),
+        (Bench(secret=b"another").token_for("k"), False),
+    ):
         bench = Bench(rest_s=1.0)
         bench.broker.handle(LeaveRequested(), bench.now)
         bench.hear(b2=PlacementTold((), 0, "there:2", True))

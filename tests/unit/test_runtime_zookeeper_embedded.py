@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.deploy.store import Create, Outcome, Read
+from pubweave.deploy.store import Create, Delete, List, Outcome, Read, Write
 from pubweave.runtime import embedded_zookeeper
 from pubweave.runtime.embedded_zookeeper import (
     EmbeddedZooKeeper,
@@ -123,6 +124,58 @@ class TestOnAServer:
 
         asyncio.run(work())
         assert troubles == ["ZooKeeper ended with -9: starting it again"]
+
+    def test_all_that_a_server_has_is_for_its_owner_only(self, tmp_path: Path) -> None:
+        home = tmp_path / "zookeeper"
+        home.mkdir(mode=0o755)
+
+        async def work() -> None:
+            async with contextlib.AsyncExitStack() as stack:
+                server = await stack.enter_async_context(EmbeddedZooKeeper(home))
+                target = parse_target(str(server.address), "a:b")
+                store = await stack.enter_async_context(opened_store(target))
+                assert (await store.ask(Create("/a", b"x"))).outcome is Outcome.OK
+
+        before = os.umask(0)
+        try:
+            asyncio.run(work())
+        finally:
+            os.umask(before)
+        everything = [home, *home.rglob("*")]
+        assert {"zoo.cfg", "zookeeper.log", "version-2"} <= {path.name for path in everything}
+        assert any(path.name.startswith("log.") for path in everything)
+        for path in everything:
+            assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
+
+    def test_nobody_else_sees_or_makes_anything_beside_our_tree(self, tmp_path: Path) -> None:
+        async def work() -> None:
+            async with EmbeddedZooKeeper(tmp_path) as server:
+                ours, others = (
+                    parse_target(str(server.address), auth) for auth in ("we:secret", "they:guess")
+                )
+                async with opened_store(ours) as store:
+                    assert await store.close_root()
+                    assert (await store.ask(Create("/a", b"x"))).outcome is Outcome.OK
+                    assert (await store.ask(List("/"))).children == ("a", "zookeeper")
+                for strangers in (others, parse_target(str(server.address))):
+                    async with opened_store(strangers) as store:
+                        for asked in (
+                            List("/"),
+                            Read("/"),
+                            Write("/", b"x", 0),
+                            Create("/b", b""),
+                            Create("/zookeeper/b", b""),
+                            Create("/zookeeper/quota/b", b""),
+                            List("/zookeeper"),
+                            Read("/a"),
+                            Delete("/a", 0),
+                        ):
+                            assert (await store.ask(asked)).outcome is Outcome.DENIED, asked
+                        assert not await store.close_root()
+                async with opened_store(ours) as store:
+                    assert (await store.ask(Read("/a"))).data == b"x"
+
+        asyncio.run(work())
 
     def test_a_server_dies_with_its_parent(self, tmp_path: Path) -> None:
         code = (

@@ -26,15 +26,16 @@ from pubweave.core.strategies import GRAPHS, STRATEGIES
 from pubweave.runtime.addresses import Address
 
 if TYPE_CHECKING:
-    from pubweave.runtime.broker_host import BrokerHost, HostConfig
+    from pubweave.runtime.broker_host import BrokerHost
     from pubweave.runtime.broker_process import BrokerService
     from pubweave.runtime.broker_security import BrokerSecurity
+    from pubweave.runtime.host_config import HostConfig
     from pubweave.runtime.zookeeper_target import Coordination
 
 _FILE_KEYS = ("id", "listen", "strategy", "neighbors", "telemetry", "sample", "settings")
 
 
-_NOT_SETTINGS = {"id", "strategy", "access", "certified"}
+_NOT_SETTINGS = {"id", "strategy", "access", "certified", "secret"}
 """Of a broker's configuration, what is said elsewhere."""
 
 
@@ -314,7 +315,7 @@ def make_host_config(file: BrokerFile) -> HostConfig:
     from pubweave.core.relocation_config import RelocationConfig
     from pubweave.core.session import SessionLimits
     from pubweave.core.strategies import make_strategy
-    from pubweave.runtime.broker_host import HostConfig
+    from pubweave.runtime.host_config import HostConfig
 
     if not file.id or file.listen is None:
         raise BadInput("a broker needs --id and --listen (or id and listen in --config)")

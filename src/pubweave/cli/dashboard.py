@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pubweave.cli.dashboard_entry import check_operates, credentials_for
 from pubweave.cli.deployment_options import deployment_options
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import json_option, print_json, remark
+from pubweave.cli.security_options import SecurityChoice, client_security_options
 
 if TYPE_CHECKING:
     from pubweave.deploy.documents import DeploymentDocument
-    from pubweave.runtime.dashboard_source import Finder, OverlaySource
+    from pubweave.runtime.credentials import Credentials
+    from pubweave.runtime.dashboard_source import Finder, Found, OverlaySource
     from pubweave.runtime.store_view import StoreReader
 
 T = TypeVar("T")
@@ -25,6 +28,7 @@ BY = "the dashboard"
 
 @click.command()
 @deployment_options
+@client_security_options
 @click.option(
     "--port",
     default=DEFAULT_PORT,
@@ -57,6 +61,7 @@ def dashboard(
     zookeeper: str | None,
     zookeeper_auth: str | None,
     overlay: str | None,
+    security: SecurityChoice,
     port: int,
     token_file: Path | None,
     telemetry: Path | None,
@@ -71,6 +76,9 @@ def dashboard(
     overlay need not run yet: the page waits for it. From another machine, tunnel to it:
     ssh -L 8642:localhost:8642 HOST.
 
+    The dashboard of a secured overlay is for users who may operate, and shows nothing without the
+    token in the address that it prints. Programs send it: 'Authorization: Bearer TOKEN'.
+
     \b
     Example:
       pubweave dashboard
@@ -81,7 +89,7 @@ def dashboard(
 
     token = None if token_file is None else read_token(token_file)
     finder = _finder(run_dir, zookeeper, zookeeper_auth, overlay, telemetry)
-    ctx.exit(run_async(serve(finder, port, token, interval, as_json)))
+    ctx.exit(run_async(serve(finder, port, token, interval, as_json, security)))
 
 
 def _finder(
@@ -104,21 +112,32 @@ def _finder(
 
 
 async def serve(
-    finder: Finder, port: int, token: str | None, interval_s: float, as_json: bool
+    finder: Finder,
+    port: int,
+    token: str | None,
+    interval_s: float,
+    as_json: bool,
+    security: SecurityChoice,
 ) -> int:
     """Serve the page until a signal asks to stop; the exit code."""
     from pubweave.cli.signals import StopRequest
 
-    async with StopRequest() as stop, serving_page(finder, port, token, interval_s, as_json):
+    page = serving_page(finder, port, token, interval_s, as_json, security)
+    async with StopRequest() as stop, page:
         await stop.wait()
         return stop.exit_code
 
 
 @contextlib.asynccontextmanager
 async def serving_page(
-    finder: Finder, port: int, token: str | None, interval_s: float, as_json: bool
+    finder: Finder,
+    port: int,
+    token: str | None,
+    interval_s: float,
+    as_json: bool,
+    security: SecurityChoice,
 ) -> AsyncIterator[None]:
-    """The page, as long as this lasts."""
+    """The page, as long as this lasts. BadInput if whoever wants it may not operate."""
     import asyncio
 
     from pubweave.cli.tree_layout import settled_layout
@@ -127,13 +146,28 @@ async def serving_page(
     from pubweave.dashboard.guard import ChangeGuard
     from pubweave.dashboard.looker import Looker
     from pubweave.dashboard.server import serving
+    from pubweave.dashboard.viewing import Viewing
     from pubweave.runtime.dashboard_source import OverlaySource
 
-    board = Board(settled_layout)
-    async with OverlaySource(finder) as source:
-        app = make_app(board, OverlayCommands(source), ChangeGuard(token))
+    board, viewing = Board(settled_layout), Viewing(token)
+
+    def credentials(found: Found) -> Credentials | None:
+        chosen = credentials_for(security, found)
+        if chosen is not None or found.has_store_login:
+            viewing.lock()
+        return chosen
+
+    await check_operates(finder, credentials)
+    async with OverlaySource(finder, credentials) as source:
+        app = make_app(board, OverlayCommands(source), ChangeGuard(token), viewing)
         async with serving(app, port) as address:
-            _tell_started(address, is_read_only=token is None, as_json=as_json)
+
+            def tell() -> None:
+                shown = f"{address}?token={viewing.token}" if viewing.is_locked else address
+                _tell_started(shown, is_read_only=token is None, as_json=as_json)
+
+            tell()
+            viewing.on_lock = tell
             looking = asyncio.create_task(Looker(source, board, interval_s).run())
             try:
                 yield

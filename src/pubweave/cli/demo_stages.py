@@ -22,6 +22,7 @@ from pubweave.cli.demo_world import DemoWorld
 from pubweave.cli.errors import FAILED
 from pubweave.cli.output import LiveView, print_json, remark
 from pubweave.cli.report import page
+from pubweave.cli.security_options import SecurityChoice
 from pubweave.cli.signals import StopRequest
 from pubweave.control.records import list_decisions
 from pubweave.control.settings import ControlSettings, EvidenceDemands
@@ -129,7 +130,9 @@ class Demo:
         path.write_text(token + "\n")
         self._tell(f"the token for changes on the dashboard is in {path}")
         finder = InRunDirectory(options.run_dir)
-        return serving_page(finder, options.port, token, DASHBOARD_INTERVAL_S, options.as_json)
+        interval_s = DASHBOARD_INTERVAL_S
+        nobody = SecurityChoice()  # the overlay of a demo is open
+        return serving_page(finder, options.port, token, interval_s, options.as_json, nobody)
 
     # --- the loop ----------------------------------------------------------------------------
 

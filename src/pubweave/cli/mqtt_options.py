@@ -9,7 +9,7 @@ from pubweave.cli.target import address_option
 from pubweave.runtime.addresses import Address
 
 if TYPE_CHECKING:
-    from pubweave.runtime.broker_host import HostConfig
+    from pubweave.runtime.host_config import HostConfig
 
 mqtt_option = address_option(
     "--mqtt",

@@ -15,7 +15,7 @@ from pubweave.model.topic_messages import TOPIC_PROTOCOL
 from pubweave.runtime.addresses import Address
 
 if TYPE_CHECKING:
-    from pubweave.runtime.broker_host import HostConfig
+    from pubweave.runtime.host_config import HostConfig
 
 
 def parse_neighbor(text: str) -> tuple[str, Address]:

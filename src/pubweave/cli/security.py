@@ -250,7 +250,8 @@ def reload(run_dir: Path) -> None:
 def check(ctx: click.Context, directory: Path | None, run_dir: Path, as_json: bool) -> None:
     """Say what is open: in a security DIRECTORY, or in the overlay that runs in --run-dir.
 
-    Exit code 1 if anything is. Certificates that expire within 30 days count as open.
+    Exit code 1 if anything is. Certificates that expire within 30 days count as open. Users who
+    may do everything are named, too.
 
     \b
     Example:
@@ -266,6 +267,8 @@ def check(ctx: click.Context, directory: Path | None, run_dir: Path, as_json: bo
     else:
         for finding in report.findings:
             click.echo(f"open: {finding}")
+        for observation in report.observations():
+            click.echo(f"note: {observation}")
         for line in report.limits():
             click.echo(line)
         click.echo("nothing is open" if not report.findings else f"{len(report.findings)} open")

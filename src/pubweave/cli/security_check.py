@@ -10,8 +10,10 @@ from typing import Any
 
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.entry_limits import EntryLimits
-from pubweave.model.access import AccessRules
+from pubweave.model.access import EVERYBODY, AccessRules
 from pubweave.model.access_files import AccessFileError
+from pubweave.model.filter_relations import covers
+from pubweave.model.filters import Filter
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_security import BrokerSecurity, secured
 from pubweave.runtime.certificates import facts_of
@@ -31,9 +33,24 @@ class CheckReport:
     subject: str
     findings: tuple[str, ...]
     entry: EntryLimits = field(default_factory=EntryLimits)
+    unlimited: tuple[str, ...] = ()
+    """Users who may do everything: somebody has to, but an operator should know who."""
 
     def document(self) -> dict[str, Any]:
-        return {"subject": self.subject, "open": list(self.findings), "limits": self._limits()}
+        return {
+            "subject": self.subject,
+            "open": list(self.findings),
+            "may_do_everything": list(self.unlimited),
+            "limits": self._limits(),
+        }
+
+    def observations(self) -> Iterator[str]:
+        """What is as the rules say, and yet worth a look."""
+        for user in self.unlimited:
+            yield (
+                f"user {user} may do everything: operate, and publish and subscribe to all there "
+                "is; whoever has its key or password has the overlay"
+            )
 
     def limits(self) -> Iterator[str]:
         """One line for people."""
@@ -51,6 +68,7 @@ def check_directory(path: Path, now: datetime.datetime) -> CheckReport:
         raise OverlayError(f"{path}: no ca.crt: make one with 'pubweave security init {path}'")
     findings = [*_files(directory), *_certificates(directory, now)]
     entry = EntryLimits()
+    unlimited: tuple[str, ...] = ()
     try:
         files = TlsFiles(str(directory.ca))
         config = secured(BrokerConfig("check"), BrokerSecurity(files, None, str(directory.access)))
@@ -60,7 +78,18 @@ def check_directory(path: Path, now: datetime.datetime) -> CheckReport:
         entry = config.entry
         if config.access is not None:
             findings += _rules(config.access, directory)
-    return CheckReport(str(path), tuple(findings), entry)
+            unlimited = tuple(_unlimited(config.access))
+    return CheckReport(str(path), tuple(findings), entry, unlimited)
+
+
+def _unlimited(rules: AccessRules) -> Iterator[str]:
+    """Users whose rights, with those of everybody, leave nothing out."""
+    for user in sorted(rules.users.keys() - {EVERYBODY}):
+        rights = rules.of(user)
+        if rights is not None and rights.operate:
+            kinds = rights.publish, rights.subscribe
+            if all(any(covers(right, Filter()) for right in kind) for kind in kinds):
+                yield user
 
 
 def _files(directory: SecurityDirectory) -> Iterator[str]:
@@ -107,6 +136,7 @@ def check_run(run_dir: Path, now: datetime.datetime) -> CheckReport:
     state = read_live_state(run_dir)
     found: list[str] = []
     entry = EntryLimits()
+    unlimited: tuple[str, ...] = ()
     addresses = {b: Address.parse(known.address) for b, known in state.brokers.items()}
     reachable = [b for b, address in addresses.items() if not is_loopback(address.host)]
     if state.security is None:
@@ -121,7 +151,7 @@ def check_run(run_dir: Path, now: datetime.datetime) -> CheckReport:
     else:
         inner = check_directory(Path(state.security), now)
         found += inner.findings
-        entry = inner.entry
+        entry, unlimited = inner.entry, inner.unlimited
     own_login = run_dir / ZOOKEEPER_AUTH_FILE
     if state.zookeeper is not None:
         has_login = own_login.exists() or (
@@ -135,4 +165,4 @@ def check_run(run_dir: Path, now: datetime.datetime) -> CheckReport:
             )
     if own_login.exists() and not is_private(own_login):
         found.append(f"{own_login} can be read by others: chmod 600 it")
-    return CheckReport(str(run_dir), tuple(found), entry)
+    return CheckReport(str(run_dir), tuple(found), entry, unlimited)

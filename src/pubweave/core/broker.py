@@ -17,6 +17,7 @@ from pubweave.core.access_change import change_access
 from pubweave.core.actions import BrokerActions
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.broker_deadlines import next_deadline, on_deadline
+from pubweave.core.broker_greeting import greet, link_added, link_removed
 from pubweave.core.broker_meter import BrokerMeter
 from pubweave.core.broker_status import broker_status
 from pubweave.core.broker_wiring import door_of, inside_of
@@ -30,7 +31,6 @@ from pubweave.core.events import (
     ActionRequested,
     BrokerProbed,
     ConnectionClosed,
-    ConnectionId,
     ConnectionOpened,
     DeadlineReached,
     DialRefused,
@@ -67,21 +67,19 @@ from pubweave.core.topic_repair import TopicRepair
 from pubweave.core.topic_routing import TopicRouting
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.core.upkeep import Upkeep
-from pubweave.model.ids import BrokerId, ClientId, publisher_of
+from pubweave.model.ids import ClientId, publisher_of
 from pubweave.model.messages import (
     Ack,
     ActionMessage,
     Answer,
     Disconnect,
     Goodbye,
-    Hello,
     Message,
     OrganizeMessage,
     Ping,
     Pong,
     Query,
     Refused,
-    SequencedMessage,
     SessionMessage,
     Subscribe,
     Synced,
@@ -93,7 +91,6 @@ from pubweave.model.publications import Publication
 from pubweave.model.relocation_messages import ProbeReply, RelocationMessage
 from pubweave.model.rendezvous_messages import RendezvousMessage
 from pubweave.model.status import BrokerStatus
-from pubweave.model.telemetry import LinkChange
 from pubweave.model.topic_messages import TopicMessage
 
 
@@ -257,22 +254,11 @@ class Broker:
 
     def _on_link_event(self, event: LinkAdded | LinkRemoved | DialRefused, now: float) -> None:
         if isinstance(event, LinkAdded):
-            self._on_link_added(event.neighbor, now)
+            link_added(self, event.neighbor, now)
         elif isinstance(event, LinkRemoved):
-            self._on_link_removed(event.neighbor, now)
+            link_removed(self, event.neighbor, now)
         elif isinstance(self.topics, TopicRepair):
             self.topics.refused(event.neighbor, now)
-
-    def _on_link_added(self, neighbor: BrokerId, now: float) -> None:
-        added = self.sessions.add_link(neighbor)
-        if added is not None:
-            self.routing.link_added(added)
-            early = self._publishing.early
-            for publication in () if early is None or early.is_over(now) else early.published():
-                self._sending.send(added, publication)
-            self._endings.link_changed(neighbor, True, now)
-            if self.topics is not None:
-                self.topics.link_added(neighbor, now)
 
     def _on_action_event(
         self, event: LinkExpected | ActionRequested | ActionDecided, now: float
@@ -293,11 +279,12 @@ class Broker:
                 messages = self.sessions.access.admit(event.connection, messages)
                 if not messages or not self.sessions.is_known(event.connection):
                     return  # a superseded connection: its messages come again on the newer one
+                self.sessions.check(event.connection, messages[0])
                 if self.migrations is not None and self.migrations.greeted(
                     event.connection, messages[0], now
                 ):
                     return
-                origin = self._on_hello(event.connection, messages[0], now)
+                origin = greet(self, event.connection, messages[0], now)
                 messages = messages[1:]
             origin.heard_at = now
             if self.migrations is not None and self.migrations.is_paused(origin):
@@ -448,73 +435,6 @@ class Broker:
                 self._endings.disconnected(origin, now)
             case _:
                 raise RemoteProtocolError(f"unexpected {type(message).__name__}")
-
-    # --- sessions --------------------------------------------------------------------------
-
-    def _on_hello(self, connection: ConnectionId, message: Message, now: float) -> Session:
-        if not isinstance(message, Hello):
-            raise RemoteProtocolError("the first message must be Hello")
-        if self.topics is not None:
-            self.topics.greeted(message, now)
-        last_sequence = self._publishing.last_sequence(message.id)
-        session, resumed = self.sessions.greet(
-            connection, message, last_sequence, self._sending.effects
-        )
-        session.heard_at = now
-        if self._meter is not None and not session.is_client:
-            self._meter.link_changed(session.remote, LinkChange.UP, now)
-        if resumed:
-            if self._gate is not None:
-                self._gate.greeted(session, is_returning=False)
-            session.retransmit(self._sending.effects)
-            return session
-        if session.is_client:
-            self.counters.session_lost(session)
-        held = session.restart()
-        if session.is_client:
-            # Another incarnation of the client: nothing of the old one is its concern.
-            self.routing.client_left(session)
-            if self._gate is not None:
-                self._gate.greeted(session, is_returning=bool(message.remote_epoch))
-            if self._meter is not None:
-                self._meter.client_attached(session.remote, now)
-        else:
-            self._on_link_began(session, held, now)
-        self._flow.relieve(session, self._sending.effects)
-        return session
-
-    def _on_late_hello(self, connection: ConnectionId, hello: Hello, now: float) -> None:
-        """A Hello that had to wait; its connection may be gone by now."""
-        if not self.sessions.is_known(connection):
-            return
-        try:
-            self._on_hello(connection, hello, now)
-        except RemoteProtocolError as error:
-            self.counters.protocol_errors += not isinstance(error, OvertakenError)
-            self.sessions.drop(connection, str(error), now, self._sending.effects)
-
-    def _on_link_began(self, link: Session, under_way: list[SequencedMessage], now: float) -> None:
-        """Tables are told afresh; publications that were under way go again after them."""
-        self.upkeep.forget(link)
-        if self.migrations is not None:
-            self.migrations.remark(link, under_way)
-        if self.actions is None or not self.actions.link_began(link, under_way, now):
-            self.routing.link_began(link, under_way)
-        if self.migrations is not None:
-            self.migrations.link_began(link)
-        if self.topics is not None:
-            self.topics.link_began(link, now)
-
-    def _on_link_removed(self, neighbor: str, now: float) -> None:
-        if self.topics is not None:
-            self.topics.link_removed(neighbor, now)
-            return
-        session = self.sessions.links.get(neighbor)
-        if session is None or (self.actions is not None and self.actions.uses(neighbor, now)):
-            return
-        self.routing.link_removed(session)
-        self._endings.link_changed(neighbor, False, now)
-        self._endings.end(session, "the link was removed", now)
 
     def _flush(self, origin: Session | None, now: float) -> None:
         self._sending.flush(origin, self.sessions, self.routing, now)

@@ -61,6 +61,9 @@ class BrokerConfig:
     """What users may do; None: whoever is let in may do everything."""
     certified: bool = False
     """Connections run over TLS: brokers, and clients without a password, need certificates."""
+    secret: bytes = field(default=b"", repr=False)
+    """What a new broker makes its tokens from (`tokens`); one that comes back has its own. Drivers
+    have to give one that nobody can guess."""
     organize: OrganizeConfig | None = None
     """How the broker takes part in organizing the overlay; None: the overlay stays as it is."""
     relocation: RelocationConfig = field(default_factory=RelocationConfig)

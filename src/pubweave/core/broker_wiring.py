@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from pubweave.core.broker_greeting import greet_late
 from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.mqtt_door import MqttDoor
 from pubweave.core.mqtt_native import NativeLoop
@@ -32,7 +34,7 @@ def inside_of(broker: Broker, routing: TreeRouting) -> BrokerInside:
         take_table=broker._on_table_message,
         forget_publishers=broker._publishing.forget_unknown_publishers,
         withdraw=broker._endings.withdraw,
-        greet=broker._on_late_hello,
+        greet=partial(greet_late, broker),
         last_sequence=broker._publishing.last_sequence,
         note_sequence=broker._publishing.note_sequence,
         in_action=lambda: broker.actions is not None and broker.actions.is_busy,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
 
 from pubweave.core.routing import Send
 from pubweave.core.session import Session
@@ -21,6 +22,14 @@ from pubweave.model.filters import Filter, Operator
 from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId, publisher_of
 from pubweave.model.messages import Subscribe, SyncStage, Unsubscribe
 from pubweave.model.publications import TOPIC_ATTRIBUTE
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A filter and the session it came from."""
+
+    filter: Filter
+    hop: Session
 
 
 def topic_of(filter_: Filter) -> str | None:

@@ -87,9 +87,14 @@ class Departure:
         self._obstacle = ""
 
     @property
-    def id(self) -> str:
-        """Of the current attempt."""
+    def _sought(self) -> str:
+        """The number of the current attempt, which every broker may hear."""
         return f"{self._number}.{self._attempt}"
+
+    @property
+    def id(self) -> str:
+        """The same as a token: only the brokers of the path and the client hear it."""
+        return f"{self._sought}.{self._inside.sessions.tokens.tag(self._sought, self.client)}"
 
     @property
     def deadline(self) -> float:
@@ -130,16 +135,16 @@ class Departure:
         elif inside.in_action() or now < inside.precedence.until:
             self._retry_later(f"{inside.id} takes part in an action", now)
         elif self._path:
-            self.found(self.id, self._path, now)
+            self.found(self._sought, self._path, now)
         else:
-            seek = MigrationSeek(self.id, self.destination, (inside.id,))
+            seek = MigrationSeek(self._sought, self.destination, (inside.id,))
             for link, table in inside.routing.links.items():
                 if not table.is_held:
                     inside.send(link, seek)
 
     def found(self, number: str, path: tuple[BrokerId, ...], now: float) -> None:
         """The way to the destination: ask everybody on it."""
-        if number != self.id or self.migration is not None:
+        if number != self._sought or self.migration is not None:
             return
         inside = self._inside
         self.migration = Migration(self.id, self.client, path, self._most_clients)
@@ -158,7 +163,7 @@ class Departure:
 
     def _retry_later(self, obstacle: str, now: float) -> None:
         # Two that are in each other's way must not ask again at the same instant for ever.
-        spread = zlib.crc32(self.id.encode()) % 1000 / 1000
+        spread = zlib.crc32(self._sought.encode()) % 1000 / 1000
         self._obstacle = obstacle
         self._retry_at = now + RETRY_S * (0.5 + spread)
 

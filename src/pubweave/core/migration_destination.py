@@ -12,6 +12,7 @@ from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.events import ConnectionId
 from pubweave.core.migration_part import MigrationPart
 from pubweave.core.migration_tables import move_advertisements
+from pubweave.core.tokens import is_same
 from pubweave.model.messages import Hello
 from pubweave.model.migration_messages import Migration, MigrationComplete
 
@@ -45,7 +46,7 @@ class DestinationPart(MigrationPart):
     def greeted(self, connection: ConnectionId, hello: Hello) -> bool:
         """The client is here before the source's last word: it has to wait, if it was sent here;
         False if it was not."""
-        if hello.token != self.migration.id:
+        if not is_same(hello.token, self.migration.id):
             return False
         self._early = (connection, hello)
         return True

@@ -23,6 +23,7 @@ from pubweave.core.placement_telling import ClusterTelling
 from pubweave.core.placement_utility import Host, best_host
 from pubweave.core.rendezvous_routing import RendezvousRouting
 from pubweave.core.session import Session
+from pubweave.core.tokens import is_same, tag_of
 from pubweave.core.topic_inside import TopicInside
 from pubweave.design.dynatops.lasting import senders
 from pubweave.model.ids import BrokerId, ClientId
@@ -34,11 +35,6 @@ TOKEN_MARK = "place:"
 """Tokens of redirections begin so: whoever comes with one has just been placed."""
 ANSWER_LIMIT_S = 5.0
 """A client that does not say whether it can reach a broker stays."""
-
-
-def _is_sent(hello: Hello) -> bool:
-    """Others may not know yet that this broker leaves: whom they send is sent on from here."""
-    return hello.token.startswith(TOKEN_MARK)
 
 
 @dataclass
@@ -64,6 +60,8 @@ class UserPlacing:
         self._routing = routing
         self._config = inside.config.placement
         self._id = inside.config.id
+        self._key = inside.sessions.tokens.tag("placement")
+        """Others of the cluster are told it, and make the tokens for whom they send here."""
         self.telling = ClusterTelling(self._id, self._config, tell, linked, self._told, now)
         self._heard: dict[BrokerId, PlacementTold] = {}
         self.hosts: dict[BrokerId, Host] = {}
@@ -82,7 +80,13 @@ class UserPlacing:
         """Whether others may send users here."""
         if self._config.members:
             routing.on_wishes = self._changed
-            inside.sessions.is_sent = _is_sent
+            inside.sessions.is_sent = self._is_sent
+
+    def _is_sent(self, hello: Hello) -> bool:
+        """Whether one of the cluster sent a client here. Others may not know yet that this broker
+        leaves: whom they send is sent on from here."""
+        words, _, tag = hello.token.rpartition(":")
+        return words.startswith(TOKEN_MARK) and is_same(tag, _tag(self._key, hello.id, words))
 
     # --- what is told ----------------------------------------------------------------------
 
@@ -90,7 +94,7 @@ class UserPlacing:
         routing, address = self._routing, self._inside.sessions.address
         topics, users = tuple(routing.subscribed), tuple(routing.subscribed.values())
         is_open = self.is_open and bool(address)
-        return PlacementTold(topics, len(routing.subscriptions), address, is_open, users)
+        return PlacementTold(topics, len(routing.subscriptions), address, is_open, users, self._key)
 
     def _hear(self) -> None:
         """Whoever has told anew is as it says; whom we sent to others still counts there."""
@@ -142,7 +146,7 @@ class UserPlacing:
 
     def greeted(self, hello: Hello, now: float) -> None:
         """A client that comes because it was sent here is left alone for a while."""
-        if _is_sent(hello):
+        if self._is_sent(hello):
             self._resting[hello.id] = now + self._config.rest_s
             self._placed[hello.id] = None
 
@@ -180,7 +184,8 @@ class UserPlacing:
             self._placed[client.remote] = wanted
             return
         self._numbers += 1
-        token = f"{TOKEN_MARK}{self._id}:{client.own_epoch}:{self._numbers}"
+        words = f"{TOKEN_MARK}{self._id}:{client.own_epoch}:{self._numbers}"
+        token = f"{words}:{_tag(self._heard[best].key, client.remote, words)}"
         self._offers[token] = _Offer(client, best, wanted, now + ANSWER_LIMIT_S)
         self._redirect(client, token, best, is_final=False)
 
@@ -211,3 +216,7 @@ class UserPlacing:
         self.hosts[offer.broker] = host.with_user(offer.topics, senders(len(self.hosts) + 1))
         self._redirect(client, reply.token, offer.broker, is_final=True)
         self._inside.endings.leave(client, "it was sent to another broker", now)
+
+
+def _tag(key: str, client: ClientId, words: str) -> str:
+    return tag_of(key.encode(), client, words)

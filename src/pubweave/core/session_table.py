@@ -19,8 +19,9 @@ from pubweave.core.session import (
     Session,
     SessionState,
 )
+from pubweave.core.tokens import Tokens
 from pubweave.model.ids import BrokerId, ClientId
-from pubweave.model.messages import PROTOCOL_VERSION, Disconnect, Hello, Ping, Role
+from pubweave.model.messages import PROTOCOL_VERSION, Disconnect, Hello, Message, Ping, Role
 
 OBSERVER_MARK = "$"
 """Ids of clients that only look at a broker begin with this; a broker that leaves the overlay
@@ -48,6 +49,7 @@ class SessionTable:
         self._unknown: dict[ConnectionId, float] = {}
         self._dialed: set[ConnectionId | None] = set()
         self.access = Access(config)
+        self.tokens = Tokens(config.secret)
 
     def __iter__(self) -> Iterator[Session]:
         yield from self.links.values()
@@ -132,23 +134,30 @@ class SessionTable:
 
     # --- handshake -------------------------------------------------------------------------
 
+    def check(self, connection: ConnectionId, message: Message) -> None:
+        """RemoteProtocolError unless a first message is a Hello of somebody who may be who it says
+        and speaks as we do. Nothing is told to anybody, or remembered, before that."""
+        if not isinstance(message, Hello):
+            return  # whoever waits for the answer to its Hello may say more
+        if message.version != PROTOCOL_VERSION:
+            raise RemoteProtocolError(
+                f"speaks protocol version {message.version}, this broker speaks {PROTOCOL_VERSION}"
+            )
+        is_stranger = message.role is Role.BROKER and message.routing != self._routing
+        if is_stranger and not self.is_beyond(message):
+            raise RemoteProtocolError(
+                f"broker {message.id!r} routes by {message.routing!r}, this one by "
+                f"{self._routing!r}: start all brokers with the same strategy"
+            )
+        self.access.check_hello(connection, message)
+
     def greet(
         self, connection: ConnectionId, hello: Hello, last_sequence: int, effects: list[Effect]
     ) -> tuple[Session, bool]:
         """A Hello came: attach its session and answer if we were dialed.
 
         Returns the session and whether it goes on where it was."""
-        if hello.version != PROTOCOL_VERSION:
-            raise RemoteProtocolError(
-                f"speaks protocol version {hello.version}, this broker speaks {PROTOCOL_VERSION}"
-            )
-        is_stranger = hello.role is Role.BROKER and hello.routing != self._routing
-        if is_stranger and not self.is_beyond(hello):
-            raise RemoteProtocolError(
-                f"broker {hello.id!r} routes by {hello.routing!r}, this one by {self._routing!r}: "
-                f"start all brokers with the same strategy"
-            )
-        self.access.check_hello(connection, hello)
+        self.check(connection, hello)  # again: rules may have changed while it had to wait
         session = self._by_connection.get(connection)
         if session is None:
             session = self._session_for(hello)

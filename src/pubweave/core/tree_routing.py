@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pubweave.core.client_tables import ClientAdvertisements, check_name, check_owner
 from pubweave.core.link_sync import LinkSync
-from pubweave.core.link_table import LinkTable, TopicBuckets
+from pubweave.core.link_table import Entry, LinkTable, TopicBuckets
 from pubweave.core.matching import MatchIndex
 from pubweave.core.publisher_gate import PublisherGate
 from pubweave.core.routing import Send, TableSizes
@@ -41,14 +40,6 @@ from pubweave.model.messages import (
     Unsubscribe,
 )
 from pubweave.model.publications import Publication
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A filter and the session it came from."""
-
-    filter: Filter
-    hop: Session
 
 
 class TreeRouting:

@@ -1,7 +1,7 @@
 """The dashboard's web application: the page, its events, the same as JSON and as metrics.
 
-Reading is free to whoever reaches loopback; changes pass `guard.ChangeGuard`. Nothing here knows
-where snapshots come from.
+Reading is free to whoever reaches loopback, or of a secured overlay to who has its token
+(`viewing`); changes pass `guard.ChangeGuard`. Nothing here knows where snapshots come from.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pubweave.dashboard.documents import decision_document
 from pubweave.dashboard.guard import ChangeGuard, HostGuard, Refusal
 from pubweave.dashboard.metrics import CONTENT_TYPE, metrics_text
 from pubweave.dashboard.source import CommandError, Commands
+from pubweave.dashboard.viewing import ViewGuard, Viewing
 
 PAGE = Path(__file__).parent / "page"
 _TYPES = {
@@ -35,8 +36,11 @@ BEAT_S = 10.0
 PARTS = ("status", "picture", "loads", "plan", "decisions", "troubles")
 
 
-def make_app(board: Board, commands: Commands | None, guard: ChangeGuard) -> Starlette:
-    """The application. Without ``commands`` there is nothing to change, whatever the token."""
+def make_app(
+    board: Board, commands: Commands | None, guard: ChangeGuard, viewing: Viewing | None = None
+) -> Starlette:
+    """The application. Without ``commands`` there is nothing to change, whatever the token; without
+    ``viewing`` everybody may look."""
     routes = _page_routes()
     routes += [Route(f"/api/{name}", _part(board, name)) for name in PARTS]
     routes += [
@@ -57,7 +61,8 @@ def make_app(board: Board, commands: Commands | None, guard: ChangeGuard) -> Sta
             Route("/api/plan/{name}/pause", _change(guard, commands.pause), methods=["POST"]),
             Route("/api/plan/{name}/abort", _change(guard, commands.abort), methods=["POST"]),
         ]
-    return Starlette(routes=routes, middleware=[Middleware(HostGuard)])
+    around = [Middleware(HostGuard), Middleware(ViewGuard, viewing or Viewing())]
+    return Starlette(routes=routes, middleware=around)
 
 
 def json_response(document: object, status: int = 200) -> Response:

@@ -190,10 +190,12 @@ class PlacementTold(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_open: bool
     users: tuple[int, ...] = ()
     """By topic, how many subscriptions name it; left away if one does."""
+    key: str = ""
+    """Whom a token was made for with this was sent there by one of the cluster."""
 
     @property
     def size_bytes(self) -> int:
-        return ENTRY_BYTES * (3 + len(self.topics) + len(self.users))
+        return ENTRY_BYTES * (4 + len(self.topics) + len(self.users))
 
 
 class PlacementDigest(msgspec.Struct, frozen=True, array_like=True, gc=False):

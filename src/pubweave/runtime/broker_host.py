@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from pubweave.core.broker import Broker
-from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import (
     CloseConnection,
     CloseLink,
@@ -51,56 +50,26 @@ from pubweave.model.access import AccessRules
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import Hello, Message, Role
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.broker_security import BrokerSecurity, secured
+from pubweave.runtime.broker_security import secured
 from pubweave.runtime.clock import UnixClock
 from pubweave.runtime.connection import Connection
 from pubweave.runtime.delay_line import DelayLine
 from pubweave.runtime.dialer import Dialer
 from pubweave.runtime.doorway import Doorway
+from pubweave.runtime.host_config import HostConfig
 from pubweave.runtime.journal_host import BrokerJournal, patient
 from pubweave.runtime.mqtt_entrance import MqttEntrance
 from pubweave.runtime.telemetry_feed import TelemetryFeed
 from pubweave.runtime.telemetry_files import TelemetryWriter
 from pubweave.runtime.timer import DeadlineTimer
-from pubweave.wire.codec import DEFAULT_MAX_FRAME_BYTES
 
 log = logging.getLogger(__name__)
 
 LEAVE_LOOK_S = 0.02
 SMOOTHING = 0.02
 """The weight of one more event in the mean time that a message takes."""
-
-
 WILDCARDS = ("0.0.0.0", "::")
 """Where a broker listens on all interfaces: no address that a client could be sent to."""
-
-
-@dataclass(frozen=True)
-class HostConfig:
-    """A broker, where it listens, and where its neighbors do."""
-
-    broker: BrokerConfig
-    listen: Address
-    neighbors: Mapping[BrokerId, Address] = field(default_factory=dict)
-    links_at_start: bool = True
-    """Whether the neighbors named here are linked from the beginning, or somebody else says."""
-    advertised: Address | None = None
-    """Where others reach this broker, if that is not where it listens."""
-    max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
-    telemetry_directory: Path | None = None
-    sample_ratio: float = 1.0
-    distances_ms: Mapping[BrokerId, float] = field(default_factory=dict)
-    """How long what other brokers send is under way besides; for brokers that play being apart."""
-    security: BrokerSecurity | None = None
-    """Certificates and passwords; None: connections are plain. The rules are in ``broker``."""
-    owns_process: bool = True
-    """Whether this broker is alone in its process."""
-    mqtt_listen: Address | None = None
-    """Where the broker listens for MQTT clients, if its settings (``broker.mqtt``) let them in."""
-    journal_directory: Path | None = None
-    """Where the broker writes down what it must not forget; None: in memory only."""
-    held_file: Path | None = None
-    """Without a journal: where it notes how much only it has (`held_notes`)."""
 
 
 class BrokerHost:
@@ -148,7 +117,8 @@ class BrokerHost:
             metering = Metering(config.broker.id, config.sample_ratio, epoch=epoch)
         back = None if self._journal is None else self._journal.recover(metering)
         self.is_back = back is not None
-        return back or Broker(config.broker, epoch=epoch, now=self._clock.now(), metering=metering)
+        made = replace(config.broker, secret=secrets.token_bytes())
+        return back or Broker(made, epoch=epoch, now=self._clock.now(), metering=metering)
 
     def _make_feed(self) -> TelemetryFeed | None:
         config = self.config

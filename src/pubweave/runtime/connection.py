@@ -67,6 +67,9 @@ class Connection(asyncio.Protocol):
         self.refusal = Refusal.FRAME
         """Which limit it broke, if there is a `frame_error`."""
         self.lost_error: Exception | None = None
+        """What ended it, unless this side did: then whatever still comes is no failure (asyncio
+        takes data behind its own end of TLS for one)."""
+        self._is_over = False
         self.certified = ""
         """Whom the far end's certificate names; `model.access.Certified` reads it."""
         self.serial: int | None = None
@@ -136,7 +139,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self.lost_error = exc
+        self.lost_error = None if self._is_over else exc
         self._on_lost()
         self._owner.connection_closed(self)
 
@@ -154,6 +157,7 @@ class Connection(asyncio.Protocol):
     def close(self, reason: str) -> None:
         """Close after what was written has left, or soon; tell the far end why. Its session goes
         on with the next connection: who leaves for good has said so before."""
+        self._is_over = True
         if self._transport is not None and not self._transport.is_closing():
             self._send(self._transport, encode(Disconnect(reason)))
             self._transport.close()
@@ -162,6 +166,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once, as a cut cable would."""
+        self._is_over = True
         if self._transport is not None:
             self._transport.abort()
 

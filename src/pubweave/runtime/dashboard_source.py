@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +29,7 @@ from pubweave.dashboard.snapshot import (
 from pubweave.deploy.layout import action_id
 from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.runtime.addresses import Address
+from pubweave.runtime.credentials import Credentials
 from pubweave.runtime.overlay_observer import OverlayObserver
 from pubweave.runtime.overlay_observer import Snapshot as Statuses
 from pubweave.runtime.overlay_rates import OverlayRates
@@ -61,6 +62,12 @@ class Found:
     links: tuple[Link, ...] | None = None
     security: str | None = None
     """The directory that secures it; None: it is open."""
+
+    @property
+    def has_store_login(self) -> bool:
+        """Whether it is known by a store that asks for a login. A server of our own always does."""
+        is_ours = self.addresses is not None
+        return not is_ours and self.coordination is not None and bool(self.coordination.target.auth)
 
 
 class Finder(Protocol):
@@ -126,11 +133,20 @@ class TroubleBook:
         return tuple(sorted(told.values(), key=lambda t: -order.index(t.severity)))
 
 
-class OverlaySource:
-    """A source of snapshots: ``async with OverlaySource(finder) as source``."""
+def as_operator(found: Found) -> Credentials | None:
+    """The operator of the overlay's own security directory; None: nobody is asked there."""
+    return operator_credentials(found.security)
 
-    def __init__(self, finder: Finder) -> None:
+
+class OverlaySource:
+    """A source of snapshots: ``async with OverlaySource(finder) as source``. ``credentials`` says
+    as whom the brokers of an overlay are asked; OverlayError if it cannot."""
+
+    def __init__(
+        self, finder: Finder, credentials: Callable[[Found], Credentials | None] = as_operator
+    ) -> None:
         self._finder = finder
+        self._credentials = credentials
         self._troubles = TroubleBook()
         self._observer = OverlayObserver({}, ())
         self._rates = OverlayRates()
@@ -149,7 +165,7 @@ class OverlaySource:
         now = time.time()
         try:
             found = self._finder.find()
-            self._observer.credentials = operator_credentials(found.security)
+            self._observer.credentials = self._credentials(found)
         except OverlayError as error:
             self._troubles.tell("no_overlay", Severity.ERROR, str(error), now)
             await self._let_go()

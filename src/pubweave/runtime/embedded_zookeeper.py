@@ -23,11 +23,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 from pubweave.runtime.addresses import DEFAULT_HOST, Address
 from pubweave.runtime.overlay_ports import ReservedPorts
 from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.security_directory import DIRECTORY_MODE, PRIVATE_MODE, write_private
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +39,13 @@ TICK_MS = 1000
 START_LIMIT_S = 30.0
 STOP_LIMIT_S = 5.0
 RESTART_PAUSE_S = 0.5
+LOG_FILE = "zookeeper.log"
 STANDALONE_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 MEMBER_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 # All of Spark's jars would do as well, at twice the memory and a longer start.
 _JARS = ("zookeeper-", "slf4j-api-", "log4j-", "netty-", "metrics-core-", "snappy-java-")
-# Becomes the server after asking Linux to end it with its parent, which only it itself can do.
+# Becomes the server after asking Linux to end it with its parent, which only it itself can do. What
+# the server writes is for nobody else.
 _BECOME = """
 import ctypes, os, signal, sys
 prctl = getattr(ctypes.CDLL(None), "prctl", None)
@@ -50,6 +53,7 @@ if prctl is not None:
     prctl(1, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
 if os.getppid() != int(sys.argv[1]):
     sys.exit("the parent was gone before ZooKeeper began")
+os.umask(0o077)
 os.execv(sys.argv[2], sys.argv[2:])
 """
 
@@ -91,12 +95,10 @@ class EmbeddedZooKeeper(_Started):
         self,
         directory: Path,
         *,
-        log_file: Path | None = None,
         on_trouble: Callable[[str], None] = lambda text: None,
     ) -> None:
         """``on_trouble`` hears in words when the server died and was started again."""
         self._directory = directory
-        self._log_file = log_file or directory / "zookeeper.log"
         self._on_trouble = on_trouble
         self._ports: ReservedPorts | None = None
         self._process: ServerProcess | None = None
@@ -115,12 +117,11 @@ class EmbeddedZooKeeper(_Started):
         """Returns when it answers. ZooKeeperUnavailable, with the end of its log, if it cannot."""
         java, class_path = find_java(), find_jars()
         self._ports = ReservedPorts({"zookeeper": Address(DEFAULT_HOST, 0)})
-        (self._directory / "data").mkdir(parents=True, exist_ok=True)
-        settings = _settings(self._directory / "data")
+        settings = _settings(_private_home(self._directory))
         settings += [f"clientPort={self.address.port}", f"clientPortAddress={DEFAULT_HOST}"]
         config = _write_config(self._directory / "zoo.cfg", settings)
         command = java_command(java, class_path, STANDALONE_CLASS, config)
-        self._process = ServerProcess(command, self.address, self._log_file)
+        self._process = ServerProcess(command, self.address, self._directory / LOG_FILE)
         await self._process.start()
         await self._process.wait_until_serving(limit_s)
         self._watch = asyncio.create_task(self._start_again(), name="embedded zookeeper")
@@ -173,14 +174,14 @@ class ZooKeeperEnsemble(_Started):
         ]
         for n in range(1, self._size + 1):
             home = self._directory / f"server-{n}"
-            (home / "data").mkdir(parents=True, exist_ok=True)
-            (home / "data" / "myid").write_text(f"{n}\n")
-            settings = [*_settings(home / "data"), "initLimit=10", "syncLimit=5", *members]
+            data = _private_home(home)
+            write_private(data / "myid", f"{n}\n")
+            settings = [*_settings(data), "initLimit=10", "syncLimit=5", *members]
             command = java_command(
                 java, class_path, MEMBER_CLASS, _write_config(home / "zoo.cfg", settings)
             )
             address = Address(DEFAULT_HOST, at[f"use {n}"])
-            self.servers.append(ServerProcess(command, address, home / "zookeeper.log"))
+            self.servers.append(ServerProcess(command, address, home / LOG_FILE))
         await asyncio.gather(*(server.start() for server in self.servers))
         await asyncio.gather(*(server.wait_until_serving(limit_s) for server in self.servers))
 
@@ -205,8 +206,7 @@ class ServerProcess:
         return process.pid if process is not None and process.returncode is None else None
 
     async def start(self) -> None:
-        self._log_file.parent.mkdir(parents=True, exist_ok=True)
-        with self._log_file.open("ab") as written:
+        with _private_log(self._log_file) as written:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", "-c", _BECOME, str(os.getpid())),
                 *self._command,
@@ -333,6 +333,21 @@ def java_command(java: Path, class_path: str, main_class: str, config: Path) -> 
     ]
 
 
+def _private_home(home: Path) -> Path:
+    """A server's directory, for this user only, made if it is not there; where its data go."""
+    data = home / "data"
+    for directory in (home, data):
+        directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        directory.chmod(DIRECTORY_MODE)
+    return data
+
+
+def _private_log(path: Path) -> IO[bytes]:
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_MODE)
+    os.fchmod(descriptor, PRIVATE_MODE)
+    return os.fdopen(descriptor, "ab")
+
+
 def _settings(data: Path) -> list[str]:
     return [
         f"dataDir={data.absolute()}",
@@ -344,5 +359,5 @@ def _settings(data: Path) -> list[str]:
 
 
 def _write_config(path: Path, settings: Sequence[str]) -> Path:
-    path.write_text("".join(f"{line}\n" for line in settings))
+    write_private(path, "".join(f"{line}\n" for line in settings))
     return path.absolute()

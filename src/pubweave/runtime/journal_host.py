@@ -154,14 +154,13 @@ class BrokerJournal:
         return broker
 
     def _tell_recovered(self, found: Found) -> None:
-        torn = len(found.journal) - found.whole_bytes
         log.warning(
             "broker %s came back from its journal: %d events after snapshot %d in %.2f s%s",
             self._config.id,
             self._recovery.events,
             found.number,
             self._recovery.seconds,
-            f", a torn tail of {torn} bytes cut off" if torn else "",
+            f", a torn tail of {found.torn_bytes} bytes cut off" if found.torn_bytes else "",
         )
 
     def begin(self, broker: Broker, epoch: int, *, is_back: bool) -> list[Effect]:

@@ -86,12 +86,9 @@ class OverlayCoordination:
 
     async def open(self) -> None:
         """Start or reach ZooKeeper and put the topology there; OverlayError if that fails."""
+        is_ours = self._target is None
         if self._target is None:
-            server = EmbeddedZooKeeper(
-                self._directory.zookeeper,
-                log_file=self._directory.zookeeper_log,
-                on_trouble=self._on_trouble,
-            )
+            server = EmbeddedZooKeeper(self._directory.zookeeper, on_trouble=self._on_trouble)
             await self._stack.enter_async_context(server)
             # On loopback, but this machine may have other users: only we change our plans.
             login = f"pubweave:{secrets.token_urlsafe(LOGIN_BYTES)}"
@@ -99,6 +96,8 @@ class OverlayCoordination:
             self._target = parse_target(str(server.address), login)
         store = await self._stack.enter_async_context(opened_store(self._target, self._take))
         self._store = store
+        if is_ours and not await store.close_root():
+            raise OverlayError(f"the root of ZooKeeper at {self.target} cannot be closed to others")
         await self._wait_for_earlier_brokers(store)
         await delete_tree(store, self._layout.top)
         if not await run_command(store, create_topology(self._layout, self._spec.topology)):

@@ -31,7 +31,7 @@ LOCK_FILE = "overlay.lock"
 TELEMETRY_DIRECTORY = "telemetry"
 LOG_DIRECTORY = "logs"
 ZOOKEEPER_DIRECTORY = "zookeeper"
-ZOOKEEPER_AUTH_FILE = "zookeeper-auth"
+ZOOKEEPER_AUTH_FILE = f"{ZOOKEEPER_DIRECTORY}/zookeeper-auth"
 JOURNAL_DIRECTORY = "journal"
 EARLIER_DIRECTORY = "earlier"
 _LEFT_BEHIND = (
@@ -39,7 +39,6 @@ _LEFT_BEHIND = (
     LOG_DIRECTORY,
     TELEMETRY_DIRECTORY,
     ZOOKEEPER_DIRECTORY,
-    ZOOKEEPER_AUTH_FILE,
     JOURNAL_DIRECTORY,
 )
 FORMAT_VERSION = 1
@@ -103,17 +102,13 @@ class RunDirectory:
 
     @property
     def zookeeper(self) -> Path:
-        """The data of an embedded ZooKeeper."""
+        """All that an embedded ZooKeeper has; for this user only."""
         return self.path / ZOOKEEPER_DIRECTORY
 
     @property
     def zookeeper_auth(self) -> Path:
         """The login at an embedded ZooKeeper."""
         return self.path / ZOOKEEPER_AUTH_FILE
-
-    @property
-    def zookeeper_log(self) -> Path:
-        return self._logs / "zookeeper.log"
 
     def log_file(self, broker: BrokerId) -> Path:
         # Ids are free text; the number keeps apart what the replacement makes equal.

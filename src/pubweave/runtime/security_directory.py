@@ -41,7 +41,7 @@ class SecurityDirectory:
         self.crl = path / "revoked.crl"
         self.passwords = path / "passwords"
         self.access = path / "access.toml"
-        self.zookeeper_auth = path / ZOOKEEPER_AUTH_FILE
+        self.zookeeper_auth = path / "zookeeper-auth"
 
     def broker_files(self, broker: BrokerId) -> TlsFiles:
         return self._files("brokers", broker)

@@ -163,6 +163,18 @@ class ZooKeeperStore:
         except TimeoutError:
             log.warning("the session with ZooKeeper is left to end by itself")
 
+    async def close_root(self) -> bool:
+        """On a server of our own: from here on nobody else sees or makes anything beside our tree.
+        Whether that worked. The system's own nodes are open, too, unless they are closed."""
+        assert self._loop is not None, "start() first"
+        done: list[asyncio.Future[Exception | None]] = []
+        for path in ("/zookeeper/quota", "/zookeeper", "/"):
+            answered = self._loop.create_future()
+            done.append(answered)
+            result = self._client.set_acls_async(path, [*CREATOR_ALL_ACL])
+            result.rawlink(functools.partial(self._on_closed, answered))
+        return not any(await asyncio.gather(*done))
+
     # --- requests ----------------------------------------------------------------------------
 
     def request(
@@ -249,6 +261,13 @@ class ZooKeeperStore:
 
     def _on_result(self, number: int, request: StoreRequest, result: Any) -> None:
         self._hand_over(self._take_result, number, request, result.exception, result.value)
+
+    def _on_closed(self, answered: asyncio.Future[Exception | None], result: Any) -> None:
+        def take(error: Exception | None) -> None:
+            if not answered.done():
+                answered.set_result(error)
+
+        self._hand_over(take, result.exception)
 
     def _on_watch(self, event: WatchedEvent) -> None:
         if event.type in _FIRED_BY:  # or else the connection went: SUSPENDED tells

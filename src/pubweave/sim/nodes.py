@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pubweave.core.broker import Broker
@@ -100,7 +101,10 @@ class SimBroker(Node):
         back, self.asleep = self.asleep, None
         self.is_back = back is not None
         self.core = back or Broker(
-            self.config, epoch=epoch, now=self.world.now, metering=self._metering()
+            replace(self.config, secret=f"{self.name}:{epoch}".encode()),
+            epoch=epoch,
+            now=self.world.now,
+            metering=self._metering(),
         )
         if self.core.relocator is not None:
             handling_s = self._handling.per_message_s + self._handling.per_match_s

@@ -1,10 +1,11 @@
 """Records of a journal to bytes and back; batches that show whether they are whole.
 
 A record is a 4-byte length of what follows, a kind, the instant, and a body: frames as they came
-over the wire, or a name and fields. A batch is what is written and synced at once: a mark, the
-length and a checksum of its records, and how much of the file had been synced before. A batch that
-does not check out was being written when the broker died; unless a later one says that it had been
-synced, and then the file has been damaged since.
+over the wire, or a name and fields. A batch is what is written and synced at once, one after the
+other: a head (a mark, the length and a checksum of its records, a checksum of the head itself), the
+records, and an end mark. Two things can be wrong with the last one. A *torn tail* was being written
+when the machine went down, and nobody had been told of it: it is too short, or its end is not what
+was to be written. A batch that is *damaged* was finished, and has been changed since.
 """
 
 from __future__ import annotations
@@ -22,19 +23,22 @@ _MESSAGES, _EVENT = 0, 1
 _RECORD = struct.Struct("<IBd")
 _MESSAGES_HEAD = struct.Struct("<Qd")
 _LENGTH_BYTES = 4
-FORMAT = 1
+FORMAT = 2
 """Of files and batches; it is the last character of every batch's mark."""
 _NAME = b"pwJ"
 _MARK = _NAME + str(FORMAT).encode()
-_BATCH = struct.Struct("<4sIIQ")
-BATCH_HEAD_BYTES = _BATCH.size
+_END = b"\xf1pwJend\n"
+END_BYTES = len(_END)
+_FIELDS = struct.Struct("<4sII")
+_CHECKSUM = struct.Struct("<I")
+HEAD_BYTES = _FIELDS.size + _CHECKSUM.size
 _ANY_FRAME_BYTES = (1 << 32) - 1
 _encode_fields = msgspec.msgpack.Encoder().encode
 _decode_fields = msgspec.msgpack.Decoder(tuple[str, tuple]).decode  # type: ignore[type-arg]
 
 
 class JournalDamagedError(ValueError):
-    """What had been synced cannot be read any more; says where."""
+    """What had been written cannot be read any more; says where."""
 
 
 def encode_record(record: Record) -> bytes:
@@ -72,16 +76,17 @@ def decode_records(data: bytes) -> Iterator[Record]:
         raise JournalDamagedError(f"a record that does not decode: {error}") from error
 
 
-def encode_batch(records: bytes, synced_bytes: int) -> bytes:
-    """Records as they are written; ``synced_bytes`` of the file are known to be on disk."""
-    return _BATCH.pack(_MARK, len(records), zlib.crc32(records), synced_bytes) + records
+def encode_batch(records: bytes) -> bytes:
+    """Records as they are written."""
+    head = _FIELDS.pack(_MARK, len(records), zlib.crc32(records))
+    return b"".join((head, _CHECKSUM.pack(zlib.crc32(head)), records, _END))
 
 
 def format_of(data: bytes) -> int | None:
     """The format in which batches were written, by the first of them; None: these are none.
 
-    >>> format_of(encode_batch(b"records", 0)), format_of(b"pwJ7...."), format_of(b"other")
-    (1, 7, None)
+    >>> format_of(encode_batch(b"records")), format_of(b"pwJ7...."), format_of(b"other")
+    (2, 7, None)
     """
     name, digit = data[: len(_NAME)], data[len(_NAME) : len(_MARK)]
     return int(digit) if name == _NAME and digit.isdigit() else None
@@ -90,37 +95,43 @@ def format_of(data: bytes) -> int | None:
 def find_batches(data: bytes) -> list[tuple[int, int]]:
     """Where the records of each whole batch begin and end, up to a torn tail. O(bytes).
 
-    >>> data = encode_batch(b"first", 0) + encode_batch(b"second", 25)
+    JournalDamagedError names the first batch that was whole once and is not any more.
+
+    >>> data = encode_batch(b"first") + encode_batch(b"second")
     >>> [data[start:end] for start, end in find_batches(data[:-1])]
     [b'first']
     """
     found = []
     offset = 0
-    while (batch := _batch_at(data, offset)) is not None:
-        start, end, _ = batch
-        found.append((start, end))
+    while len(data) - offset >= HEAD_BYTES and (end := _end_of_batch(data, offset)):
+        found.append((offset + HEAD_BYTES, end - END_BYTES))
         offset = end
-    _check_is_torn(data, offset)
     return found
 
 
-def _batch_at(data: bytes, offset: int) -> tuple[int, int, int] | None:
-    """Begin and end of the records of a whole batch, and what was synced before it."""
-    if offset + BATCH_HEAD_BYTES > len(data):
-        return None
-    mark, length, checksum, synced_bytes = _BATCH.unpack_from(data, offset)
-    start = offset + BATCH_HEAD_BYTES
-    end = start + length
-    if mark != _MARK or end > len(data) or zlib.crc32(memoryview(data)[start:end]) != checksum:
-        return None
-    return start, end, synced_bytes
+def _end_of_batch(data: bytes, offset: int) -> int:
+    """Where a whole batch ends; 0: this is a torn tail. A flipped bit is at one place only: if it
+    is in the head or in the records, the end mark shows that the batch had been finished."""
+    mark, length, checksum = _FIELDS.unpack_from(data, offset)
+    start = offset + HEAD_BYTES
+    fields = data[offset : offset + _FIELDS.size]
+    if mark != _MARK or _CHECKSUM.pack(zlib.crc32(fields)) != data[offset + _FIELDS.size : start]:
+        if data.find(_END, offset) >= 0:
+            raise _damaged(offset)
+        return 0
+    end = start + length + END_BYTES
+    if end > len(data):
+        return 0
+    wrong_bits = _differing_bits(data[end - END_BYTES : end], _END)
+    is_whole = zlib.crc32(memoryview(data)[start : start + length]) == checksum
+    if wrong_bits == 1 or (not is_whole and (wrong_bits == 0 or end < len(data))):
+        raise _damaged(offset)  # one was being written at a time: what follows was begun later
+    return end if is_whole else 0
 
 
-def _check_is_torn(data: bytes, offset: int) -> None:
-    """Whether nothing behind a bad place says that it had been synced."""
-    at = data.find(_MARK, offset + 1)
-    while at >= 0:
-        batch = _batch_at(data, at)
-        if batch is not None and batch[2] > offset:
-            raise JournalDamagedError(f"damaged at byte {offset}, which had been on disk before")
-        at = data.find(_MARK, at + 1)
+def _differing_bits(one: bytes, other: bytes) -> int:
+    return (int.from_bytes(one) ^ int.from_bytes(other)).bit_count()
+
+
+def _damaged(offset: int) -> JournalDamagedError:
+    return JournalDamagedError(f"damaged in the batch at byte {offset}, which had been written")

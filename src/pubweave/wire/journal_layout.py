@@ -19,6 +19,7 @@ import msgspec
 
 from pubweave.model.journal_records import Record
 from pubweave.wire.journal_codec import (
+    END_BYTES,
     FORMAT,
     JournalDamagedError,
     decode_records,
@@ -28,7 +29,7 @@ from pubweave.wire.journal_codec import (
 )
 
 _SNAPSHOT, _JOURNAL, _SCRATCH = ".snapshot", ".journal", ".tmp"
-_HEAD_LENGTH_BYTES = 4
+_REMEDY = "put back a copy of the file, or remove the directory, with all that only this broker has"
 
 
 class Disk(Protocol):
@@ -80,9 +81,10 @@ class Found:
     batches: list[tuple[int, int]]
 
     @property
-    def whole_bytes(self) -> int:
-        """How much of the journal is no torn tail."""
-        return self.batches[-1][1] if self.batches else 0
+    def torn_bytes(self) -> int:
+        """How much of the journal is a torn tail."""
+        whole = self.batches[-1][1] + END_BYTES if self.batches else 0
+        return len(self.journal) - whole
 
     def records(self) -> Iterator[Record]:
         """What came after the snapshot, in order."""
@@ -101,25 +103,30 @@ def find_journal(
     if not numbers:
         return None
     number = max(numbers)
-    snapshot, written = _take_off_head(disk.read(f"{number}{_SNAPSHOT}"), head)
+    name = f"{number}{_SNAPSHOT}"
+    snapshot, written = _take_off_head(name, disk.read(name), head)
     name = f"{number}{_JOURNAL}"
     journal = disk.read(name) if name in disk.names() else b""
-    try:
-        batches = find_batches(journal)
-    except JournalDamagedError as error:
-        raise JournalDamagedError(f"{name} is {error}") from error
+    batches = _find_batches(name, journal)
     if written.version != head.version:
         _check_state(written, head, state, has_events=bool(batches))
     return Found(number, snapshot, journal, batches)
 
 
-def _take_off_head(data: bytes, head: SnapshotHead) -> tuple[bytes, SnapshotHead]:
+def _find_batches(name: str, data: bytes) -> list[tuple[int, int]]:
+    try:
+        return find_batches(data)
+    except JournalDamagedError as error:
+        raise JournalDamagedError(f"{name} is {error}: {_REMEDY}") from error
+
+
+def _take_off_head(name: str, data: bytes, head: SnapshotHead) -> tuple[bytes, SnapshotHead]:
     found_format = format_of(data)
     if found_format not in (None, FORMAT):
         raise _of_another_version(f"in format {found_format}", head)
-    batches = find_batches(data)
+    batches = _find_batches(name, data)
     if len(batches) != 2:
-        raise JournalDamagedError("the snapshot is damaged")
+        raise JournalDamagedError(f"{name} is cut off at byte {len(data)}: {_REMEDY}")
     (start, end), (body_start, body_end) = batches
     try:
         found = msgspec.msgpack.decode(data[start:end], type=SnapshotHead)
@@ -193,9 +200,9 @@ class JournalFiles:
         """Put a snapshot in place of all that was written before it; with a ``state`` it is the
         last one (`SnapshotHead.state`)."""
         written = msgspec.structs.replace(self._head, state=state)
-        head = encode_batch(msgspec.msgpack.encode(written), 0)
+        head = encode_batch(msgspec.msgpack.encode(written))
         self._is_doubtful = True
-        self._disk.put(self._next_snapshot, head + encode_batch(snapshot, 0))
+        self._disk.put(self._next_snapshot, head + encode_batch(snapshot))
         self._is_doubtful = False
         self._number += 1
         self._synced_bytes = self._written_bytes = 0
@@ -225,15 +232,16 @@ class JournalFiles:
         return True
 
     def append(self, records: bytes) -> None:
-        """Write a batch behind the others."""
+        """Write a batch behind the others, which are synced."""
         if self._is_doubtful:
             self._disk.remove(self._next_snapshot)
             self._is_doubtful = False
         if self._is_torn:
             self._disk.cut(self._name, self._synced_bytes)
             self._written_bytes = self._synced_bytes
+        assert self._written_bytes == self._synced_bytes, "one batch is being written at a time"
         self._is_torn = True
-        batch = encode_batch(records, self._synced_bytes)
+        batch = encode_batch(records)
         self._disk.append(self._name, batch)
         self._is_torn = False
         self._written_bytes += len(batch)

@@ -19,6 +19,7 @@ let lastId = "";
 let heardAt = Date.now();
 let awaySince = null;
 let troubles = [];
+let lockedText = null;
 
 const views = {
   troubles: (list) => { troubles = list; showTroubles(); },
@@ -40,14 +41,23 @@ function connect() {
   stream.addEventListener("look", (event) => {
     lastId = event.lastEventId;
     heardAt = Date.now();
-    if (awaySince !== null) { awaySince = null; showTroubles(); showAccess(); }
+    if (awaySince !== null) { awaySince = lockedText = null; showTroubles(); showAccess(); }
     showPulse();
   });
   stream.onerror = () => {
     if (awaySince === null) { awaySince = Date.now() / 1000; showTroubles(); showPulse(); }
     // The browser tries again by itself after a lost connection, but not after an error page.
     if (stream.readyState === EventSource.CLOSED) setTimeout(connect, RETRY_MS);
+    showLock();
   };
+}
+
+// A secured dashboard that was started again wants its new token.
+async function showLock() {
+  const answer = await fetch("/api/access").catch(() => null);
+  const isNews = (answer?.status === 401) !== (lockedText !== null);
+  lockedText = answer?.status === 401 ? (await answer.text()).trim().replace(/\.$/, "") : null;
+  if (isNews) showTroubles();
 }
 
 function showPulse() {
@@ -63,7 +73,7 @@ function showTroubles() {
   const all = awaySince === null ? troubles : [{
     kind: "dashboard_away",
     severity: "error",
-    text: "the dashboard does not answer; what is shown is of before, and the page goes on by itself when it is back",
+    text: lockedText ?? "the dashboard does not answer; what is shown is of before, and the page goes on by itself when it is back",
     since: awaySince,
   }, ...troubles];
   show(byId("troubles"), all, () => all.map((trouble) =>
