@@ -23,9 +23,10 @@ class DeadlineTimer:
             if deadline >= self._due_at:
                 return
             self._handle.cancel()
-        self._due_at = deadline
-        delay = max(0.0, deadline - self._clock.now())
-        self._handle = asyncio.get_running_loop().call_later(delay, self._fire)
+        now = self._clock.now()
+        # A core that wants to be called at once may name an instant long past: nobody is late yet.
+        self._due_at = max(deadline, now)
+        self._handle = asyncio.get_running_loop().call_later(self._due_at - now, self._fire)
 
     def take_pause(self) -> float:
         """How much too late this timer is, if that is so much that the process cannot have run;

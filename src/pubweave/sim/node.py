@@ -170,7 +170,7 @@ class Node:
         deadline = self.core_deadline()
         if self._timer_at is None or deadline < self._timer_at:
             self._timer_at = deadline
-            self._due_at = min(deadline, self._due_at)
+            self._due_at = min(max(deadline, self.world.now), self._due_at)
             self.world.at(deadline, self._on_timer, deadline, self.incarnation)
 
     def _on_timer(self, armed_for: float, incarnation: int) -> None:
