@@ -66,11 +66,11 @@ from pubweave.model.rendezvous_messages import (
     ChordLeaving,
     ChordLookup,
     ChordNeighbors,
-    DurableBroker,
     LinkUnused,
     Occupant,
     PlacementDigest,
     PlacementTold,
+    RingMember,
     TreeBroken,
     TreeJoin,
     TreeOffer,
@@ -155,7 +155,7 @@ ONE_OF_EACH: list[Message] = [
     TreeOffer(1, ("x",), True),
     TreeBroken(1, ("x",)),
     LinkUnused(),
-    DurableBroker("b1", 3, ("x", "y"), 1.5),
+    RingMember("b1", 3, ("x", "y"), 1.5),
     PlacementDigest(
         (("b1", PlacementTold(("t1", "t2"), 3, "10.0.0.1:7001", True, (2, 1))),), is_last=True
     ),

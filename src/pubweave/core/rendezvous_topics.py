@@ -203,22 +203,16 @@ class RendezvousTopics:
     def _keep_s(self, now: float) -> float:
         """One that has joined while all others were away has heard of nobody who is missing."""
         config = self._config
-        is_new = config.is_durable and now - self._alone_at < config.keep_s
+        is_new = now - self._alone_at < config.keep_s
         return max(config.keep_s, config.forget_after_s) if is_new else config.keep_s
 
     def tidy(self, now: float) -> None:
-        """Forget what is old; whatever was offered and nobody wanted meanwhile counts as lost. What
-        came from above is elsewhere, too, unless somebody misses it who is away."""
-        config, counters = self._config, self._inside.counters
-        lasting = self._absences.tidy(now)
-        went = self._routing.logs.tidy(now, self._keep_s(now), config.keep_bytes, lasting)
-        for topic, times in went.items():
-            if topic in self._offering and not self.is_handed_on(topic):
-                counters.publications_lost += len(times)
-            else:
-                here = self._is_rendezvous(topic)
-                lost = self._absences.lost_of(topic, times, is_rendezvous=here)
-                counters.publications_lost += lost
+        """Forget what is old, unless somebody misses it who is away, or it is on its way to the
+        rendezvous and could not go there yet."""
+        config = self._config
+        stuck = [topic for topic in self._offering if not self.is_handed_on(topic)]
+        lasting = {*self._absences.tidy(now), *stuck}
+        self._routing.logs.tidy(now, self._keep_s(now), config.keep_bytes, lasting)
         returning = self._routing.returning
         for name in [name for name, at in returning.items() if now - at > RETURNING_S]:
             del returning[name]

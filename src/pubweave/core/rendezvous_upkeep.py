@@ -34,11 +34,11 @@ from pubweave.model.rendezvous_messages import (
     ChordLeaving,
     ChordMessage,
     ChordNeighbors,
-    DurableBroker,
     LinkUnused,
     Occupant,
     PlacementDigest,
     RendezvousMessage,
+    RingMember,
     TreeMessage,
 )
 from pubweave.model.rendezvous_status import RendezvousStatus
@@ -236,7 +236,7 @@ class RendezvousUpkeep:
                 self.spare.take(link.remote, now)
             case PlacementDigest():
                 self.placing.take(link.remote, message, now)
-            case DurableBroker():
+            case RingMember():
                 self.absences.take(link.remote, message, now)
             case _:
                 self._take_in_version(link.remote, message, now)
@@ -302,29 +302,29 @@ class RendezvousUpkeep:
         self._inside.counters.publications_lost += lost
 
     def excuse(self, seconds: float) -> None:
-        """As `TopicRepair.excuse`."""
+        """As `TopicRepair.excuse`: others may have closed the ring without this broker."""
         self.links.excuse(seconds)
+        self.spare.came_back()
         self._routing.excuse(seconds)
         self.topics.excuse(seconds)
         self.absences.excuse(seconds)
         for plane in self.planes.values():
+            plane.chord.excuse()
             plane.trees.excuse(seconds)
         self.remapping.excuse(seconds)
+        self.deadline = self._planes_at = 0.0
 
     def came_back(self, incarnation: int, away_s: float, now: float) -> None:
         """As `TopicRepair.came_back`; here sessions alone tell one incarnation from another."""
         self.excuse(away_s)
         self.links.came_back(now)
-        self.spare.came_back()
         self.absences.came_back(now)
         for plane in self.planes.values():
-            plane.chord.came_back()
-            plane.trees.came_back(now)
+            plane.table.is_leaving = False
         self.remapping.came_back()
         self.placing.came_back()
         self._leaving_at = None
         self._inside.sessions.closed_reason = ""
-        self.deadline = self._planes_at = now
         self._tidy_at = now + TIDY_EVERY_S
 
     # --- looking around --------------------------------------------------------------------

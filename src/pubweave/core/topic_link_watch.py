@@ -165,7 +165,7 @@ class LinkWatch:
     def _is_hopeless(self, neighbor: BrokerId, link: WatchedLink, now: float) -> bool:
         if link.lost_at is None or neighbor in self.lasting:
             return False
-        return now - link.lost_at > 2 * self._config.forget_after_s
+        return now - link.lost_at > self._config.forget_after_s
 
     def _may_dial(self, neighbor: BrokerId, link: WatchedLink, now: float) -> bool:
         """A link that was knocked for is up to the smaller id as soon as it is down."""

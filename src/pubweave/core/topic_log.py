@@ -88,22 +88,17 @@ class TopicLogs:
 
     def tidy(
         self, now: float, keep_s: float, keep_bytes: int, lasting: Collection[str] = ()
-    ) -> dict[str, list[float]]:
-        """Forget what is old, or too much; by topic, when the publications that went had come.
-        Of ``lasting`` topics nothing is old."""
-        went: dict[str, list[float]] = {}
+    ) -> None:
+        """Forget what is old, or too much, the oldest first. Of ``lasting`` topics nothing is
+        old. O(topics, and topics x what is too much)."""
         for topic, log in self._logs.items():
             while topic not in lasting and log.kept and log.kept[0][0] < now - keep_s:
-                self._drop_first(topic, log, went)
+                self._drop_first(log)
             for publisher in [p for p, at in log.heard_at.items() if at < now - MARKS_FORGOTTEN_S]:
                 del log.heard_at[publisher], log.marks[publisher], log.floors[publisher]
         while self._size_bytes > keep_bytes:
-            topic, log = min(
-                ((t, each) for t, each in self._logs.items() if each.kept),
-                key=lambda entry: entry[1].kept[0][0],
-            )
-            self._drop_first(topic, log, went)
-        return went
+            full = [log for log in self._logs.values() if log.kept]
+            self._drop_first(min(full, key=lambda log: log.kept[0][0]))
 
     def excuse(self, seconds: float) -> None:
         """The broker was away: that time does not count. O(kept)."""
@@ -111,9 +106,8 @@ class TopicLogs:
             log.kept = deque((at + seconds, publication) for at, publication in log.kept)
             log.heard_at = {publisher: at + seconds for publisher, at in log.heard_at.items()}
 
-    def _drop_first(self, topic: str, log: TopicLog, went: dict[str, list[float]]) -> None:
-        came_at, publication = log.kept.popleft()
+    def _drop_first(self, log: TopicLog) -> None:
+        _, publication = log.kept.popleft()
         log.keys.discard(publication.key)
         log.floors[publication.publisher] = publication.sequence
         self._size_bytes -= publication.size_bytes
-        went.setdefault(topic, []).append(came_at)

@@ -23,7 +23,8 @@ class BrokerRecord(msgspec.Struct, frozen=True, array_like=True):
     has this record knows the broker's shadow set, and can repair what its death leaves behind.
     ``lost`` are neighbors that do not answer any more, each with the age of its last record;
     a broker that ``is_leaving`` is not counted on any more. ``is_gateway``: it has a link with a
-    ring of rendezvous brokers. ``is_durable``: it has a journal, and comes back if it is killed."""
+    ring of rendezvous brokers. ``silent_s``: whoever tells it has heard nothing newer of the broker
+    for so long."""
 
     broker: BrokerId
     address: str
@@ -35,7 +36,7 @@ class BrokerRecord(msgspec.Struct, frozen=True, array_like=True):
     backups: tuple[BrokerId, ...] = ()
     is_leaving: bool = False
     is_gateway: bool = False
-    is_durable: bool = False
+    silent_s: float = 0.0
 
     @property
     def age(self) -> tuple[int, int]:

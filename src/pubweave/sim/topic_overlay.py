@@ -13,7 +13,7 @@ from typing import Any
 from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import Effect
-from pubweave.core.events import Event, MessagesReceived
+from pubweave.core.events import Event, LocalPauseEnded, MessagesReceived
 from pubweave.core.topic_map import TopicMap, pieces_of
 from pubweave.core.topic_repair import TopicRepair
 from pubweave.core.topic_routing import TopicRouting
@@ -57,7 +57,10 @@ class TopicSimBroker(SimBroker):
 
     def core_handle(self, event: Event, now: float) -> list[Effect]:
         if self._life != self.incarnation:
-            self._came_back(now)
+            self._life = self.incarnation
+            self._slept(now - self._handled_at)
+        if isinstance(event, LocalPauseEnded):
+            self._slept(event.seconds)
         self._handled_at = now
         routing = routing_of(self.broker)
         for topic in routing.topics:
@@ -70,9 +73,9 @@ class TopicSimBroker(SimBroker):
                     self._check(message, event.connection, now)
         return super().core_handle(event, now)
 
-    def _came_back(self, now: float) -> None:
-        """A broker with a journal goes on where it was: its topics last so much longer."""
-        self._life, away_s = self.incarnation, now - self._handled_at
+    def _slept(self, away_s: float) -> None:
+        """A broker that was stopped, or killed with a journal, goes on where it was: its topics
+        last so much longer, and what was sent to it meanwhile waits for it."""
         for times in (self._seen_at, self._wanted_at):
             times.update({topic: at + away_s for topic, at in times.items()})
 

@@ -65,9 +65,9 @@ from pubweave.model.rendezvous_messages import (
     ChordLeaving,
     ChordLookup,
     ChordNeighbors,
-    DurableBroker,
     LinkUnused,
     PlacementDigest,
+    RingMember,
     TreeBroken,
     TreeJoin,
     TreeOffer,
@@ -131,7 +131,7 @@ KINDS: dict[int, type] = {
     52: TreeTables,
     53: LinkUnused,
     55: PlacementDigest,
-    56: DurableBroker,
+    56: RingMember,
 }
 _KIND_OF = {type_: kind for kind, type_ in KINDS.items()}
 _DECODERS: dict[int, Callable[[bytes], Any]] = {
