@@ -23,6 +23,7 @@ from pubweave.model.messages import (
     InterestBroadcast,
     Login,
     Message,
+    Missed,
     Ping,
     Pong,
     Query,
@@ -78,7 +79,13 @@ from pubweave.model.rendezvous_messages import (
     TreePlaceEntry,
     TreeTables,
 )
-from pubweave.model.topic_messages import BrokerRecord, TopicOpened, TopicUnwanted, TopicWanted
+from pubweave.model.topic_messages import (
+    BrokerRecord,
+    TopicMissed,
+    TopicOpened,
+    TopicUnwanted,
+    TopicWanted,
+)
 from pubweave.wire.codec import KINDS, FrameDecoder, FrameError, encode, encode_all
 
 FILTER = Filter(
@@ -156,6 +163,8 @@ ONE_OF_EACH: list[Message] = [
     TreeBroken(1, ("x",)),
     LinkUnused(),
     RingMember("b1", 3, ("x", "y"), 1.5),
+    TopicMissed("x", "pete", ((3, 9, 4, 12.5, 2.0, True),), True),
+    Missed("x", "pete", 4, True),
     PlacementDigest(
         (("b1", PlacementTold(("t1", "t2"), 3, "10.0.0.1:7001", True, (2, 1))),), is_last=True
     ),

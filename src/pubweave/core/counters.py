@@ -23,9 +23,11 @@ class Counters:
     protocol_errors: int = 0
     clients_expired: int = 0
     notifications_lost: int = 0
+    notifications_lost_at_most: int = 0
     records_dropped: int = 0
     holds: int = 0
     publications_lost: int = 0
+    publications_lost_at_most: int = 0
 
     def status(self) -> CounterStatus:
         return CounterStatus(**{field.name: getattr(self, field.name) for field in fields(self)})

@@ -163,11 +163,11 @@ class RendezvousTopics:
         if not kept:
             self._end(topic)
         elif is_alone:
-            pass  # others may be found yet: it is kept as long as anything is
+            self._fading[topic] = now  # others may be found yet, and then it takes time to hand on
         elif age_s >= 0 and self.is_handed_on(topic):
             self._end(topic)
-        elif age_s > self._config.hand_over_s:
-            self._inside.counters.publications_lost += len(kept)
+        elif age_s > self._config.forget_after_s:
+            self._inside.counters.publications_lost_at_most += len(kept)
             self._end(topic)
 
     def _end(self, topic: str) -> None:

@@ -25,6 +25,7 @@ from pubweave.core.rendezvous_report import rendezvous_status
 from pubweave.core.rendezvous_routing import RendezvousRouting
 from pubweave.core.rendezvous_topics import RendezvousTopics
 from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.core.topic_gaps import TopicGaps
 from pubweave.core.topic_inside import TopicInside
 from pubweave.core.topic_link_watch import LinkWatch
 from pubweave.design.dynatops.ring import key_of
@@ -42,7 +43,7 @@ from pubweave.model.rendezvous_messages import (
     TreeMessage,
 )
 from pubweave.model.rendezvous_status import RendezvousStatus
-from pubweave.model.topic_messages import BrokerRecord, TopicMessage
+from pubweave.model.topic_messages import BrokerRecord, TopicMessage, TopicMissed
 
 FIRST_VERSION = 1
 TIDY_EVERY_S = 1.0
@@ -66,6 +67,7 @@ class RendezvousUpkeep:
         self.clusters = AttachedClusters(inside.sessions, routing)
         self.absences = RingAbsences(inside.config, self._tell, self._on_ring)
         self.topics = RendezvousTopics(inside, routing, self.planes, self.clusters, self.absences)
+        self.gaps = TopicGaps(inside)
         self._given: set[BrokerId] = set()
         """Neighbors that the driver named: these links stay."""
         self.spare = SpareLinks(
@@ -176,6 +178,7 @@ class RendezvousUpkeep:
 
     def link_began(self, link: Session, now: float) -> None:
         """A neighbor knows nothing of us, or another one did."""
+        self.gaps.forget(link)
         if link.remote in self.clusters.gateways:
             return  # it says what it wants
         for plane in self.planes.values():
@@ -224,6 +227,9 @@ class RendezvousUpkeep:
     def take(self, link: Session, message: TopicMessage | RendezvousMessage, now: float) -> None:
         if isinstance(message, BrokerRecord):
             raise RemoteProtocolError("BrokerRecord is not for rendezvous brokers")
+        if isinstance(message, TopicMissed):
+            self.gaps.take(link, message, now)
+            return
         if isinstance(message, TopicMessage):
             self._routing.take_wanted(link, message)
             if link.remote in self.clusters.gateways:
@@ -299,7 +305,7 @@ class RendezvousUpkeep:
         """The broker goes: what it has not handed on is lost."""
         logs = self._routing.logs
         lost = sum(len(logs[topic].kept) for topic in self._held())
-        self._inside.counters.publications_lost += lost
+        self._inside.counters.publications_lost_at_most += lost
 
     def excuse(self, seconds: float) -> None:
         """As `TopicRepair.excuse`: others may have closed the ring without this broker."""
@@ -308,6 +314,7 @@ class RendezvousUpkeep:
         self._routing.excuse(seconds)
         self.topics.excuse(seconds)
         self.absences.excuse(seconds)
+        self.gaps.excuse(seconds)
         for plane in self.planes.values():
             plane.chord.excuse()
             plane.trees.excuse(seconds)
@@ -332,8 +339,9 @@ class RendezvousUpkeep:
     def look(self, now: float) -> None:
         """Bring links, ring, trees and wishes up to date. O(topics + links)."""
         self.deadline = now + self._topics.look_every_s
-        self._looked_at = now
+        self._looked_at = self._routing.now = now
         self._look_at_links(now)
+        self.gaps.look(now)
         self.placing.look(now)
         if now < self._planes_at:
             return

@@ -30,6 +30,7 @@ class TopicPublishing(Publishing):
         refuse: Refuse,
     ) -> None:
         super().__init__(routing, counters, meter, touched, refuse)
+        self._topics = routing
         self._logs = routing.logs
         self._is_opened = routing.is_opened
 
@@ -43,6 +44,7 @@ class TopicPublishing(Publishing):
     ) -> None:
         """As `Publishing.take_in`; O(publications x destinations)."""
         sizes: list[int] = []
+        self._topics.now = now
         routed = 0
         if self._routing.version != origin.routes_version:
             self.forget_routes(origin)

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.topic_absence import Absences
+from pubweave.core.topic_gaps import TopicGaps
 from pubweave.core.topic_gateway import RingGateway
 from pubweave.core.topic_inside import TopicInside
 from pubweave.core.topic_leaving import TopicLeaving
@@ -36,7 +37,7 @@ from pubweave.core.topic_waiting import SubscriptionWaits
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import Hello, Message, Role
 from pubweave.model.status import TopicsStatus
-from pubweave.model.topic_messages import BrokerRecord, TopicMessage
+from pubweave.model.topic_messages import BrokerRecord, TopicMessage, TopicMissed
 
 WIDEN_AFTER_S = 0.3
 """A break that the shadow set has not mended after so long is mended among all concerned."""
@@ -74,6 +75,7 @@ class TopicRepair:
         self.widened = 0
         self.waits = SubscriptionWaits(inside, self.links, self.map, lambda: self.view)
         self.absences = Absences(self.map, lambda: self.view, self._config.keep_s)
+        self.gaps = TopicGaps(inside)
         self.leaving = TopicLeaving(inside, self.links, self.map, lambda: self.view)
         inside.routing.on_change = self._on_topics
         inside.routing.on_subscribed = self.waits.subscribed
@@ -154,6 +156,7 @@ class TopicRepair:
     def link_began(self, link: Session, now: float) -> None:
         """A neighbor knows nothing, or another one did: tell the whole map."""
         self._hurry(now)
+        self.gaps.forget(link)
         if link.remote in self.gateway.ring:
             return
         # Who is gone is told of with those who know that: the neighbor keeps for it, too.
@@ -165,7 +168,9 @@ class TopicRepair:
     def take(self, link: Session, message: TopicMessage, now: float) -> None:
         if isinstance(message, BrokerRecord) and link.remote in self.gateway.ring:
             raise RemoteProtocolError("BrokerRecord is for brokers of one topic-connected overlay")
-        if not isinstance(message, BrokerRecord):
+        if isinstance(message, TopicMissed):
+            self.gaps.take(link, message, now)
+        elif not isinstance(message, BrokerRecord):
             self._inside.routing.take_wanted(link, message)
             self.waits.look(now)
         elif message.broker == self._id:
@@ -210,6 +215,7 @@ class TopicRepair:
         self.map.excuse(seconds)
         self._inside.routing.excuse(seconds)
         self.absences.excuse(seconds)
+        self.gaps.excuse(seconds)
         self._fading = {topic: at + seconds for topic, at in self._fading.items()}
         self._told_off = {topic: at + seconds for topic, at in self._told_off.items()}
         self._broken_at = {topic: at + seconds for topic, at in self._broken_at.items()}
@@ -234,6 +240,7 @@ class TopicRepair:
     def look(self, now: float) -> None:
         """Bring links, topics and record up to date, and mend what is broken."""
         self.deadline = now + self._config.look_every_s
+        self._inside.routing.now = now
         self.links.look(now)
         self.gateway.look(self.view.present, is_leaving=self.is_leaving, now=now)
         topics = self._staying_topics(now)
@@ -241,6 +248,7 @@ class TopicRepair:
         self._mend(now)
         self._probe(now)
         self.leaving.seek(now)
+        self.gaps.look(now)
         self.waits.look(now)
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY_S
@@ -274,7 +282,7 @@ class TopicRepair:
     def _end(self, topic: str) -> None:
         routing = self._inside.routing
         if self.leaving.holds(topic):
-            self._inside.counters.publications_lost += len(routing.logs[topic].kept)
+            self._inside.counters.publications_lost_at_most += len(routing.logs[topic].kept)
         routing.end(topic)
         del self._fading[topic]
         self._told_off.pop(topic, None)

@@ -61,9 +61,13 @@ class CounterStatus(msgspec.Struct, frozen=True):
     protocol_errors: int = 0
     clients_expired: int = 0
     notifications_lost: int = 0
+    notifications_lost_at_most: int = 0
+    """Of those that may be lost besides, an upper bound."""
     records_dropped: int = 0
     holds: int = 0
     publications_lost: int = 0
+    publications_lost_at_most: int = 0
+    """The same."""
 
 
 class RateStatus(msgspec.Struct, frozen=True):

@@ -120,8 +120,8 @@ class HeldNotes:
             return
         if held.broker != self._broker.config.id or held.is_nothing:
             return
-        self._broker.counters.notifications_lost += held.notifications + held.mqtt
-        self._broker.counters.publications_lost += held.publications
+        self._broker.counters.notifications_lost_at_most += held.notifications + held.mqtt
+        self._broker.counters.publications_lost_at_most += held.publications
         log.warning(
             "broker %s was killed without a journal: at most %s are lost",
             held.broker,

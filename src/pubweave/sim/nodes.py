@@ -19,6 +19,7 @@ from pubweave.core.effects import (
     OpenLink,
     OrganizeEffect,
     ProbeBrokers,
+    ReportMissed,
     ReportMove,
     ReportRefusal,
     ReportSession,
@@ -261,6 +262,8 @@ class SimClient(Node):
         self.on_move: Callable[[SimClient, FollowRedirect | ReportMove], None] = (
             lambda client, effect: None
         )
+        self.on_missed: Callable[[SimClient, ReportMissed], None] = lambda client, effect: None
+        """Hears what was lost to this client."""
         self.core = Client(
             name,
             epoch=epoch,
@@ -316,6 +319,8 @@ class SimClient(Node):
                     self._on_notification(self, publication)
             case ReportSession(resumed):
                 self._on_session(self, resumed)
+            case ReportMissed():
+                self.on_missed(self, effect)
             case ReportRefusal(subject, reason):
                 self._on_refusal(self, subject, reason)
             case TryBroker(token, name, _):

@@ -157,6 +157,8 @@ class RendezvousOverlay(ChurnOverlay):
             core = node.core
             if core is None or node.busy_until > self.world.now:
                 return False
+            if core.topics is not None and core.topics.gaps.is_doubting:
+                return False
             if any(self.home_of(c) != node.name for c in core.sessions.clients):
                 return False  # a client that went elsewhere has yet to be forgotten here
             for session in core.sessions.clients.values():

@@ -30,6 +30,7 @@ from pubweave.model.messages import (
     InterestBroadcast,
     Login,
     Message,
+    Missed,
     Ping,
     Pong,
     Query,
@@ -74,7 +75,13 @@ from pubweave.model.rendezvous_messages import (
     TreePath,
     TreeTables,
 )
-from pubweave.model.topic_messages import BrokerRecord, TopicOpened, TopicUnwanted, TopicWanted
+from pubweave.model.topic_messages import (
+    BrokerRecord,
+    TopicMissed,
+    TopicOpened,
+    TopicUnwanted,
+    TopicWanted,
+)
 
 DEFAULT_MAX_FRAME_BYTES = 1 << 20
 
@@ -132,6 +139,8 @@ KINDS: dict[int, type] = {
     53: LinkUnused,
     55: PlacementDigest,
     56: RingMember,
+    57: TopicMissed,
+    58: Missed,
 }
 _KIND_OF = {type_: kind for kind, type_ in KINDS.items()}
 _DECODERS: dict[int, Callable[[bytes], Any]] = {
