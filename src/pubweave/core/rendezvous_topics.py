@@ -200,19 +200,20 @@ class RendezvousTopics:
             for broker in plane.trees.wanted_from(topic)
         )
 
-    def _keep_s(self, now: float) -> float:
+    def _keep_s(self, now: float, *, has_strangers: bool) -> float:
         """One that has joined while all others were away has heard of nobody who is missing."""
         config = self._config
-        is_new = now - self._alone_at < config.keep_s
+        is_new = has_strangers or now - self._alone_at < config.keep_s
         return max(config.keep_s, config.forget_after_s) if is_new else config.keep_s
 
-    def tidy(self, now: float) -> None:
+    def tidy(self, now: float, *, has_strangers: bool) -> None:
         """Forget what is old, unless somebody misses it who is away, or it is on its way to the
         rendezvous and could not go there yet."""
         config = self._config
         stuck = [topic for topic in self._offering if not self.is_handed_on(topic)]
         lasting = {*self._absences.tidy(now), *stuck}
-        self._routing.logs.tidy(now, self._keep_s(now), config.keep_bytes, lasting)
+        keep_s = self._keep_s(now, has_strangers=has_strangers)
+        self._routing.logs.tidy(now, keep_s, config.keep_bytes, lasting)
         returning = self._routing.returning
         for name in [name for name, at in returning.items() if now - at > RETURNING_S]:
             del returning[name]

@@ -356,7 +356,7 @@ class RendezvousUpkeep:
         self.topics.look(now, is_alone=not self.plane.table.known)
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY_S
-            self.topics.tidy(now)
+            self.topics.tidy(now, has_strangers=self.links.has_strangers)
 
     def _look_at_plane(
         self,

@@ -75,6 +75,12 @@ class LinkWatch:
             )
         )
 
+    @property
+    def has_strangers(self) -> bool:
+        """Whether this broker was told of one that has never answered: nobody knows what that one
+        misses."""
+        return any(not link.has_stood and not link.is_probe for link in self.links.values())
+
     def lost(self) -> tuple[tuple[BrokerId, int, int], ...]:
         """Links that are lost, each with what was lost of its far end."""
         return tuple(

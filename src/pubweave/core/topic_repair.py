@@ -319,9 +319,10 @@ class TopicRepair:
         if self.map.forget_silent(now, config.forget_after_s):
             self._view = None
         self.absences.look(now)
-        logs, lasting = self._inside.routing.logs, self.absences.missed
-        logs.tidy(now, config.keep_s, config.keep_bytes, lasting)
-        returning = self._inside.routing.returning
+        routing = self._inside.routing
+        lasting = routing.topics if self.links.has_strangers else self.absences.missed
+        routing.logs.tidy(now, config.keep_s, config.keep_bytes, lasting)
+        returning = routing.returning
         for name in [name for name, at in returning.items() if now - at > RETURNING_S]:
             del returning[name]
         for client in list(self._inside.sessions.clients.values()):
