@@ -75,6 +75,10 @@ class RendezvousTopics:
         """Whether a topic's rendezvous is here, in one version at least."""
         return len(self._hops(topic)) < len(self._live)
 
+    def stuck(self) -> list[str]:
+        """Topics that are on their way to the rendezvous and cannot go there yet."""
+        return [topic for topic in self._offering if not self.is_handed_on(topic)]
+
     def held(self, *, is_cut_off: bool) -> list[str]:
         """Topics of which something is kept here that others might lack."""
         kept = [t for t in self._routing.topics if self._routing.logs[t].kept]
@@ -210,8 +214,7 @@ class RendezvousTopics:
         """Forget what is old, unless somebody misses it who is away, or it is on its way to the
         rendezvous and could not go there yet."""
         config = self._config
-        stuck = [topic for topic in self._offering if not self.is_handed_on(topic)]
-        lasting = {*self._absences.tidy(now), *stuck}
+        lasting = {*self._absences.tidy(now), *self.stuck()}
         keep_s = self._keep_s(now, has_strangers=has_strangers)
         self._routing.logs.tidy(now, keep_s, config.keep_bytes, lasting)
         returning = self._routing.returning

@@ -164,6 +164,9 @@ class RendezvousOverlay(ChurnOverlay):
             for session in core.sessions.clients.values():
                 if session.queue_messages or session.pending:
                     return False
+        # One that wakes has publications of before; others want them when they have heard of them.
+        if any(upkeep.topics.stuck() for upkeep in self.staying().values()):
+            return False
         is_calm = all(
             client.core.session.is_established
             and not client.core.session.queue_messages
