@@ -26,7 +26,6 @@ class Counters:
     notifications_lost_at_most: int = 0
     records_dropped: int = 0
     holds: int = 0
-    publications_lost: int = 0
     publications_lost_at_most: int = 0
 
     def status(self) -> CounterStatus:

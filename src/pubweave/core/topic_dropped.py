@@ -73,6 +73,9 @@ class DroppedPublications:
         if len(spans) > MAX_SPANS:
             spans[:2] = [_joined(spans[0], spans[1])]
 
+    def has(self, publisher: ClientId, sequence: int) -> bool:
+        return any(s.first <= sequence <= s.last for s in self.spans.get(publisher, ()))
+
     def beyond(self, publisher: ClientId, mark: int, now: float) -> list[Span]:
         """What somebody misses who has got a publisher's publications up to a sequence."""
         found = (span.beyond(mark) for span in self.spans.get(publisher, ()))

@@ -41,8 +41,10 @@ class TopicLog:
 
     def is_late(self, publication: Publication) -> bool:
         """Whether what is not new was never taken in; of what is long ago nobody can tell."""
-        floor = self.floors.get(publication.publisher, 0)
-        return publication.sequence > floor and publication.key not in self.keys
+        publisher, sequence = publication.key
+        if sequence <= self.floors.get(publisher, 0) or publication.key in self.keys:
+            return False
+        return not self.dropped.has(publisher, sequence)
 
     def beyond(self, marks: dict[ClientId, int]) -> list[Publication]:
         """What is kept and not below these marks, in the order it came. O(kept)."""

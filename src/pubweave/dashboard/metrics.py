@@ -28,7 +28,9 @@ _COUNTERS = {
     "refused": "Client requests that were not accepted.",
     "protocol_errors": "Connections closed for what came over them.",
     "clients_expired": "Clients given up.",
-    "notifications_lost": "Notifications queued for clients that were given up.",
+    "notifications_lost": "Notifications that clients missed, or were queued for clients given up.",
+    "notifications_lost_at_most": "Notifications that may be lost besides; an upper bound.",
+    "publications_lost_at_most": "Publications that may be lost to some clients; an upper bound.",
     "records_dropped": "Telemetry records given up.",
     "holds": "Times that others were held up for a congested session.",
 }

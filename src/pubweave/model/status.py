@@ -65,9 +65,13 @@ class CounterStatus(msgspec.Struct, frozen=True):
     """Of those that may be lost besides, an upper bound."""
     records_dropped: int = 0
     holds: int = 0
-    publications_lost: int = 0
     publications_lost_at_most: int = 0
-    """The same."""
+    """Publications that may be lost, to some clients at least; an upper bound."""
+
+    @property
+    def lost_in_words(self) -> str:
+        more = self.notifications_lost_at_most
+        return f"{self.notifications_lost:,} lost" + (f" and at most {more:,} more" if more else "")
 
 
 class RateStatus(msgspec.Struct, frozen=True):
