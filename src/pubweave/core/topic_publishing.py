@@ -68,8 +68,8 @@ class TopicPublishing(Publishing):
         if log is not None and not log.is_new(message):
             self._counters.duplicates_dropped += 1
             if log.is_late(message):
-                # Not new and yet never seen: its publisher went on elsewhere before it came. Clients
-                # here may have got it elsewhere, or not want it.
+                # Not new and yet never seen: its publisher went on elsewhere before it came.
+                # Clients here may have got it elsewhere, or not want it.
                 self._counters.publications_lost_at_most += 1
                 log.dropped.add(*message.key, now)
             return False
