@@ -114,7 +114,7 @@ async def run(given: argparse.Namespace) -> dict[str, Any]:
         "brokers": given.brokers,
         "clusters": given.clusters,
         "seed": given.seed,
-        "publications_lost_counted_before": sum(s.counters.publications_lost for s in quiet),
+        "lost_at_most_before": sum(s.counters.publications_lost_at_most for s in quiet),
         "take_overs": bench.take_overs,
         **figures,
     }

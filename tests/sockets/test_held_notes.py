@@ -34,7 +34,7 @@ def test_what_waited_is_counted_and_told(tmp_path: Path, caplog: pytest.LogCaptu
             again = service(path)
             await again.start()
         counted = again.host.broker.counters
-        assert (counted.notifications_lost, counted.notifications_lost_at_most) == (0, 5)
+        assert (counted.notifications_lost_at_most, counted.publications_lost_at_most) == (5, 0)
         assert (
             "b1 was killed without a journal: at most 3 notifications for 1 clients" in caplog.text
         )

@@ -24,6 +24,7 @@ from pubweave.model.messages import (
     InterestBroadcast,
     Login,
     Message,
+    Missed,
     Ping,
     Pong,
     Query,
@@ -67,11 +68,11 @@ from pubweave.model.rendezvous_messages import (
     ChordLeaving,
     ChordLookup,
     ChordNeighbors,
-    DurableBroker,
     LinkUnused,
     Occupant,
     PlacementDigest,
     PlacementTold,
+    RingMember,
     TreeBroken,
     TreeJoin,
     TreeOffer,
@@ -79,7 +80,13 @@ from pubweave.model.rendezvous_messages import (
     TreePlaceEntry,
     TreeTables,
 )
-from pubweave.model.topic_messages import BrokerRecord, TopicOpened, TopicUnwanted, TopicWanted
+from pubweave.model.topic_messages import (
+    BrokerRecord,
+    TopicMissed,
+    TopicOpened,
+    TopicUnwanted,
+    TopicWanted,
+)
 from pubweave.wire.codec import KINDS, FrameDecoder, FrameError, encode, encode_all
 
 FILTER = Filter(
@@ -157,7 +164,9 @@ ONE_OF_EACH: list[Message] = [
     TreeOffer(1, ("x",), True),
     TreeBroken(1, ("x",)),
     LinkUnused(),
-    DurableBroker("b1", 3, ("x", "y"), 1.5),
+    RingMember("b1", 3, ("x", "y"), 1.5),
+    TopicMissed("x", "pete", ((3, 9, 4, 12.5, 2.0, True),), True),
+    Missed("x", "pete", 4, True),
     PlacementDigest(
         (("b1", PlacementTold(("t1", "t2"), 3, "10.0.0.1:7001", True, (2, 1))),), is_last=True
     ),

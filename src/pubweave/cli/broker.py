@@ -271,7 +271,7 @@ def _tell_stopped(host: BrokerHost, as_json: bool) -> None:
     else:
         click.echo(
             f"stopped broker {id_}: {counted.publications_in:,} publications, "
-            f"{counted.deliveries:,} deliveries, {counted.losses_in_words}"
+            f"{counted.deliveries:,} deliveries, {counted.lost_in_words}"
         )
 
 

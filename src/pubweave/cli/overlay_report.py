@@ -54,7 +54,7 @@ class Pulse:
 
     def line(self) -> str:
         totals = self.totals
-        troubles = f"{totals.losses_in_words}, {totals.clients_expired} expired"
+        troubles = f"{totals.lost_in_words}, {totals.clients_expired} expired"
         return (
             f"{seconds_in_words(self.elapsed_s)}  brokers {self.brokers_up}/{self.brokers}  "
             f"links {self.links_up}/{self.links}  clients {self.clients}  "

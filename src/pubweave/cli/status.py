@@ -202,6 +202,6 @@ def _drawing(watched: Watched, snapshot: Snapshot, pulse: Pulse, *, live: bool) 
         f"brokers {pulse.brokers_up}/{pulse.brokers}, "
         f"links {pulse.links_up}/{pulse.links}, {pulse.clients} clients; "
         f"{totals.publications_accepted:,} publications, {totals.deliveries:,} deliveries, "
-        f"{totals.losses_in_words}, {totals.clients_expired:,} clients expired; "
+        f"{totals.lost_in_words}, {totals.clients_expired:,} clients expired; "
         f"queued {pulse.queue_bytes:,} bytes",
     )

@@ -126,7 +126,7 @@ async def _run(
     async with StopRequest() as stop, attached(address, credentials) as client:
         subscription = await client.subscribe(wanted)
         remark(f"subscribed at {client.broker} to {format_filter(wanted)}")
-        watching = [asyncio.create_task(_tell_refusals(client))]
+        watching = [asyncio.create_task(_tell_troubles(client))]
         if stats:
             watching.append(asyncio.create_task(_show_stats(printer, stop, as_json)))
         with contextlib.suppress(TimeoutError):
@@ -142,10 +142,15 @@ async def _run(
         return stop.exit_code or (FAILED if is_short else 0)
 
 
-async def _tell_refusals(client: Client) -> None:
-    """Say why nothing comes any more: rules may change, or certificates be revoked."""
-    told = None
+async def _tell_troubles(client: Client) -> None:
+    """Say why nothing comes any more: rules may change, or certificates be revoked; and what was
+    lost on the way here."""
+    told, missed = None, 0
     while True:
+        if client.missed_count > missed:
+            more, missed = client.missed_count - missed, client.missed_count
+            topics = ", ".join(dict.fromkeys(one.topic for one in client.missed))
+            remark(f"missed at most {more:,} publications, {missed:,} so far (lately on {topics})")
         if client.last_refusal not in (None, told):
             told = client.last_refusal
             remark(f"the broker refused the {told}")

@@ -424,6 +424,6 @@ def _tell_stopped(overlay: Overlay, meter: PulseMeter, as_json: bool) -> None:
     click.echo(
         f"stopped {overlay.spec.name}: {totals.publications_accepted:,} publications, "
         f"{totals.deliveries:,} deliveries, {totals.messages_out:,} messages, "
-        f"{totals.losses_in_words}, "
+        f"{totals.lost_in_words}, "
         f"{totals.clients_expired:,} clients expired, {overlay.deaths} broker deaths"
     )

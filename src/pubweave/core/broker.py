@@ -75,6 +75,7 @@ from pubweave.model.messages import (
     Disconnect,
     Goodbye,
     Message,
+    Missed,
     OrganizeMessage,
     Ping,
     Pong,
@@ -346,7 +347,7 @@ class Broker:
         if isinstance(message, SessionMessage):
             if origin.is_established:
                 self._on_session_message(origin, message, now)
-        elif isinstance(message, Refused | Publication):
+        elif isinstance(message, Refused | Missed | Publication):
             raise RemoteProtocolError(f"{type(message).__name__} is not for brokers")
         else:
             origin.took_in(1, message.size_bytes)

@@ -147,9 +147,8 @@ class ChordUpkeep:
         self.met.discard(broker)
         self.table.forget(broker)
 
-    def came_back(self) -> None:
-        """This broker was away: others may have closed the ring without it."""
-        self.table.is_leaving = False
+    def excuse(self) -> None:
+        """This broker did not run: others may have closed the ring without it."""
         self._stabilize_at = self._fingers_at = 0.0
 
     # --- by the clock ----------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pubweave.core.effects import (
     FollowRedirect,
     Notify,
     ProbeBrokers,
+    ReportMissed,
     ReportRefusal,
     ReportSession,
     Transmit,
@@ -42,6 +43,7 @@ from pubweave.model.messages import (
     Goodbye,
     Hello,
     Message,
+    Missed,
     Ping,
     Pong,
     Refused,
@@ -271,6 +273,14 @@ class Client:
                 sequenced += 1
                 size_bytes += message.size_bytes
                 self._effects.append(ReportRefusal(message.subject, message.reason))
+            elif isinstance(message, Missed):
+                sequenced += 1
+                size_bytes += message.size_bytes
+                if notifications:  # what came before it is told before it
+                    self._effects.append(Notify(notifications))
+                    notifications = []
+                missed = message.topic, message.publisher, message.count, message.at_most
+                self._effects.append(ReportMissed(*missed))
             else:
                 self._on_session_message(message, now)
         session.took_in(sequenced, size_bytes)

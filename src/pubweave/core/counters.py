@@ -24,12 +24,11 @@ class Counters:
     protocol_errors: int = 0
     clients_expired: int = 0
     notifications_lost: int = 0
+    notifications_lost_at_most: int = 0
     records_dropped: int = 0
     holds: int = 0
-    publications_lost: int = 0
-    notifications_left: int = 0
-    notifications_lost_at_most: int = 0
     publications_lost_at_most: int = 0
+    notifications_left: int = 0
 
     def session_lost(self, client: Session) -> None:
         """A client's session is over against its wish. What was never sent is lost; what was sent

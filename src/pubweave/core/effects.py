@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pubweave.core.events import ConnectionId
-from pubweave.model.ids import ActionId, BrokerId, Link
+from pubweave.model.ids import ActionId, BrokerId, ClientId, Link
 from pubweave.model.messages import Message
 from pubweave.model.mqtt_packets import ToClient
 from pubweave.model.publications import Publication
@@ -133,6 +133,16 @@ class ReportRefusal(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
+class ReportMissed(msgspec.Struct, frozen=True, gc=False):
+    """Of a client core only: so many publications were lost to this client; tell the application.
+    ``at_most``: the number is a bound."""
+
+    topic: str
+    publisher: ClientId
+    count: int
+    at_most: bool
+
+
 class ReportSession(msgspec.Struct, frozen=True, gc=False):
     """Of a client core only: a session stands; ``resumed`` says whether nothing was forgotten."""
 
@@ -185,6 +195,7 @@ Effect = (
     | OrganizeEffect
     | Notify
     | ReportRefusal
+    | ReportMissed
     | ReportSession
     | MoveEffect
 )

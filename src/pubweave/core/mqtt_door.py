@@ -89,6 +89,7 @@ class MqttDoor:
         loop.on_notified = self._on_notified
         loop.on_settled = self._on_settled
         self.sessions = Sessions(broker, config, loop, access, is_topical=is_topical)
+        loop.on_missed = self.sessions.missed
         self.doors = OtherDoors(broker, config, loop, now, is_topical=is_topical)
         self.moving = Moving(broker, config, loop, self.sessions, self.doors)
         connecting = Connecting(broker, config, access, self.sessions, self.doors)

@@ -21,6 +21,7 @@ from pubweave.core.effects import (
     Effect,
     Notify,
     ProbeBrokers,
+    ReportMissed,
     ReportRefusal,
     Transmit,
 )
@@ -60,6 +61,8 @@ class NativeEnd:
         self.is_leaving = False
         self.asks = False
         """Whether the broker is to say at once what it has taken in."""
+        self.missed = 0
+        """How many publications were lost to it before they came here, at most."""
         self._has_told = False
         self._outgoing: list[Message] = []
 
@@ -85,14 +88,16 @@ class NativeEnd:
 
     def take(self, messages: Sequence[Message], now: float) -> Sequence[Publication]:
         """What the broker transmitted; the notifications among it."""
-        notified: Sequence[Publication] = ()
+        notified: list[Publication] = []
         for effect in self.client.handle(MessagesReceived(self.connection, messages, now), now):
             if isinstance(effect, Notify):
-                notified = effect.publications
+                notified += effect.publications
             elif isinstance(effect, Transmit):
                 self._outgoing += effect.messages
                 # What was queued before the broker's Hello goes out by itself after it.
                 self._has_told |= any(isinstance(m, SequencedMessage) for m in effect.messages)
+            elif isinstance(effect, ReportMissed):
+                self.missed += effect.count
             elif isinstance(effect, ReportRefusal):
                 self.refusals[effect.subject] = effect.reason
             elif isinstance(effect, ProbeBrokers):
@@ -131,6 +136,7 @@ class NativeLoop:
         heard: Callable[[MessagesReceived, float], None],
     ) -> None:
         self.on_notified: Callable[[NativeEnd, Sequence[Publication], float], None]
+        self.on_missed: Callable[[int], None]
         self.on_settled: Callable[[NativeEnd, float], None]
         self.ends: dict[ConnectionId, NativeEnd] = {}
         self._access = access
@@ -231,7 +237,10 @@ class NativeLoop:
         if isinstance(effect, CloseConnection):
             end.lost_reason = effect.reason
         elif isinstance(effect, Transmit):
+            missed = end.missed
             notified = end.take(effect.messages, now)
+            if end.missed > missed:
+                self.on_missed(end.missed - missed)
             if notified:
                 self.on_notified(end, notified, now)
 

@@ -182,6 +182,10 @@ class Sessions:
     def deadline(self) -> float:
         return self._alarms[0][0] if self._alarms else inf
 
+    def missed(self, count: int) -> None:
+        """Publications were lost to a session before they came to it."""
+        self.dropped += count
+
     def _watch(self, at: float, name: str) -> None:
         heapq.heappush(self._alarms, (at, name))
 

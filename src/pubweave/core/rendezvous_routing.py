@@ -10,13 +10,10 @@ topic and sequence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pubweave.core.routing import Send
 from pubweave.core.session import Session
 from pubweave.core.topic_routing import TopicRouting
 from pubweave.model.ids import BrokerId
-from pubweave.model.messages import SequencedMessage
 from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
 
 
@@ -30,18 +27,13 @@ class RendezvousRouting(TopicRouting):
         self.published_lately: dict[str, None] = {}
         """Topics that clients may publish on, or could since the upkeep looked last."""
 
-    def link_began(self, link: Session, under_way: Sequence[SequencedMessage] = ()) -> None:
-        """What was under way needs no care, as there; what we want of the neighbor is said."""
-        self.wanted[link] = {}
-        self.opened[link] = {}
-        self._changes += 1
-        for topic in self.asked.get(link, ()):
-            self._send(link, self.logs.wanted(topic))
+    def wants_of(self, link: Session, topic: str) -> bool:
+        return topic in self.asked.get(link, ())
 
     def begin(self, topic: str) -> None:
         if topic not in self.topics:
             self.topics[topic] = None
-            self.logs.begin(topic)
+            self.logs.begin(topic, self.now)
             self._changes += 1
 
     def end(self, topic: str) -> None:

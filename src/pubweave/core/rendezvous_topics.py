@@ -75,6 +75,10 @@ class RendezvousTopics:
         """Whether a topic's rendezvous is here, in one version at least."""
         return len(self._hops(topic)) < len(self._live)
 
+    def stuck(self) -> list[str]:
+        """Topics that are on their way to the rendezvous and cannot go there yet."""
+        return [topic for topic in self._offering if not self.is_handed_on(topic)]
+
     def held(self, *, is_cut_off: bool) -> list[str]:
         """Topics of which something is kept here that others might lack."""
         kept = [t for t in self._routing.topics if self._routing.logs[t].kept]
@@ -163,11 +167,11 @@ class RendezvousTopics:
         if not kept:
             self._end(topic)
         elif is_alone:
-            pass  # others may be found yet: it is kept as long as anything is
+            self._fading[topic] = now  # others may be found yet, and then it takes time to hand on
         elif age_s >= 0 and self.is_handed_on(topic):
             self._end(topic)
-        elif age_s > self._config.hand_over_s:
-            self._inside.counters.publications_lost += len(kept)
+        elif age_s > self._config.forget_after_s:
+            self._inside.counters.publications_lost_at_most += len(kept)
             self._end(topic)
 
     def _end(self, topic: str) -> None:
@@ -200,25 +204,19 @@ class RendezvousTopics:
             for broker in plane.trees.wanted_from(topic)
         )
 
-    def _keep_s(self, now: float) -> float:
+    def _keep_s(self, now: float, *, has_strangers: bool) -> float:
         """One that has joined while all others were away has heard of nobody who is missing."""
         config = self._config
-        is_new = config.is_durable and now - self._alone_at < config.keep_s
+        is_new = has_strangers or now - self._alone_at < config.keep_s
         return max(config.keep_s, config.forget_after_s) if is_new else config.keep_s
 
-    def tidy(self, now: float) -> None:
-        """Forget what is old; whatever was offered and nobody wanted meanwhile counts as lost. What
-        came from above is elsewhere, too, unless somebody misses it who is away."""
-        config, counters = self._config, self._inside.counters
-        lasting = self._absences.tidy(now)
-        went = self._routing.logs.tidy(now, self._keep_s(now), config.keep_bytes, lasting)
-        for topic, times in went.items():
-            if topic in self._offering and not self.is_handed_on(topic):
-                counters.publications_lost += len(times)
-            else:
-                here = self._is_rendezvous(topic)
-                lost = self._absences.lost_of(topic, times, is_rendezvous=here)
-                counters.publications_lost += lost
+    def tidy(self, now: float, *, has_strangers: bool) -> None:
+        """Forget what is old, unless somebody misses it who is away, or it is on its way to the
+        rendezvous and could not go there yet."""
+        config = self._config
+        lasting = {*self._absences.tidy(now), *self.stuck()}
+        keep_s = self._keep_s(now, has_strangers=has_strangers)
+        self._routing.logs.tidy(now, keep_s, config.keep_bytes, lasting)
         returning = self._routing.returning
         for name in [name for name, at in returning.items() if now - at > RETURNING_S]:
             del returning[name]

@@ -239,15 +239,12 @@ class TopicTrees:
                 place.join_at = now + self._config.refresh_s if place.is_joined else now
 
     def excuse(self, seconds: float) -> None:
-        """This broker did not run for so long: what held holds as much longer."""
+        """This broker did not run for so long: what held holds as much longer, and all is said
+        again at once."""
         for place in self.places.values():
             place.targets = {target: until + seconds for target, until in place.targets.items()}
             place.sources = {source: until + seconds for source, until in place.sources.items()}
-
-    def came_back(self, now: float) -> None:
-        """This broker was away: all is said again at once."""
-        for place in self.places.values():
-            place.join_at = place.offer_at = now
+            place.join_at = place.offer_at = 0.0
 
     # --- by the clock ----------------------------------------------------------------------
 

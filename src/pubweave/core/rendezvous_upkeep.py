@@ -25,6 +25,7 @@ from pubweave.core.rendezvous_report import rendezvous_status
 from pubweave.core.rendezvous_routing import RendezvousRouting
 from pubweave.core.rendezvous_topics import RendezvousTopics
 from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.core.topic_gaps import TopicGaps
 from pubweave.core.topic_inside import TopicInside
 from pubweave.core.topic_link_watch import LinkWatch
 from pubweave.design.dynatops.ring import key_of
@@ -34,15 +35,15 @@ from pubweave.model.rendezvous_messages import (
     ChordLeaving,
     ChordMessage,
     ChordNeighbors,
-    DurableBroker,
     LinkUnused,
     Occupant,
     PlacementDigest,
     RendezvousMessage,
+    RingMember,
     TreeMessage,
 )
 from pubweave.model.rendezvous_status import RendezvousStatus
-from pubweave.model.topic_messages import BrokerRecord, TopicMessage
+from pubweave.model.topic_messages import BrokerRecord, TopicMessage, TopicMissed
 
 FIRST_VERSION = 1
 TIDY_EVERY_S = 1.0
@@ -66,6 +67,7 @@ class RendezvousUpkeep:
         self.clusters = AttachedClusters(inside.sessions, routing)
         self.absences = RingAbsences(inside.config, self._tell, self._on_ring)
         self.topics = RendezvousTopics(inside, routing, self.planes, self.clusters, self.absences)
+        self.gaps = TopicGaps(inside)
         self._given: set[BrokerId] = set()
         """Neighbors that the driver named: these links stay."""
         self.spare = SpareLinks(
@@ -176,6 +178,7 @@ class RendezvousUpkeep:
 
     def link_began(self, link: Session, now: float) -> None:
         """A neighbor knows nothing of us, or another one did."""
+        self.gaps.forget(link)
         if link.remote in self.clusters.gateways:
             return  # it says what it wants
         for plane in self.planes.values():
@@ -224,6 +227,9 @@ class RendezvousUpkeep:
     def take(self, link: Session, message: TopicMessage | RendezvousMessage, now: float) -> None:
         if isinstance(message, BrokerRecord):
             raise RemoteProtocolError("BrokerRecord is not for rendezvous brokers")
+        if isinstance(message, TopicMissed):
+            self.gaps.take(link, message, now)
+            return
         if isinstance(message, TopicMessage):
             self._routing.take_wanted(link, message)
             if link.remote in self.clusters.gateways:
@@ -236,7 +242,7 @@ class RendezvousUpkeep:
                 self.spare.take(link.remote, now)
             case PlacementDigest():
                 self.placing.take(link.remote, message, now)
-            case DurableBroker():
+            case RingMember():
                 self.absences.take(link.remote, message, now)
             case _:
                 self._take_in_version(link.remote, message, now)
@@ -299,32 +305,33 @@ class RendezvousUpkeep:
         """The broker goes: what it has not handed on is lost."""
         logs = self._routing.logs
         lost = sum(len(logs[topic].kept) for topic in self._held())
-        self._inside.counters.publications_lost += lost
+        self._inside.counters.publications_lost_at_most += lost
 
     def excuse(self, seconds: float) -> None:
-        """As `TopicRepair.excuse`."""
+        """As `TopicRepair.excuse`: others may have closed the ring without this broker."""
         self.links.excuse(seconds)
+        self.spare.came_back()
         self._routing.excuse(seconds)
         self.topics.excuse(seconds)
         self.absences.excuse(seconds)
+        self.gaps.excuse(seconds)
         for plane in self.planes.values():
+            plane.chord.excuse()
             plane.trees.excuse(seconds)
         self.remapping.excuse(seconds)
+        self.deadline = self._planes_at = 0.0
 
     def came_back(self, incarnation: int, away_s: float, now: float) -> None:
         """As `TopicRepair.came_back`; here sessions alone tell one incarnation from another."""
         self.excuse(away_s)
         self.links.came_back(now)
-        self.spare.came_back()
         self.absences.came_back(now)
         for plane in self.planes.values():
-            plane.chord.came_back()
-            plane.trees.came_back(now)
+            plane.table.is_leaving = False
         self.remapping.came_back()
         self.placing.came_back()
         self._leaving_at = None
         self._inside.sessions.closed_reason = ""
-        self.deadline = self._planes_at = now
         self._tidy_at = now + TIDY_EVERY_S
 
     # --- looking around --------------------------------------------------------------------
@@ -332,8 +339,9 @@ class RendezvousUpkeep:
     def look(self, now: float) -> None:
         """Bring links, ring, trees and wishes up to date. O(topics + links)."""
         self.deadline = now + self._topics.look_every_s
-        self._looked_at = now
+        self._looked_at = self._routing.now = now
         self._look_at_links(now)
+        self.gaps.look(now)
         self.placing.look(now)
         if now < self._planes_at:
             return
@@ -348,7 +356,7 @@ class RendezvousUpkeep:
         self.topics.look(now, is_alone=not self.plane.table.known)
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY_S
-            self.topics.tidy(now)
+            self.topics.tidy(now, has_strangers=self.links.has_strangers)
 
     def _look_at_plane(
         self,

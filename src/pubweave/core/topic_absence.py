@@ -1,61 +1,47 @@
-"""Brokers with journals that are away: what is published meanwhile is kept for them for longer.
+"""What is kept for brokers that are away, however old it gets, within ``keep_bytes``.
 
-A broker that is killed and has a journal comes back with its clients' sessions, and everything
-that was published meanwhile is due to them. So its topics are kept for as long as the map knows
-it (`TopicConfig.forget_after_s`), however old publications get, within ``keep_bytes``. What has
-to go before that is lost to it. One broker counts that: the first of those who take part.
+A broker that was stopped, cut off, or killed with a journal comes back with its clients' sessions,
+and everything that was published meanwhile is due to them. Nobody can tell it from one that is
+dead. So the topics of whoever is gone are kept for as long as the map knows it
+(`TopicConfig.forget_after_s`); and so are topics in pieces, whose other brokers are out of reach.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
-from pubweave.core.topic_inside import TopicInside
 from pubweave.core.topic_map import TopicMap, TopicView
 from pubweave.model.ids import BrokerId
 
 
 class Absences:
-    """Who is away and will come back, as one broker sees it; ``view`` is what its map says now."""
+    """The topics that somebody misses who is away; ``view`` is what the map says now."""
 
-    def __init__(self, inside: TopicInside, map_: TopicMap, view: Callable[[], TopicView]) -> None:
-        self._inside = inside
+    def __init__(self, map_: TopicMap, view: Callable[[], TopicView], grace_s: float) -> None:
         self._map = map_
         self._view = view
-        self._since: dict[BrokerId, float] = {}
+        self._grace_s = grace_s
+        """Whoever is back is known to be back before it has a link that brings what it missed."""
+        self._away: dict[BrokerId, float] = {}
+        """Who is gone, or was until a moment ago; until when its topics are kept for it."""
+        self._broken: dict[str, float] = {}
+        """The same of topics in pieces."""
+        self.missed: frozenset[str] = frozenset()
+        """The topics of which nothing is old, as of the last look."""
 
-    def look(self, now: float) -> dict[str, float]:
-        """The topics of those who are away, and since when. O(their topics)."""
-        records = self._map.records
-        self._since = {
-            broker: self._since.get(broker, now)
-            for broker in sorted(self._view().gone)
-            if records[broker].is_durable and not records[broker].is_leaving
-        }
-        topics: dict[str, float] = {}
-        for broker, since in self._since.items():
-            for topic in records[broker].topics:
-                topics[topic] = min(since, topics.get(topic, since))
-        return topics
-
-    def tidy(self, missed: Mapping[str, float], now: float) -> dict[str, list[float]]:
-        """Let go what is old, or too much (`TopicLogs.tidy`), but for what is missed by those who
-        are away; ``missed`` is what `look` said before anybody was forgotten."""
-        config = self._inside.config.topics
-        lasting = self.look(now)
-        went = self._inside.routing.logs.tidy(now, config.keep_s, config.keep_bytes, lasting)
-        for topic in went.keys() & missed.keys():
-            self._inside.counters.publications_lost += self._lost(topic, went[topic], missed[topic])
-        return went
-
-    def _lost(self, topic: str, times: Sequence[float], since: float) -> int:
-        """How many of those that went, by when they had come, are for this broker to count."""
-        view = self._view()
-        if topic in view.pieces or self._map.own != min(view.members.get(topic, ("",))):
-            return 0
-        # It may have taken as long as a silence lasts to notice the absence.
-        return sum(at >= since - self._inside.config.silence_limit_s for at in times)
+    def look(self, now: float) -> None:
+        """See what is missed. O(topics of those who are gone)."""
+        view, records = self._view(), self._map.records
+        until = now + self._grace_s
+        self._away.update(dict.fromkeys(view.gone, until))
+        self._broken.update(dict.fromkeys(view.pieces, until))
+        self._away = {b: at for b, at in self._away.items() if at > now and b in records}
+        self._broken = {topic: at for topic, at in self._broken.items() if at > now}
+        away = [records[broker] for broker in self._away if not records[broker].is_leaving]
+        topics = {topic for record in away for topic in record.topics}
+        self.missed = frozenset(topics | self._broken.keys())
 
     def excuse(self, seconds: float) -> None:
-        """This broker was away itself, and heard of nobody."""
-        self._since = {broker: at + seconds for broker, at in self._since.items()}
+        """This broker did not run for so long, and heard of nobody."""
+        self._away = {broker: at + seconds for broker, at in self._away.items()}
+        self._broken = {topic: at + seconds for topic, at in self._broken.items()}

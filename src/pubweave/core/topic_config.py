@@ -21,9 +21,9 @@ class TopicConfig:
     """The same for the links a broker was started with: others may start later."""
     knock_after_s: float = 0.2
     """The broker that is to be dialed waits so long; then it dials once itself, and again."""
-    forget_after_s: float = 120.0
-    """A broker of which nothing is heard for so long is forgotten; a lost link is tried for twice
-    as long. Every broker tells of itself four times in it."""
+    forget_after_s: float = 240.0
+    """A broker of which nothing is heard for so long is forgotten, and a lost link is tried for so
+    long; until then what it misses is kept. Every broker tells of itself four times in it."""
     settle_s: float = 0.05
     """After news of others so long is waited for more of it before links are chosen."""
     look_every_s: float = 0.1
@@ -35,15 +35,14 @@ class TopicConfig:
     hand_over_s: float = 3.0
     """And so long at most until the others are connected without it."""
     keep_s: float = 30.0
-    """Publications are kept for so long, to be sent over new links."""
-    keep_bytes: int = 16 << 20
+    """Publications are kept for so long, to be sent over new links; for longer if a broker that
+    wants them is away."""
+    keep_bytes: int = 64 << 20
     """The most that is kept for that, of all topics."""
     queue_limit_bytes: int = 64 << 20
     """A neighbor or client that is so far behind is cut off: nobody waits for it."""
     coverage: int = 3
     """How often backups cover each topic of a broker (lambda of Shadows)."""
-    is_durable: bool = False
-    """The broker has a journal: others keep for longer what it misses while it is away."""
     rho: float = 3.0
     """The balance between average and maximum degree (Shadows, Algorithm 2)."""
 
@@ -54,5 +53,4 @@ class TopicConfig:
             self,
             knock_after_s=2.5 * self.knock_after_s,
             open_limit_s=2.0 * self.open_limit_s,
-            is_durable=True,
         )

@@ -75,7 +75,7 @@ class TopicLeaving:
                 left = routing.logs[topic].keys.copy()
                 for link in self._wanting(topic):
                     left &= {message.key for message in _under_way(link, topic)}
-                self._inside.counters.publications_lost += len(left)
+                self._inside.counters.publications_lost_at_most += len(left)
 
     def seek(self, now: float) -> None:
         """Open links to those for whom this broker stays."""

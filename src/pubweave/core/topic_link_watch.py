@@ -75,6 +75,12 @@ class LinkWatch:
             )
         )
 
+    @property
+    def has_strangers(self) -> bool:
+        """Whether this broker was told of one that has never answered: nobody knows what that one
+        misses."""
+        return any(not link.has_stood and not link.is_probe for link in self.links.values())
+
     def lost(self) -> tuple[tuple[BrokerId, int, int], ...]:
         """Links that are lost, each with what was lost of its far end."""
         return tuple(
@@ -165,7 +171,7 @@ class LinkWatch:
     def _is_hopeless(self, neighbor: BrokerId, link: WatchedLink, now: float) -> bool:
         if link.lost_at is None or neighbor in self.lasting:
             return False
-        return now - link.lost_at > 2 * self._config.forget_after_s
+        return now - link.lost_at > self._config.forget_after_s
 
     def _may_dial(self, neighbor: BrokerId, link: WatchedLink, now: float) -> bool:
         """A link that was knocked for is up to the smaller id as soon as it is down."""

@@ -5,7 +5,8 @@ Sequences count all publications of a publisher, and two topics travel on differ
 within a topic do they come in order. So a mark belongs to a publisher and a topic.
 
 Invariant: of each publisher and topic, a broker has taken in everything up to the mark that was
-published since it takes part in the topic (or it was counted as late).
+published since it takes part in the topic, or has counted it: as late, or as missed
+(`topic_gaps`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,10 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from pubweave.core.topic_dropped import REMEMBERED_S, DroppedPublications, Span
 from pubweave.model.ids import ClientId
 from pubweave.model.publications import Publication
 from pubweave.model.topic_messages import TopicWanted
-
-MARKS_FORGOTTEN_S = 300.0
-"""A publisher silent on a topic for so long is forgotten: no copy can be that old."""
 
 
 @dataclass
@@ -27,6 +26,7 @@ class TopicLog:
     """One topic at one broker. ``number`` is that of its part in the topic: others differ."""
 
     number: int
+    began_at: float = 0.0
     marks: dict[ClientId, int] = field(default_factory=dict)
     heard_at: dict[ClientId, float] = field(default_factory=dict)
     kept: deque[tuple[float, Publication]] = field(default_factory=deque)
@@ -34,14 +34,17 @@ class TopicLog:
     """Of those kept."""
     floors: dict[ClientId, int] = field(default_factory=dict)
     """Of each publisher the first that was taken in, or the last that is not kept any more."""
+    dropped: DroppedPublications = field(default_factory=DroppedPublications)
 
     def is_new(self, publication: Publication) -> bool:
         return publication.sequence > self.marks.get(publication.publisher, 0)
 
     def is_late(self, publication: Publication) -> bool:
         """Whether what is not new was never taken in; of what is long ago nobody can tell."""
-        floor = self.floors.get(publication.publisher, 0)
-        return publication.sequence > floor and publication.key not in self.keys
+        publisher, sequence = publication.key
+        if sequence <= self.floors.get(publisher, 0) or publication.key in self.keys:
+            return False
+        return not self.dropped.has(publisher, sequence)
 
     def beyond(self, marks: dict[ClientId, int]) -> list[Publication]:
         """What is kept and not below these marks, in the order it came. O(kept)."""
@@ -63,9 +66,9 @@ class TopicLogs:
         """The log of a topic that this broker takes part in."""
         return self._logs.get(topic)
 
-    def begin(self, topic: str) -> None:
+    def begin(self, topic: str, now: float) -> None:
         self._numbers += 1
-        self._logs[topic] = TopicLog(self._numbers)
+        self._logs[topic] = TopicLog(self._numbers, now)
 
     def end(self, topic: str) -> None:
         log = self._logs.pop(topic, None)
@@ -81,29 +84,34 @@ class TopicLogs:
         log.keys.add(publication.key)
         self._size_bytes += publication.size_bytes
 
-    def wanted(self, topic: str) -> TopicWanted:
+    def miss(self, log: TopicLog, publisher: ClientId, spans: list[Span], now: float) -> None:
+        """Go on behind publications that do not come any more."""
+        for span in spans:
+            log.dropped.extend(publisher, span)
+        log.marks[publisher] = log.floors[publisher] = spans[-1].last
+        log.heard_at[publisher] = now
+
+    def wanted(self, topic: str, *, takes_gaps: bool = False) -> TopicWanted:
         """What to tell a neighbor of a topic."""
         log = self._logs[topic]
-        return TopicWanted(topic, log.number, tuple(log.marks.items()))
+        return TopicWanted(topic, log.number, tuple(log.marks.items()), takes_gaps)
 
     def tidy(
         self, now: float, keep_s: float, keep_bytes: int, lasting: Collection[str] = ()
-    ) -> dict[str, list[float]]:
-        """Forget what is old, or too much; by topic, when the publications that went had come.
-        Of ``lasting`` topics nothing is old."""
-        went: dict[str, list[float]] = {}
+    ) -> None:
+        """Forget what is old, or too much, the oldest first. Of ``lasting`` topics nothing is
+        old. O(topics, and topics x what is too much)."""
         for topic, log in self._logs.items():
             while topic not in lasting and log.kept and log.kept[0][0] < now - keep_s:
-                self._drop_first(topic, log, went)
-            for publisher in [p for p, at in log.heard_at.items() if at < now - MARKS_FORGOTTEN_S]:
-                del log.heard_at[publisher], log.marks[publisher], log.floors[publisher]
+                self._drop_first(log)
+            log.dropped.tidy(now)
+            # No copy can be that old, unless it is kept for somebody who is away.
+            for publisher in [p for p, at in log.heard_at.items() if at < now - REMEMBERED_S]:
+                if not any(p.publisher == publisher for _, p in log.kept):
+                    del log.heard_at[publisher], log.marks[publisher], log.floors[publisher]
         while self._size_bytes > keep_bytes:
-            topic, log = min(
-                ((t, each) for t, each in self._logs.items() if each.kept),
-                key=lambda entry: entry[1].kept[0][0],
-            )
-            self._drop_first(topic, log, went)
-        return went
+            full = [log for log in self._logs.values() if log.kept]
+            self._drop_first(min(full, key=lambda log: log.kept[0][0]))
 
     def excuse(self, seconds: float) -> None:
         """The broker was away: that time does not count. O(kept)."""
@@ -111,9 +119,10 @@ class TopicLogs:
             log.kept = deque((at + seconds, publication) for at, publication in log.kept)
             log.heard_at = {publisher: at + seconds for publisher, at in log.heard_at.items()}
 
-    def _drop_first(self, topic: str, log: TopicLog, went: dict[str, list[float]]) -> None:
+    def _drop_first(self, log: TopicLog) -> None:
         came_at, publication = log.kept.popleft()
+        publisher, sequence = publication.key
         log.keys.discard(publication.key)
-        log.floors[publication.publisher] = publication.sequence
+        log.floors[publisher] = max(sequence, log.floors.get(publisher, 0))
+        log.dropped.add(publisher, sequence, came_at)
         self._size_bytes -= publication.size_bytes
-        went.setdefault(topic, []).append(came_at)

@@ -22,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from pubweave.model.ids import BrokerId
 from pubweave.model.topic_messages import BrokerRecord
 
@@ -76,10 +78,16 @@ class TopicMap:
         newest = self._buried.get(broker) if known is None else known.age
         if newest is not None and newest >= record.age:
             return False
-        self.records[broker] = record
-        self._heard_at[broker] = now
+        self.records[broker] = replace(record, silent_s=0.0) if record.silent_s else record
+        self._heard_at[broker] = now - record.silent_s
         self._buried.pop(broker, None)
         return True
+
+    def told_of(self, broker: BrokerId, now: float) -> BrokerRecord:
+        """A record for somebody who does not know it yet, and since when it has not been renewed:
+        otherwise each broker that joins would remember the dead anew."""
+        silent_s = 0.0 if broker == self.own else max(0.0, now - self._heard_at[broker])
+        return replace(self.records[broker], silent_s=silent_s)
 
     def excuse(self, seconds: float) -> None:
         """This broker was away: that time was nobody's silence."""

@@ -30,6 +30,7 @@ class TopicPublishing(Publishing):
         refuse: Refuse,
     ) -> None:
         super().__init__(routing, counters, meter, touched, refuse)
+        self._topics = routing
         self._logs = routing.logs
         self._is_opened = routing.is_opened
 
@@ -43,6 +44,7 @@ class TopicPublishing(Publishing):
     ) -> None:
         """As `Publishing.take_in`; O(publications x destinations)."""
         sizes: list[int] = []
+        self._topics.now = now
         routed = 0
         if self._routing.version != origin.routes_version:
             self.forget_routes(origin)
@@ -65,8 +67,11 @@ class TopicPublishing(Publishing):
             return False  # it was sent for an earlier part of ours in the topic, or comes again
         if log is not None and not log.is_new(message):
             self._counters.duplicates_dropped += 1
-            # Not new and yet never seen: its publisher went on elsewhere before it came.
-            self._counters.publications_lost += log.is_late(message)
+            if log.is_late(message):
+                # Not new and yet never seen: its publisher went on elsewhere before it came.
+                # Clients here may have got it elsewhere, or not want it.
+                self._counters.publications_lost_at_most += 1
+                log.dropped.add(*message.key, now)
             return False
         route = origin.routes.get(message.topic)
         if route is None:

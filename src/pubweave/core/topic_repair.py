@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.topic_absence import Absences
+from pubweave.core.topic_gaps import TopicGaps
 from pubweave.core.topic_gateway import RingGateway
 from pubweave.core.topic_inside import TopicInside
 from pubweave.core.topic_leaving import TopicLeaving
@@ -36,7 +37,7 @@ from pubweave.core.topic_waiting import SubscriptionWaits
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import Hello, Message, Role
 from pubweave.model.status import TopicsStatus
-from pubweave.model.topic_messages import BrokerRecord, TopicMessage
+from pubweave.model.topic_messages import BrokerRecord, TopicMessage, TopicMissed
 
 WIDEN_AFTER_S = 0.3
 """A break that the shadow set has not mended after so long is mended among all concerned."""
@@ -73,7 +74,8 @@ class TopicRepair:
         self.repairs = 0
         self.widened = 0
         self.waits = SubscriptionWaits(inside, self.links, self.map, lambda: self.view)
-        self.absences = Absences(inside, self.map, lambda: self.view)
+        self.absences = Absences(self.map, lambda: self.view, self._config.keep_s)
+        self.gaps = TopicGaps(inside)
         self.leaving = TopicLeaving(inside, self.links, self.map, lambda: self.view)
         inside.routing.on_change = self._on_topics
         inside.routing.on_subscribed = self.waits.subscribed
@@ -154,17 +156,21 @@ class TopicRepair:
     def link_began(self, link: Session, now: float) -> None:
         """A neighbor knows nothing, or another one did: tell the whole map."""
         self._hurry(now)
+        self.gaps.forget(link)
         if link.remote in self.gateway.ring:
             return
-        gone = self.view.gone
-        for record in self.map.records.values():
-            if record.broker not in gone:
-                self._inside.send(link, record)
+        # Who is gone is told of with those who know that: the neighbor keeps for it, too.
+        doubtful = self.view.doubtful
+        for broker in self.map.records:
+            if broker not in doubtful:
+                self._inside.send(link, self.map.told_of(broker, now))
 
     def take(self, link: Session, message: TopicMessage, now: float) -> None:
         if isinstance(message, BrokerRecord) and link.remote in self.gateway.ring:
             raise RemoteProtocolError("BrokerRecord is for brokers of one topic-connected overlay")
-        if not isinstance(message, BrokerRecord):
+        if isinstance(message, TopicMissed):
+            self.gaps.take(link, message, now)
+        elif not isinstance(message, BrokerRecord):
             self._inside.routing.take_wanted(link, message)
             self.waits.look(now)
         elif message.broker == self._id:
@@ -203,15 +209,19 @@ class TopicRepair:
 
     def excuse(self, seconds: float) -> None:
         """This broker did not run for so long: that time was nobody's silence, and what is kept
-        is kept for as much longer."""
+        is kept for as much longer. Others may have lost and forgotten it: it tells of itself."""
         self.links.excuse(seconds)
         self.gateway.links.excuse(seconds)
         self.map.excuse(seconds)
         self._inside.routing.excuse(seconds)
         self.absences.excuse(seconds)
+        self.gaps.excuse(seconds)
         self._fading = {topic: at + seconds for topic, at in self._fading.items()}
         self._told_off = {topic: at + seconds for topic, at in self._told_off.items()}
         self._broken_at = {topic: at + seconds for topic, at in self._broken_at.items()}
+        self.waits.came_back()
+        self._wishes.clear()
+        self._renew_at = self.deadline = 0.0
 
     def came_back(self, incarnation: int, away_s: float, now: float) -> None:
         """This broker was away and has come back as it was (`journal_recovery`). Others may have
@@ -220,12 +230,9 @@ class TopicRepair:
         self.excuse(away_s)
         self.links.came_back(now)
         self.gateway.links.came_back(now)
-        self.waits.came_back()
-        self._wishes.clear()
         self.leaving.cancel()
         version = self.own.version + 1
         self._tell(replace(self.own, incarnation=incarnation, version=version), now)
-        self._renew_at = self.deadline = now
         self._tidy_at = now + TIDY_EVERY_S
 
     # --- looking around --------------------------------------------------------------------
@@ -233,6 +240,7 @@ class TopicRepair:
     def look(self, now: float) -> None:
         """Bring links, topics and record up to date, and mend what is broken."""
         self.deadline = now + self._config.look_every_s
+        self._inside.routing.now = now
         self.links.look(now)
         self.gateway.look(self.view.present, is_leaving=self.is_leaving, now=now)
         topics = self._staying_topics(now)
@@ -240,6 +248,7 @@ class TopicRepair:
         self._mend(now)
         self._probe(now)
         self.leaving.seek(now)
+        self.gaps.look(now)
         self.waits.look(now)
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY_S
@@ -258,7 +267,7 @@ class TopicRepair:
             age_s = now - self._fading.setdefault(topic, now) - config.linger_s
             if age_s < 0 or (
                 topic not in self._told_off
-                and age_s < config.keep_s
+                and (age_s < config.keep_s or topic in self.absences.missed)
                 and not self.leaving.is_through(topic)
             ):
                 staying.append(topic)
@@ -273,7 +282,7 @@ class TopicRepair:
     def _end(self, topic: str) -> None:
         routing = self._inside.routing
         if self.leaving.holds(topic):
-            self._inside.counters.publications_lost += len(routing.logs[topic].kept)
+            self._inside.counters.publications_lost_at_most += len(routing.logs[topic].kept)
         routing.end(topic)
         del self._fading[topic]
         self._told_off.pop(topic, None)
@@ -289,7 +298,6 @@ class TopicRepair:
             lost=self.links.lost(),
             is_leaving=self.is_leaving,
             is_gateway=self.gateway.is_linked,
-            is_durable=self._config.is_durable,
         )
         if fresh != own or now >= self._renew_at:
             self._renew_at = now + self._config.forget_after_s / 4
@@ -307,18 +315,14 @@ class TopicRepair:
         self._inside.routing.tell_all(record)
 
     def _tidy(self, now: float) -> None:
-        """What has been kept only since a topic broke may be missing in another piece."""
         config = self._config
-        missed = self.absences.look(now)
         if self.map.forget_silent(now, config.forget_after_s):
             self._view = None
-        went = self.absences.tidy(missed, now)
-        for topic, times in went.items():
-            # It may have taken as long as a silence lasts to notice the break.
-            since = self._broken_at.get(topic, now) - self._inside.config.silence_limit_s
-            if topic in self.view.pieces:
-                self._inside.counters.publications_lost += sum(at >= since for at in times)
-        returning = self._inside.routing.returning
+        self.absences.look(now)
+        routing = self._inside.routing
+        lasting = routing.topics if self.links.has_strangers else self.absences.missed
+        routing.logs.tidy(now, config.keep_s, config.keep_bytes, lasting)
+        returning = routing.returning
         for name in [name for name, at in returning.items() if now - at > RETURNING_S]:
             del returning[name]
         for client in list(self._inside.sessions.clients.values()):

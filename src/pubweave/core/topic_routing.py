@@ -15,12 +15,13 @@ topic in in their order. Which links there are is decided in `topic_repair`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from pubweave.core.client_tables import ClientAdvertisements, check_name
 from pubweave.core.matching import MatchIndex
 from pubweave.core.routing import RefusedError, Send, TableSizes
 from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.core.topic_dropped import Span
 from pubweave.core.topic_log import TopicLogs
 from pubweave.model.filters import Filter, Operator
 from pubweave.model.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
@@ -37,6 +38,7 @@ from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication
 from pubweave.model.topic_messages import (
     TOPIC_PROTOCOL,
     TopicMessage,
+    TopicMissed,
     TopicOpened,
     TopicUnwanted,
     TopicWanted,
@@ -50,6 +52,7 @@ class Claim:
     client: Session
     topic: str
     filter: Filter
+    since: float = field(default=0.0, compare=False)
 
 
 class TopicRouting:
@@ -59,6 +62,8 @@ class TopicRouting:
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self.now = 0.0
+        """The time of what is being handled: when topics and claims begin, how old spans are."""
         self.logs = TopicLogs()
         self.topics: dict[str, None] = {}
         """Those that this broker takes part in."""
@@ -108,8 +113,9 @@ class TopicRouting:
         self.wanted[link] = {}
         self.opened[link] = {}
         self._changes += 1
-        for topic in self.asked.get(link, ()) if link.remote in self.beyond else self.topics:
-            self._send(link, self.logs.wanted(topic))
+        for topic in self.topics:
+            if self.wants_of(link, topic):
+                self._send(link, self.logs.wanted(topic))
 
     def has_stale(self, link: Session) -> bool:
         return False
@@ -142,8 +148,58 @@ class TopicRouting:
         marks = wanted[message.topic] = dict(message.marks)
         self._send(link, TopicOpened(message.topic, message.number))
         if message.topic in self.topics:
-            for publication in self.logs[message.topic].beyond(marks):
-                self._send(link, publication)
+            self._send_beyond(link, message.topic, marks, message.takes_gaps)
+
+    def _send_beyond(
+        self, link: Session, topic: str, marks: dict[ClientId, int], is_agreed: bool
+    ) -> None:
+        """What a neighbor lacks; of what is not kept any more it hears in its place."""
+        log = self.logs[topic]
+        missed = {
+            publisher: found
+            for publisher in log.dropped.spans
+            if (found := log.dropped.beyond(publisher, marks.get(publisher, 0), self.now))
+        }
+        for publication in log.beyond(marks):
+            publisher, sequence = publication.key
+            before = [span for span in missed.get(publisher, ()) if span.first < sequence]
+            if before:
+                self._send(link, self._missed(topic, publisher, before, is_agreed))
+                missed[publisher] = missed[publisher][len(before) :]
+            self._send(link, publication)
+        for publisher, spans in missed.items():
+            if spans:
+                self._send(link, self._missed(topic, publisher, spans, is_agreed))
+
+    def _missed(
+        self, topic: str, publisher: ClientId, spans: Sequence[Span], is_agreed: bool
+    ) -> TopicMissed:
+        now = self.now
+        told = [
+            (s.first, s.last, s.count, now - s.began_at, now - s.ended_at, s.is_at_most)
+            for s in spans
+        ]
+        return TopicMissed(topic, publisher, tuple(told), is_agreed)
+
+    def tell_missed(
+        self, topic: str, publisher: ClientId, spans: Sequence[Span], but: Session
+    ) -> None:
+        """Those who get a topic from us hear of a gap before what comes after it."""
+        message = self._missed(topic, publisher, spans, is_agreed=False)
+        for link, wanted in self.wanted.items():
+            if topic in wanted and link is not but:
+                self._send(link, message)
+
+    def wants_of(self, link: Session, topic: str) -> bool:
+        """Whether a neighbor is to send us a topic: all are, but for those beyond a border."""
+        if link not in self.wanted:
+            return False
+        return topic in (self.asked.get(link, ()) if link.remote in self.beyond else self.topics)
+
+    def ask_again(self, link: Session, topic: str) -> None:
+        """Want a topic of a neighbor once more, also behind a gap."""
+        if link.remote_epoch:
+            self._send(link, self.logs.wanted(topic, takes_gaps=True))
 
     def is_opened(self, link: Session, topic: str) -> bool:
         """Whether a neighbor knows that we take part in a topic, and since when."""
@@ -168,7 +224,7 @@ class TopicRouting:
         if topic in self.topics:
             return
         self.topics[topic] = None
-        self.logs.begin(topic)
+        self.logs.begin(topic, self.now)
         self._changes += 1
         self.tell_all(self.logs.wanted(topic))
 
@@ -247,7 +303,7 @@ class TopicRouting:
                 pass
 
     def _subscribe(self, client: Session, id_: SubscriptionId, filter_: Filter) -> None:
-        claim = _checked(client, id_, filter_, self.subscriptions)
+        claim = replace(_checked(client, id_, filter_, self.subscriptions), since=self.now)
         if self.subscriptions.get(id_) == claim:
             return
         self._unsubscribe(client, id_)

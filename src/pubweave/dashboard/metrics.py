@@ -29,10 +29,9 @@ _COUNTERS = {
     "protocol_errors": "Connections closed for what came over them.",
     "clients_expired": "Clients given up.",
     "notifications_lost": "Notifications that clients will not get.",
-    "notifications_lost_at_most": "Notifications that clients may not get, besides those.",
+    "notifications_lost_at_most": "Notifications that may be lost besides; an upper bound.",
+    "publications_lost_at_most": "Publications that may be lost to some clients; an upper bound.",
     "notifications_left": "Notifications that waited for clients that left on purpose.",
-    "publications_lost": "Publications that nobody has any more.",
-    "publications_lost_at_most": "Publications that nobody may have any more, besides those.",
     "records_dropped": "Telemetry records given up.",
     "holds": "Times that others were held up for a congested session.",
 }

@@ -14,7 +14,7 @@ import enum
 import msgspec
 
 from pubweave.model.filters import Filter
-from pubweave.model.ids import ActionId, AdvertisementId, BrokerId, SubscriptionId
+from pubweave.model.ids import ActionId, AdvertisementId, BrokerId, ClientId, SubscriptionId
 from pubweave.model.migration_messages import MigrationMessage, Redirect, RedirectReply
 from pubweave.model.publications import Publication
 from pubweave.model.relocation_messages import ProbeReply, ProbeRequest, RelocationMessage
@@ -82,6 +82,17 @@ class Refused(_Weighed, frozen=True, array_like=True, gc=False):
 
     subject: str
     reason: str
+
+
+class Missed(_Weighed, frozen=True, array_like=True, gc=False):
+    """A broker tells a client that so many publications, which it subscribes to, are lost to it;
+    ``at_most``: the number is a bound. What comes next of the publisher on the topic comes after
+    them."""
+
+    topic: str
+    publisher: ClientId
+    count: int
+    at_most: bool
 
 
 class Signal(enum.Enum):
@@ -319,6 +330,7 @@ SequencedMessage = (
     TableMessage
     | Synced
     | Refused
+    | Missed
     | ActionMessage
     | OrganizeMessage
     | MigrationMessage

@@ -164,10 +164,10 @@ class LinkUnused(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return ENTRY_BYTES
 
 
-class DurableBroker(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """``broker`` has a journal and wants ``topics`` for its clients. It tells its neighbors; if one
-    of those loses it, all brokers hear that it is away and for how long. ``number`` is the broker's
-    own: the larger one is news, and of two alike the one that says it is away."""
+class RingMember(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """``broker`` wants ``topics`` for its clients. It tells its neighbors; if one of those loses
+    it, all brokers hear that it is away and for how long. ``number`` is the broker's own: the
+    larger one is news, and of two alike the one that says it is away."""
 
     broker: BrokerId
     number: int
@@ -212,4 +212,4 @@ class PlacementDigest(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 ChordMessage = ChordNeighbors | ChordLookup | ChordFound | ChordLeaving
 TreeMessage = TreeJoin | TreePath | TreeOffer | TreeBroken | TreeTables
-RendezvousMessage = ChordMessage | TreeMessage | LinkUnused | PlacementDigest | DurableBroker
+RendezvousMessage = ChordMessage | TreeMessage | LinkUnused | PlacementDigest | RingMember

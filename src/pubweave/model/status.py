@@ -61,24 +61,23 @@ class CounterStatus(msgspec.Struct, frozen=True):
     protocol_errors: int = 0
     clients_expired: int = 0
     notifications_lost: int = 0
+    notifications_lost_at_most: int = 0
+    """Of those that may be lost besides, an upper bound."""
     records_dropped: int = 0
     holds: int = 0
-    publications_lost: int = 0
+    publications_lost_at_most: int = 0
+    """Publications that may be lost, to some clients at least; an upper bound."""
     notifications_left: int = 0
     """Waited for clients when these left on purpose."""
-    notifications_lost_at_most: int = 0
-    """May be lost besides those that are: sent and not acknowledged, or not known any better."""
-    publications_lost_at_most: int = 0
 
     @property
-    def losses_in_words(self) -> str:
+    def lost_in_words(self) -> str:
         """
-        >>> CounterStatus(notifications_lost=3, publications_lost_at_most=7).losses_in_words
-        '3 lost, perhaps up to 7 more'
+        >>> CounterStatus(notifications_lost=3, publications_lost_at_most=7).lost_in_words
+        '3 lost and at most 7 more'
         """
-        lost = self.notifications_lost + self.publications_lost
         more = self.notifications_lost_at_most + self.publications_lost_at_most
-        return f"{lost:,} lost" + (f", perhaps up to {more:,} more" if more else "")
+        return f"{self.notifications_lost:,} lost" + (f" and at most {more:,} more" if more else "")
 
 
 class RateStatus(msgspec.Struct, frozen=True):

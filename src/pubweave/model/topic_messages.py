@@ -1,7 +1,7 @@
 """What brokers of a topic-connected overlay tell each other (`core.topic_routing`).
 
 `BrokerRecord` is a line of the map that every broker holds of the overlay: it reaches everybody.
-`TopicWanted`, `TopicOpened` and `TopicUnwanted` concern the one link they travel on.
+`TopicWanted`, `TopicOpened`, `TopicMissed` and `TopicUnwanted` concern the one link they travel on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class BrokerRecord(msgspec.Struct, frozen=True, array_like=True):
     has this record knows the broker's shadow set, and can repair what its death leaves behind.
     ``lost`` are neighbors that do not answer any more, each with the age of its last record;
     a broker that ``is_leaving`` is not counted on any more. ``is_gateway``: it has a link with a
-    ring of rendezvous brokers. ``is_durable``: it has a journal, and comes back if it is killed."""
+    ring of rendezvous brokers. ``silent_s``: whoever tells it has heard nothing newer of the broker
+    for so long."""
 
     broker: BrokerId
     address: str
@@ -35,7 +36,7 @@ class BrokerRecord(msgspec.Struct, frozen=True, array_like=True):
     backups: tuple[BrokerId, ...] = ()
     is_leaving: bool = False
     is_gateway: bool = False
-    is_durable: bool = False
+    silent_s: float = 0.0
 
     @property
     def age(self) -> tuple[int, int]:
@@ -51,11 +52,13 @@ class BrokerRecord(msgspec.Struct, frozen=True, array_like=True):
 class TopicWanted(msgspec.Struct, frozen=True, array_like=True):
     """The sender takes part in a topic and has got so much of it: of each publisher all up to a
     sequence. It wants the rest that the receiver has, and whatever comes from here on, after a
-    `TopicOpened` of the same ``number``."""
+    `TopicOpened` of the same ``number``. ``takes_gaps``: it goes on behind what the receiver keeps
+    no more."""
 
     topic: str
     number: int
     marks: tuple[tuple[ClientId, int], ...] = ()
+    takes_gaps: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -73,6 +76,22 @@ class TopicOpened(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return 3 * ENTRY_BYTES
 
 
+class TopicMissed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The receiver lacks these publications of a publisher and the sender keeps them no more: what
+    follows comes after them. A span is (first, last, how many, seconds since the oldest and since
+    the newest came, whether the number is a bound). ``is_agreed``: it answers a `TopicWanted` that
+    takes gaps."""
+
+    topic: str
+    publisher: ClientId
+    spans: tuple[tuple[int, int, int, float, float, bool], ...]
+    is_agreed: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        return ENTRY_BYTES * (3 + 2 * len(self.spans))
+
+
 class TopicUnwanted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The sender takes part in a topic no more."""
 
@@ -83,4 +102,4 @@ class TopicUnwanted(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return 2 * ENTRY_BYTES
 
 
-TopicMessage = BrokerRecord | TopicWanted | TopicOpened | TopicUnwanted
+TopicMessage = BrokerRecord | TopicWanted | TopicOpened | TopicMissed | TopicUnwanted

@@ -28,6 +28,7 @@ from pubweave.core.effects import (
     MoveEffect,
     Notify,
     ProbeBrokers,
+    ReportMissed,
     ReportMove,
     ReportRefusal,
     ReportSession,
@@ -59,6 +60,7 @@ from pubweave.runtime.timer import DeadlineTimer
 from pubweave.wire.codec import DEFAULT_MAX_FRAME_BYTES, encode
 
 MOVES_REMEMBERED = 100
+MISSED_REMEMBERED = 100
 CLIENT_LIMITS = SessionLimits(window_bytes=4 << 20)
 """As much as a broker with a journal lets be under way; one without grants less."""
 
@@ -93,6 +95,10 @@ class Client:
         self._addresses = tuple(addresses)
         self.moves: list[ReportMove] = []
         """The latest moves to other brokers, with the pause that each took."""
+        self.missed: list[ReportMissed] = []
+        """The latest losses that the broker told of: topic, publisher, count, at_most."""
+        self.missed_count = 0
+        """How many publications were lost to this client, at most, as far as it was told."""
         context = credentials.context(addresses)
         self._dialer = Dialer(
             "broker", addresses, self, max_frame_bytes=max_frame_bytes, context=context
@@ -295,6 +301,9 @@ class Client:
                     self._sessions += 1
                 case TryBroker() | FollowRedirect() | ReportMove():
                     self._carry_out_move(effect)
+                case ReportMissed():
+                    self.missed_count += effect.count
+                    self.missed = [*self.missed[1 - MISSED_REMEMBERED :], effect]
                 case ReportRefusal(subject, reason):
                     self.refused += 1
                     self.last_refusal = f"{subject}: {reason}"

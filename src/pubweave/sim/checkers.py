@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from pubweave.core.effects import ReportMissed
 from pubweave.model.filters import Filter
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
@@ -52,6 +53,10 @@ class DeliveryChecker:
         self.deliveries = 0
         self.due = 0
         self.excused = 0
+        self.told_missed = 0
+        """Due deliveries that were lost, and their clients were told."""
+        self._missed: dict[tuple[str, str, str], list[ReportMissed]] = {}
+        """By client, publisher and topic: what the client was told since the last rest."""
         self._wishes: dict[str, dict[str, Wish]] = {}
         self._published: dict[tuple[str, int], _Published] = {}
         self._last: dict[tuple[str, str], int] = {}
@@ -156,17 +161,45 @@ class DeliveryChecker:
         self.excused += 1
         self._published[publication.key].due.discard(client)
 
+    def missed(self, client: str, missed: ReportMissed, now: float) -> None:
+        """A client is told that publications are lost to it."""
+        self._missed.setdefault((client, missed.publisher, missed.topic), []).append(missed)
+
     def check_all_delivered(self, now: float) -> None:
-        """The network is quiet: whatever was due must have come. Forgets what is settled."""
+        """The network is quiet: whatever was due must have come, or its client was told how much
+        is lost of a publisher on a topic. Forgets what is settled."""
+        missing: dict[tuple[str, str, str], list[Publication]] = {}
         for record in self._published.values():
             for client in sorted(record.due - record.delivered):
                 publication = record.publication
+                key = client, publication.publisher, publication.topic
+                missing.setdefault(key, []).append(publication)
+            record.due = set()
+        for key, publications in missing.items():
+            told = sum(missed.count for missed in self._missed.get(key, ()))
+            self.told_missed += min(told, len(publications))
+            for publication in publications[told:]:
                 self._violation(
                     now,
-                    f"{client} never got {publication.publisher}#{publication.sequence}, "
+                    f"{key[0]} never got {publication.publisher}#{publication.sequence}, "
                     f"published at {publication.published_at:.3f}",
                 )
-            record.due = set()
+        self._check_told(now)
+
+    def _check_told(self, now: float) -> None:
+        """Whether nobody was told of more than it misses, as far as a number was to be exact."""
+        for (client, publisher, topic), told in self._missed.items():
+            count = sum(missed.count for missed in told)
+            never = sum(
+                client not in record.delivered
+                for record in self._published.values()
+                if (record.publication.publisher, record.publication.topic) == (publisher, topic)
+            )
+            if count > never and not any(missed.at_most for missed in told):
+                self._violation(
+                    now, f"{client} was told of {count} lost of {publisher} on {topic}, not {never}"
+                )
+        self._missed.clear()
 
     def _violation(self, now: float, text: str) -> None:
         self.violations.append(f"{now:.3f} {text}")

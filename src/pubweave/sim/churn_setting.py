@@ -56,7 +56,7 @@ class ChurnSetting:
             handling=HandlingTime(world.uniform(0, 0.0005), world.uniform(0, 0.001)),
             faults=_rates(world, chosen),
             fault=chosen,
-            config=TopicConfig(start_limit_s=2.0, forget_after_s=30.0),
+            config=TopicConfig(start_limit_s=2.0, forget_after_s=90.0),
             covering=False,
             clients=0,
             rounds=2,

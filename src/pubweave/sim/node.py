@@ -121,7 +121,9 @@ class Node:
     def _handle(self, event: Event) -> None:
         world = self.world
         late_s = world.now - self._due_at
-        self._due_at = math.inf if isinstance(event, DeadlineReached) else self._due_at
+        if isinstance(event, DeadlineReached):
+            # Another timer may have been armed while this event waited for its turn.
+            self._due_at = math.inf if self._timer_at is None else max(self._timer_at, world.now)
         effects: list[Effect] = []
         if late_s > LOCAL_PAUSE_S:
             self._due_at += late_s

@@ -20,6 +20,7 @@ from pubweave.core.effects import (
     OpenLink,
     OrganizeEffect,
     ProbeBrokers,
+    ReportMissed,
     ReportMove,
     ReportRefusal,
     ReportSession,
@@ -265,6 +266,8 @@ class SimClient(Node):
         self.on_move: Callable[[SimClient, FollowRedirect | ReportMove], None] = (
             lambda client, effect: None
         )
+        self.on_missed: Callable[[SimClient, ReportMissed], None] = lambda client, effect: None
+        """Hears what was lost to this client."""
         self.core = Client(
             name,
             epoch=epoch,
@@ -320,6 +323,8 @@ class SimClient(Node):
                     self._on_notification(self, publication)
             case ReportSession(resumed):
                 self._on_session(self, resumed)
+            case ReportMissed():
+                self.on_missed(self, effect)
             case ReportRefusal(subject, reason):
                 self._on_refusal(self, subject, reason)
             case TryBroker(token, name, _):

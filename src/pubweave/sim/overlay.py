@@ -10,7 +10,7 @@ from typing import Any
 
 from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.effects import FollowRedirect, ReportMove
+from pubweave.core.effects import FollowRedirect, ReportMissed, ReportMove
 from pubweave.core.session import SessionLimits
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.model.filters import Filter
@@ -177,6 +177,7 @@ class SimOverlay:
         self.homes[name] = home
         client.find_broker = self.brokers.get
         client.on_move = self._on_move
+        client.on_missed = self._on_missed
         client.start()
 
     def leave(self, name: str) -> None:
@@ -248,6 +249,9 @@ class SimOverlay:
     def _on_move(self, client: SimClient, effect: FollowRedirect | ReportMove) -> None:
         """A client was sent to another broker, or has arrived there."""
         self.homes[client.name] = client.home.name
+
+    def _on_missed(self, client: SimClient, missed: ReportMissed) -> None:
+        self.checker.missed(client.name, missed, self.world.now)
 
     def _on_session(self, client: SimClient, resumed: bool) -> None:
         if not resumed and client.name in self._established:

@@ -157,11 +157,16 @@ class RendezvousOverlay(ChurnOverlay):
             core = node.core
             if core is None or node.busy_until > self.world.now:
                 return False
+            if core.topics is not None and core.topics.gaps.is_doubting:
+                return False
             if any(self.home_of(c) != node.name for c in core.sessions.clients):
                 return False  # a client that went elsewhere has yet to be forgotten here
             for session in core.sessions.clients.values():
                 if session.queue_messages or session.pending:
                     return False
+        # One that wakes has publications of before; others want them when they have heard of them.
+        if any(upkeep.topics.stuck() for upkeep in self.staying().values()):
+            return False
         is_calm = all(
             client.core.session.is_established
             and not client.core.session.queue_messages

@@ -16,7 +16,7 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.rendezvous_config import RendezvousConfig
 from pubweave.design.dynatops.ring import key_of
 from pubweave.model.ids import BrokerId
-from pubweave.sim.churn_scenario import ChurnScenario
+from pubweave.sim.churn_scenario import ChurnScenario, lost_counts
 from pubweave.sim.durability import journal_counts
 from pubweave.sim.nodes import SimBroker
 from pubweave.sim.rendezvous_overlay import RendezvousOverlay, upkeep_of
@@ -131,7 +131,7 @@ class RendezvousScenario(ChurnScenario):
         ]
         counts: dict[str, int] = {
             "lost_with_broker": self._lost_with_broker,
-            "counted_as_lost": sum(b.counters.publications_lost for b in brokers),
+            **lost_counts(brokers),
             "duplicates_dropped": sum(b.counters.duplicates_dropped for b in brokers),
             "links_closed": sum(upkeep_of(b).spare.closed for b in ring),
             "repairs_watched": len(self.watch.repair_s),

@@ -396,6 +396,7 @@ class RoutingScenario:
                 "deliveries": checker.deliveries,
                 "due": checker.due,
                 "excused": checker.excused,
+                "told_missed": checker.told_missed,
                 **counts,
                 "events": self.world.steps,
                 **self.faults.counts,

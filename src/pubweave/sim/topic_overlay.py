@@ -13,7 +13,7 @@ from typing import Any
 from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import Effect
-from pubweave.core.events import Event, MessagesReceived
+from pubweave.core.events import Event, LocalPauseEnded, MessagesReceived
 from pubweave.core.topic_map import TopicMap, pieces_of
 from pubweave.core.topic_repair import TopicRepair
 from pubweave.core.topic_routing import TopicRouting
@@ -57,7 +57,10 @@ class TopicSimBroker(SimBroker):
 
     def core_handle(self, event: Event, now: float) -> list[Effect]:
         if self._life != self.incarnation:
-            self._came_back(now)
+            self._life = self.incarnation
+            self._slept(now - self._handled_at)
+        if isinstance(event, LocalPauseEnded):
+            self._slept(event.seconds)
         self._handled_at = now
         routing = routing_of(self.broker)
         for topic in routing.topics:
@@ -70,9 +73,10 @@ class TopicSimBroker(SimBroker):
                     self._check(message, event.connection, now)
         return super().core_handle(event, now)
 
-    def _came_back(self, now: float) -> None:
-        """A broker with a journal goes on where it was: its topics last so much longer."""
-        self._life, away_s = self.incarnation, now - self._handled_at
+    def _slept(self, away_s: float) -> None:
+        """A broker that was stopped, or killed with a journal, goes on where it was: its topics
+        last so much longer, and what was sent to it meanwhile waits for it."""
+        self._overlay.slept[self.name] = self.world.now, away_s
         for times in (self._seen_at, self._wanted_at):
             times.update({topic: at + away_s for topic, at in times.items()})
 
@@ -81,10 +85,14 @@ class TopicSimBroker(SimBroker):
         if session is None or session.is_client:
             return
         topics = self.config.topics
-        patience_s = topics.linger_s + topics.hand_over_s + CROSSING_S
-        took_part_at = self._seen_at.get(publication.topic, -CROSSING_S - 1)
+        crossing_s = CROSSING_S
+        woke_at, slept_s = self._overlay.slept.get(session.remote, (0.0, 0.0))
+        if now - woke_at < CROSSING_S:
+            crossing_s += slept_s  # what a broker had to send when it stopped it sends now
+        patience_s = topics.linger_s + topics.hand_over_s + crossing_s
+        took_part_at = self._seen_at.get(publication.topic, -crossing_s - 1)
         wanted_at = self._wanted_at.get(publication.topic, -patience_s - 1)
-        if now - took_part_at > CROSSING_S or now - wanted_at > patience_s:
+        if now - took_part_at > crossing_s or now - wanted_at > patience_s:
             self._overlay.relays.append(
                 f"{now:.3f} {self.name} got {publication.topic} from {session.remote}: a relay"
             )
@@ -97,6 +105,9 @@ class TopicOverlay(SimOverlay):
         """As `SimOverlay`."""
         self.relays: list[str] = []
         self.gone: dict[BrokerId, SimBroker] = {}
+        self.slept: dict[BrokerId, tuple[float, float]] = {}
+        """When a broker went on last that was stopped, or killed with a journal, and for how long
+        it was."""
         self._made = 0
         self.calm_since = 0.0
         self.wanted_since: dict[tuple[str, BrokerId], float] = {}
@@ -322,6 +333,7 @@ class TopicOverlay(SimOverlay):
         present = {n: r for n, r in repair.view.present.items() if not r.is_leaving}
         return (
             repair.view.is_connected
+            and not repair.gaps.is_doubting
             and set(routing.topics) == set(routing.claimed) == set(repair.own.topics)
             and set(present) == set(self.brokers)
             and all(repair_of(self.brokers[n].broker).own == r for n, r in present.items())

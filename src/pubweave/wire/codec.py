@@ -31,6 +31,7 @@ from pubweave.model.messages import (
     InterestBroadcast,
     Login,
     Message,
+    Missed,
     Ping,
     Pong,
     Query,
@@ -66,16 +67,22 @@ from pubweave.model.rendezvous_messages import (
     ChordLeaving,
     ChordLookup,
     ChordNeighbors,
-    DurableBroker,
     LinkUnused,
     PlacementDigest,
+    RingMember,
     TreeBroken,
     TreeJoin,
     TreeOffer,
     TreePath,
     TreeTables,
 )
-from pubweave.model.topic_messages import BrokerRecord, TopicOpened, TopicUnwanted, TopicWanted
+from pubweave.model.topic_messages import (
+    BrokerRecord,
+    TopicMissed,
+    TopicOpened,
+    TopicUnwanted,
+    TopicWanted,
+)
 
 DEFAULT_MAX_FRAME_BYTES = 1 << 20
 
@@ -133,7 +140,9 @@ KINDS: dict[int, type] = {
     52: TreeTables,
     53: LinkUnused,
     55: PlacementDigest,
-    56: DurableBroker,
+    56: RingMember,
+    57: TopicMissed,
+    58: Missed,
 }
 _KIND_OF = {type_: kind for kind, type_ in KINDS.items()}
 _DECODERS: dict[int, Callable[[bytes], Any]] = {

@@ -31,8 +31,9 @@ export function showFigures(status) {
   tile("brokers", "Brokers", `${status.brokers_up}/${status.brokers}`, down ? `${down} down` : status.brokers ? "up" : "none", down ? "bad" : "");
   const broken = status.links - status.links_up;
   tile("links", "Links", `${status.links_up}/${status.links}`, broken ? `${broken} down` : status.links ? "up" : "none", broken ? "bad" : "");
-  const lost = status.totals.notifications_lost;
-  tile("lost", "Lost", number(lost), `${number(status.clients)} clients`, lost ? "bad" : "");
+  const { notifications_lost: lost, notifications_lost_at_most: more } = status.totals;
+  const besides = more ? `at most ${number(more)} more; ` : "";
+  tile("lost", "Lost", number(lost), `${besides}${number(status.clients)} clients`, lost ? "bad" : "");
 }
 
 const phases = {
