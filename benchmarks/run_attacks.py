@@ -30,8 +30,9 @@ import uvloop
 
 from benchmarks.attacks import ATTACKS, FUZZES, PLAYED_BROKER
 from pubweave.model.topology import Topology
-from pubweave.runtime.client import Client, connect
+from pubweave.runtime.client import Client
 from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.connect import connect
 from pubweave.runtime.overlay import Overlay
 from pubweave.runtime.overlay_run_directory import RunDirectory
 from pubweave.runtime.overlay_spec import make_spec

@@ -35,7 +35,8 @@ from pubweave.design.tco.low_oda import build_overlay
 from pubweave.model.status import TOPICS_SUBJECT, TopicsStatus
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_process import BrokerOrder
-from pubweave.runtime.client import Client, connect
+from pubweave.runtime.client import Client
+from pubweave.runtime.connect import connect
 from pubweave.runtime.overlay_fork_server import Listening, Started
 from pubweave.runtime.overlay_observer import OverlayObserver
 from pubweave.runtime.overlay_ports import ReservedPorts

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.churn_receipts import Receipts
-from pubweave.runtime.client import Client, connect
+from pubweave.runtime.client import Client
+from pubweave.runtime.connect import connect
 from pubweave.runtime.overlay import Overlay
 
 FAULTS = ("missing", "duplicates", "out_of_order")

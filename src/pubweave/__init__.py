@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pubweave.model.publications import Publication as Publication
     from pubweave.runtime.client import Client as Client
     from pubweave.runtime.client import ClientError as ClientError
-    from pubweave.runtime.client import connect as connect
+    from pubweave.runtime.connect import connect as connect
     from pubweave.runtime.credentials import Credentials as Credentials
     from pubweave.runtime.subscription import Subscription as Subscription
     from pubweave.runtime.tls import TlsFiles as TlsFiles
@@ -28,7 +28,7 @@ __all__ = [
 _HOMES = {
     "Client": "pubweave.runtime.client",
     "ClientError": "pubweave.runtime.client",
-    "connect": "pubweave.runtime.client",
+    "connect": "pubweave.runtime.connect",
     "Credentials": "pubweave.runtime.credentials",
     "TlsFiles": "pubweave.runtime.tls",
     "Filter": "pubweave.model.filters",

@@ -12,7 +12,7 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_process import BrokerService
-from pubweave.runtime.client import connect
+from pubweave.runtime.connect import connect
 from pubweave.runtime.held_notes import Held, held_by
 from pubweave.runtime.host_config import HostConfig
 

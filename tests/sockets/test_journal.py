@@ -14,7 +14,7 @@ import pytest
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.model.status import BrokerStatus
 from pubweave.runtime.broker_host import BrokerHost
-from pubweave.runtime.client import connect
+from pubweave.runtime.connect import connect
 from pubweave.runtime.host_config import HostConfig
 from pubweave.runtime.journal_disk import FileDisk
 from pubweave.runtime.overlay_spec import OverlayError

@@ -27,7 +27,8 @@ from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_host import BrokerHost
 from pubweave.runtime.broker_security import secured
 from pubweave.runtime.certificates import Authority
-from pubweave.runtime.client import ClientError, connect
+from pubweave.runtime.client import ClientError
+from pubweave.runtime.connect import connect
 from pubweave.runtime.credentials import Credentials, read_secret
 from pubweave.runtime.host_config import HostConfig
 from pubweave.runtime.overlay_spec import OverlayError

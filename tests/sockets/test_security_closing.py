@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from pubweave.runtime.client import Client, ClientError, connect
+from pubweave.runtime.client import Client, ClientError
+from pubweave.runtime.connect import connect
 from pubweave.runtime.security_directory import SecurityDirectory
 from pubweave.runtime.security_setup import SecuritySetup
 from tests.sockets.harness import until

@@ -18,7 +18,8 @@ from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.runtime.broker_host import BrokerHost
 from pubweave.runtime.broker_security import secured
-from pubweave.runtime.client import ClientError, connect
+from pubweave.runtime.client import ClientError
+from pubweave.runtime.connect import connect
 from pubweave.runtime.credentials import Credentials, read_secret
 from pubweave.runtime.host_config import HostConfig
 from pubweave.runtime.overlay_spec import OverlayError

@@ -59,7 +59,8 @@ async def _refusal(address: str, credentials: Credentials) -> str | None:
     import msgspec
 
     from pubweave.model.status import STATUS_SUBJECT
-    from pubweave.runtime.client import ClientError, connect
+    from pubweave.runtime.client import ClientError
+    from pubweave.runtime.connect import connect
 
     try:
         async with connect(address, timeout_s=ANSWER_LIMIT_S, credentials=credentials) as client:

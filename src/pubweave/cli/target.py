@@ -83,7 +83,8 @@ async def attached(
     address: Address, credentials: Credentials | None = None
 ) -> AsyncIterator[Client]:
     """A client of the broker at an address; BadInput if there is none or it refuses."""
-    from pubweave.runtime.client import ClientError, connect
+    from pubweave.runtime.client import ClientError
+    from pubweave.runtime.connect import connect
 
     async with contextlib.AsyncExitStack() as stack:
         try:

@@ -18,8 +18,9 @@ import msgspec
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.status import STATUS_SUBJECT, BrokerStatus, CounterStatus, SessionStatus
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.client import Client, ClientError, connect
+from pubweave.runtime.client import Client, ClientError
 from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.connect import connect
 from pubweave.runtime.credentials import Credentials
 
 OBSERVER_PREFIX = "$observer-"

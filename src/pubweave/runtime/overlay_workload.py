@@ -15,8 +15,9 @@ from pubweave.generate.clients import Content, WorkloadPublisher, WorkloadSubscr
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.publications import Publication
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.client import Client, connect
+from pubweave.runtime.client import Client
 from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.connect import connect
 from pubweave.runtime.overlay_oracle import PublicationKey
 from pubweave.runtime.subscription import Subscription
 
