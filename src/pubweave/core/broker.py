@@ -319,6 +319,8 @@ class Broker:
         if early is not None and not early.is_over(now):
             for publication in early.replay(client):
                 self._sending.send(client, publication)
+                if self._meter is not None:
+                    self._meter.delivered(publication, client.remote, now)
 
     def _go_on(self, origin: Session, messages: Sequence[Message], now: float) -> None:
         """A client need not wait any more: handle what it has said meanwhile."""

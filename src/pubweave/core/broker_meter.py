@@ -61,6 +61,11 @@ class BrokerMeter:
             if destination.is_client:
                 metering.delivered(publication, destination.remote, now)
 
+    def delivered(self, publication: Publication, client: ClientId, now: float) -> None:
+        """A publication that came before was queued for a client."""
+        if self._metering.is_sampled(publication):
+            self._metering.delivered(publication, client, now)
+
     def table_changed(self, client: ClientId, message: TableMessage | Synced, now: float) -> None:
         """A client's table message was accepted."""
         metering = self._metering
