@@ -2,9 +2,9 @@
 
 A broker that is killed takes along what it had acknowledged and nobody else has yet. It cannot say
 so any more, and what comes back in its place knows nothing. So it notes in a small file how much it
-is, twice a second; the kernel keeps that through a kill -9. Whoever is started in its place counts
-it as lost and says so. It is an upper bound of that moment: some of it has arrived and was not
-acknowledged yet.
+is, many times a second; the kernel keeps that through a kill -9. Whoever is started in its place
+counts it as what may be lost, and says so. It is an upper bound of that moment: some of it has
+arrived and was not acknowledged yet.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from pubweave.runtime.clock import UnixClock
 
 log = logging.getLogger(__name__)
 
-EVERY_S = 0.5
+EVERY_S = 0.05
+SHARE = 0.02
+"""At most so much of the time goes into notes: with many sessions they are made less often."""
 _LENGTH = 512
 """Notes are written over each other: all are as long as this."""
 
@@ -90,8 +92,9 @@ class HeldNotes:
 
     async def _note_on(self) -> None:
         while self._file is not None:
+            began = self._clock.now()
             self.note()
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(max(EVERY_S, (self._clock.now() - began) / SHARE))
 
     def note(self) -> None:
         if self._file is not None:
