@@ -64,5 +64,5 @@ def test_a_gateway_that_does_not_take_over_is_caught(impatient: pytest.MonkeyPat
 def test_a_ring_that_does_not_hold_the_clusters_topics_is_caught(
     impatient: pytest.MonkeyPatch,
 ) -> None:
-    impatient.setattr(AttachedClusters, "look", lambda self: None)
+    impatient.setattr(AttachedClusters, "look", lambda self, now: None)
     assert _failed(range(3))

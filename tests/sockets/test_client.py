@@ -9,8 +9,9 @@ import pytest
 
 import pubweave
 from pubweave.core.session import SessionLimits
+from pubweave.model.messages import Missed
 from pubweave.model.topology import Topology
-from pubweave.runtime.client import ClientError
+from pubweave.runtime.client import MISSED_REMEMBERED, ClientError
 from tests.sockets.harness import CuttingProxy, overlay, run, until
 
 pytestmark = pytest.mark.sockets
@@ -240,5 +241,22 @@ def test_an_acknowledged_subscription_is_connected_in_its_topic() -> None:
             assert hosts["b3"].broker.sessions.links["b1"].is_established
             await near.publish("STOCK")
             assert (await anext(quotes)).publisher == near.id
+
+    run(main())
+
+
+def test_a_client_collects_what_it_was_told_is_lost_to_it() -> None:
+    async def main() -> None:
+        async with overlay(ALONE) as hosts, pubweave.connect(str(hosts["b1"].address)) as client:
+            broker = hosts["b1"].broker
+            for count in range(1, MISSED_REMEMBERED + 3):
+                told = Missed("x", "pete", count, count == 1)
+                broker._sending.send(broker.sessions.clients[client.id], told)
+            await client.subscribe("class = 'x'")
+            await until(lambda: len(client.missed) == MISSED_REMEMBERED)
+            assert client.missed_count == sum(range(1, MISSED_REMEMBERED + 3))
+            last = client.missed[-1]
+            assert (last.topic, last.publisher, last.at_most) == ("x", "pete", False)
+            assert last.count == MISSED_REMEMBERED + 2, "the newest are kept"
 
     run(main())

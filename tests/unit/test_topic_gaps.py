@@ -14,6 +14,7 @@ from pubweave.core.events import (
     LinkAdded,
     MessagesReceived,
 )
+from pubweave.core.mqtt_native import NativeEnd
 from pubweave.core.topic_dropped import MAX_SPANS, REMEMBERED_S, DroppedPublications
 from pubweave.core.topic_gaps import PATIENCE_S
 from pubweave.model.filter_text import parse_filter
@@ -174,3 +175,11 @@ def test_a_client_reports_what_it_missed_behind_what_came_before() -> None:
     assert [type(effect) for effect in effects] == [Notify, ReportMissed, Notify]
     assert effects[1] == ReportMissed("x", "pete", 3, False)
     assert client.session.received == 3
+
+
+def test_what_is_lost_to_an_mqtt_session_is_counted_and_what_comes_around_it_comes() -> None:
+    end = NativeEnd(Client("ann", epoch=1, now=0.0), -1, "ann")
+    end.opened(0.0)
+    notified = end.take([pub(1), Missed("x", "pete", 3, False), pub(5)], 0.0)
+    assert [publication.sequence for publication in notified] == [1, 5]
+    assert end.missed == 3

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from pubweave.core.topic_absence import Absences
 from pubweave.core.topic_links import choose_backups, links_among, shadow_set
 from pubweave.core.topic_map import MAP_TOPIC, TopicMap
 from pubweave.model.topic_messages import BrokerRecord
@@ -157,3 +160,45 @@ def test_backups_cover_every_topic_as_often_as_can_be() -> None:
     for topic in ("x", "y"):
         assert sum(topic in map_.records[b].topics for b in backups) == 2
     assert "a" not in backups
+
+
+def test_who_is_told_of_one_that_is_silent_hears_for_how_long() -> None:
+    """Otherwise each broker that joins would remember the dead anew."""
+    map_ = map_of("a", record("a"), record("b"))
+    told = map_.told_of("b", 40.0)
+    assert told.silent_s == 40.0
+    joined = map_of("c", record("c"))
+    joined.take(told, 1000.0)
+    assert joined.records["b"] == record("b")
+    assert not joined.forget_silent(1009.0, 50.0)
+    assert joined.forget_silent(1011.0, 50.0)
+
+
+def test_topics_of_those_who_are_gone_and_those_in_pieces_are_missed() -> None:
+    map_ = map_of(
+        "a",
+        record("a", "b", topics="x y", lost="c"),
+        record("b", "a", topics="x"),
+        record("c", topics="z"),
+        record("d", topics="y"),
+    )
+    absences = Absences(map_, map_.view, grace_s=30.0)
+    absences.look(10.0)
+    assert absences.missed == {"z", "y", MAP_TOPIC}
+    map_.take(record("c", "a", topics="z", incarnation=2), 20.0)
+    map_.take(record("d", "a", topics="y", version=2), 20.0)
+    absences.look(39.0)
+    assert "z" in absences.missed, "it is back, but may have no link yet that brings it"
+    absences.excuse(100.0)
+    absences.look(139.0)
+    assert {"y", "z"} <= absences.missed
+    absences.look(141.0)
+    assert not absences.missed
+
+
+def test_one_that_leaves_on_purpose_is_not_waited_for() -> None:
+    map_ = map_of("a", record("a", "b", lost="c"), record("b", "a"))
+    map_.take(replace(record("c", topics="z"), is_leaving=True), 0.0)
+    absences = Absences(map_, map_.view, grace_s=30.0)
+    absences.look(10.0)
+    assert not absences.missed

@@ -214,7 +214,7 @@ class RendezvousTopics:
         """Forget what is old, unless somebody misses it who is away, or it is on its way to the
         rendezvous and could not go there yet."""
         config = self._config
-        lasting = {*self._absences.tidy(now), *self.stuck()}
+        lasting = {*self._absences.tidy(now), *self._clusters.missed, *self.stuck()}
         keep_s = self._keep_s(now, has_strangers=has_strangers)
         self._routing.logs.tidy(now, keep_s, config.keep_bytes, lasting)
         returning = self._routing.returning

@@ -346,7 +346,7 @@ class RendezvousUpkeep:
         if now < self._planes_at:
             return
         self._planes_at = now + self._config.retry_s
-        self.clusters.look()
+        self.clusters.look(now)
         offered = self.topics.offered(now)
         subscribed = self.subscribed
         self.absences.look(subscribed, now)

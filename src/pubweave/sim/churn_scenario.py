@@ -335,6 +335,9 @@ class ChurnScenario(RoutingScenario):
         self.overlay.bereave(client)
         self.overlay.homes[client.name] = home
         client.attach_to(self.overlay.brokers[home])
+        self._await_answer(client, home)
+
+    def _await_answer(self, client: SimClient, home: BrokerId) -> None:
         self.world.after(ANSWER_LIMIT_S, self._try_next, client, home)
 
     def _try_next(self, client: SimClient, tried: BrokerId) -> None:

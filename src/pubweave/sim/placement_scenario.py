@@ -7,7 +7,7 @@ to before it was sent away stays due to it all the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,11 @@ UPDATE_S = 0.5
 class PlacementOverlay(RendezvousOverlay):
     """Brokers and clients of one run."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.on_sent: Callable[[SimClient, BrokerId], None] = lambda client, home: None
+        """Hears of each client that goes to another broker."""
+        super().__init__(*args, **options)
+
     def contacts_of(self, broker: SimBroker) -> Iterable[BrokerId]:
         """Those of its placement cluster that are there; whoever comes later does the same."""
         contacts = broker.config.placement.contacts(broker.name)
@@ -43,6 +48,8 @@ class PlacementOverlay(RendezvousOverlay):
         }
         known = self._heard.setdefault(client.name, set())
         known.update(id_ for id_ in client.core.subscriptions if id_ not in untold)
+        if isinstance(effect, FollowRedirect):
+            self.on_sent(client, client.home.name)
 
 
 class PlacementScenario(RendezvousScenario):
@@ -50,6 +57,12 @@ class PlacementScenario(RendezvousScenario):
 
     name = "placement"
     overlay_type = PlacementOverlay
+    overlay: PlacementOverlay
+
+    def __init__(self, seed: int, **options: Any) -> None:
+        """As `ChurnScenario`."""
+        super().__init__(seed, **options)
+        self.overlay.on_sent = self._await_answer
 
     def draw_setting(self, max_brokers: int, rtt: Any) -> Any:
         drawn = super().draw_setting(max_brokers, rtt)
