@@ -23,10 +23,10 @@ def test_a_deadline_long_past_is_no_pause_of_the_process() -> None:
     async def run() -> None:
         timer = DeadlineTimer(clock := SetClock(), lambda: None)
         timer.arm(0.0)
-        assert timer.take_pause() == 0.0
+        assert timer.take_pause(clock.now()) == 0.0
         clock.at += 45.0
-        assert timer.take_pause() == 45.0
-        assert timer.take_pause() == 0.0
+        assert timer.take_pause(clock.now()) == 45.0
+        assert timer.take_pause(clock.now()) == 0.0
         timer.cancel()
 
     asyncio.run(run())

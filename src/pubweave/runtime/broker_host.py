@@ -362,9 +362,8 @@ class BrokerHost:
     def _now(self) -> float:
         """The time of the next event. After a pause of this process the core hears of that first:
         whatever it is given next, it must not take its own sleep for others' silence."""
-        paused_s = self._timer.take_pause()
         now = self._clock.now()
-        if paused_s:
+        if paused_s := self._timer.take_pause(now):
             log.warning("this process did not run for %.1f s", paused_s)
             event = LocalPauseEnded(paused_s)
             self._carry_out(self._noted(event, now, self.broker.handle(event, now)))

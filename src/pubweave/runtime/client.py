@@ -277,9 +277,10 @@ class Client:
     def _handle(self, event: Event) -> None:
         if self._closed:
             return
-        if paused_s := self._timer.take_pause():
-            self._core.handle(LocalPauseEnded(paused_s), self._clock.now())
-        self._carry_out(self._core.handle(event, self._clock.now()))
+        now = self._clock.now()
+        if paused_s := self._timer.take_pause(now):
+            self._core.handle(LocalPauseEnded(paused_s), now)
+        self._carry_out(self._core.handle(event, now))
         self._timer.arm(self._core.next_deadline())
         self._wake()
 

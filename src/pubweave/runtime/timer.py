@@ -28,10 +28,10 @@ class DeadlineTimer:
         self._due_at = max(deadline, now)
         self._handle = asyncio.get_running_loop().call_later(self._due_at - now, self._fire)
 
-    def take_pause(self) -> float:
+    def take_pause(self, now: float) -> float:
         """How much too late this timer is, if that is so much that the process cannot have run;
         else 0. Said once."""
-        late_s = self._clock.now() - self._due_at
+        late_s = now - self._due_at
         if late_s <= LOCAL_PAUSE_S:
             return 0.0
         self._due_at += late_s
