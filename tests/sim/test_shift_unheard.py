@@ -66,7 +66,7 @@ def missing_after(covering: bool, shift_at: float, restarts: Restarts) -> dict[s
 
 
 @pytest.mark.parametrize("covering", [False, True])
-@pytest.mark.parametrize("shift_at", [3.0, 3.7, 4.5, 5.5, 6.05, 6.3])
+@pytest.mark.parametrize("shift_at", [3.0, 4.5, 6.05])
 @pytest.mark.parametrize("restarts", RESTARTS)
 def test_nothing_is_lost_to_whoever_is_behind_the_cut(
     covering: bool, shift_at: float, restarts: Restarts

@@ -404,9 +404,10 @@ class Broker:
             publisher := publisher_of(message.id)
         ):
             self._publishing.forget_publisher(publisher)
-        is_waiting = self._gate is not None and self._gate.is_shut(origin)
-        if is_waiting or (isinstance(message, Synced) and not origin.is_client):
+        if isinstance(message, Synced) and not origin.is_client:
             self.upkeep.synced(origin, now)
+        elif self._gate is not None and self._gate.is_shut(origin):
+            self.upkeep.waits(origin, now)
         if origin.is_client and self._meter is not None:
             self._meter.table_changed(origin.remote, message, now)
 

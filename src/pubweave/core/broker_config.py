@@ -40,6 +40,9 @@ class BrokerConfig:
     """A disconnected client that holds others up for this long is let go."""
     stale_grace_s: float = 10.0
     """What a restarted neighbor has not told again after this time is dropped."""
+    publisher_wait_s: float = 1.0
+    """So long at most a client that comes back waits with what it publishes until the neighbors
+    have said who wants it; those that have not get everything then."""
     hold_limit_bytes: int = 4 << 20
     """How much an action may hold back; beyond it the action is given up."""
     hold_limit_s: float = 3.0

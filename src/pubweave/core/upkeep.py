@@ -60,6 +60,10 @@ class Upkeep:
         """A neighbor has told its tables; what it leaves out is stale for a while, then gone."""
         self._stale_until[link] = now + self._config.stale_grace_s
 
+    def waits(self, client: Session, now: float) -> None:
+        """A client waits for what neighbors have to say, but not for long."""
+        self._stale_until[client] = now + self._config.publisher_wait_s
+
     def forget(self, session: Session) -> None:
         """A session is over or began anew: a grace of before would end too early."""
         self._stale_until.pop(session, None)
