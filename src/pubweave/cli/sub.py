@@ -150,7 +150,8 @@ async def _tell_troubles(client: Client) -> None:
         if client.missed_count > missed:
             more, missed = client.missed_count - missed, client.missed_count
             topics = ", ".join(dict.fromkeys(one.topic for one in client.missed))
-            remark(f"missed at most {more:,} publications, {missed:,} so far (lately on {topics})")
+            bound = "at most " if any(one.at_most for one in client.missed) else ""
+            remark(f"missed {bound}{more:,} publications, {missed:,} so far (lately on {topics})")
         if client.last_refusal not in (None, told):
             told = client.last_refusal
             remark(f"the broker refused the {told}")

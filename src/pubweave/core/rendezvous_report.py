@@ -51,4 +51,4 @@ def _rate_of(routing: RendezvousRouting, topic: str, now: float) -> float:
     log = routing.logs.get(topic)
     if log is None:
         return 0.0
-    return sum(at > now - RATE_WINDOW_S for at, _ in log.kept) / RATE_WINDOW_S
+    return sum(at > now - RATE_WINDOW_S for at, _, _ in log.kept) / RATE_WINDOW_S

@@ -19,6 +19,7 @@ from pubweave.core.session import Session
 from pubweave.core.topic_dropped import Span
 from pubweave.core.topic_inside import TopicInside
 from pubweave.core.topic_log import TopicLog
+from pubweave.core.topic_routing import Claim
 from pubweave.model.ids import ClientId
 from pubweave.model.messages import Missed
 from pubweave.model.topic_messages import TopicMissed
@@ -73,19 +74,21 @@ class TopicGaps:
     def _count(self, log: TopicLog, topic: str, publisher: ClientId, due: list[Span]) -> None:
         """Count what each client misses that subscribes to the topic, and tell it. O(clients)."""
         counters = self._inside.counters
-        clients: dict[Session, tuple[float, bool]] = {}
+        claims: dict[Session, list[Claim]] = {}
         for claim in self._routing.subscriptions.values():
             if claim.topic == topic:
-                since, is_plain = clients.get(claim.client, (claim.since, False))
-                is_plain = is_plain or len(claim.filter.predicates) == 1
-                clients[claim.client] = min(since, claim.since), is_plain
-        for client, (since, is_plain) in clients.items():
+                claims.setdefault(claim.client, []).append(claim)
+        for client, own in claims.items():
+            since = min(claim.since for claim in own)
             missed = [span for span in due if span.ended_at >= since]
             count = sum(span.count for span in missed)
-            began_at = max(since, log.began_at)
+            certain_at = max(log.began_at, since)
+            if any(claim.has_moved for claim in own):
+                certain_at += self._inside.config.topics.keep_s
+            is_plain = any(len(claim.filter.predicates) == 1 for claim in own)
             # One that is not here may have gone on elsewhere, and have got it there.
             is_exact = is_plain and client.is_established
-            if not is_exact or any(s.is_at_most or s.began_at < began_at for s in missed):
+            if not is_exact or any(s.is_at_most or s.began_at < certain_at for s in missed):
                 counters.notifications_lost_at_most += count
                 is_exact = False
             else:

@@ -8,7 +8,8 @@ wants them of it. So a publication crosses the border once each way.
 
 If the gateway in charge, or its link, is lost, the map says so to everybody, and the next one takes
 over: as new to the topics it gets what is kept on both sides, and what has crossed before is
-dropped by its marks. Two in charge at once do no harm but to send copies.
+dropped by its marks. Two in charge at once do no harm but to send copies. If there is none, whoever
+was in charge takes part on, and keeps what the ring misses.
 """
 
 from __future__ import annotations
@@ -59,6 +60,11 @@ class RingGateway:
         """Whether this broker could be in charge."""
         return self._border() is not None
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether nobody of the cluster reaches the ring: what it publishes meanwhile is kept."""
+        return bool(self.ring) and self.in_charge is None
+
     def look(
         self, present: Mapping[BrokerId, BrokerRecord], *, is_leaving: bool, now: float
     ) -> None:
@@ -77,7 +83,7 @@ class RingGateway:
             return
         if self.in_charge == self._id:
             self._hold({topic for record in others.values() for topic in record.topics})
-        else:
+        elif self.in_charge is not None or is_leaving:
             self._hold(set())
         self._ask()
 

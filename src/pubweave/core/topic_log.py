@@ -29,7 +29,8 @@ class TopicLog:
     began_at: float = 0.0
     marks: dict[ClientId, int] = field(default_factory=dict)
     heard_at: dict[ClientId, float] = field(default_factory=dict)
-    kept: deque[tuple[float, Publication]] = field(default_factory=deque)
+    kept: deque[tuple[float, Publication, float]] = field(default_factory=deque)
+    """Since when, without the time in which this broker did not run; and when it really came."""
     keys: set[tuple[ClientId, int]] = field(default_factory=set)
     """Of those kept."""
     floors: dict[ClientId, int] = field(default_factory=dict)
@@ -48,7 +49,7 @@ class TopicLog:
 
     def beyond(self, marks: dict[ClientId, int]) -> list[Publication]:
         """What is kept and not below these marks, in the order it came. O(kept)."""
-        return [p for _, p in self.kept if p.sequence > marks.get(p.publisher, 0)]
+        return [p for _, p, _ in self.kept if p.sequence > marks.get(p.publisher, 0)]
 
 
 class TopicLogs:
@@ -73,14 +74,14 @@ class TopicLogs:
     def end(self, topic: str) -> None:
         log = self._logs.pop(topic, None)
         if log is not None:
-            self._size_bytes -= sum(publication.size_bytes for _, publication in log.kept)
+            self._size_bytes -= sum(publication.size_bytes for _, publication, _ in log.kept)
 
     def take_in(self, log: TopicLog, publication: Publication, now: float) -> None:
         """A publication is new: note it and keep it."""
         log.floors.setdefault(publication.publisher, publication.sequence)
         log.marks[publication.publisher] = publication.sequence
         log.heard_at[publication.publisher] = now
-        log.kept.append((now, publication))
+        log.kept.append((now, publication, now))
         log.keys.add(publication.key)
         self._size_bytes += publication.size_bytes
 
@@ -107,7 +108,7 @@ class TopicLogs:
             log.dropped.tidy(now)
             # No copy can be that old, unless it is kept for somebody who is away.
             for publisher in [p for p, at in log.heard_at.items() if at < now - REMEMBERED_S]:
-                if not any(p.publisher == publisher for _, p in log.kept):
+                if not any(p.publisher == publisher for _, p, _ in log.kept):
                     del log.heard_at[publisher], log.marks[publisher], log.floors[publisher]
         while self._size_bytes > keep_bytes:
             full = [log for log in self._logs.values() if log.kept]
@@ -116,11 +117,11 @@ class TopicLogs:
     def excuse(self, seconds: float) -> None:
         """The broker was away: that time does not count. O(kept)."""
         for log in self._logs.values():
-            log.kept = deque((at + seconds, publication) for at, publication in log.kept)
+            log.kept = deque((at + seconds, p, came_at) for at, p, came_at in log.kept)
             log.heard_at = {publisher: at + seconds for publisher, at in log.heard_at.items()}
 
     def _drop_first(self, log: TopicLog) -> None:
-        came_at, publication = log.kept.popleft()
+        _, publication, came_at = log.kept.popleft()
         publisher, sequence = publication.key
         log.keys.discard(publication.key)
         log.floors[publisher] = max(sequence, log.floors.get(publisher, 0))

@@ -320,7 +320,8 @@ class TopicRepair:
             self._view = None
         self.absences.look(now)
         routing = self._inside.routing
-        lasting = routing.topics if self.links.has_strangers else self.absences.missed
+        keeps_all = self.links.has_strangers or self.gateway.is_cut_off
+        lasting = routing.topics if keeps_all else self.absences.missed
         routing.logs.tidy(now, config.keep_s, config.keep_bytes, lasting)
         returning = routing.returning
         for name in [name for name, at in returning.items() if now - at > RETURNING_S]:

@@ -53,6 +53,8 @@ class Claim:
     topic: str
     filter: Filter
     since: float = field(default=0.0, compare=False)
+    has_moved: bool = field(default=False, compare=False)
+    """The client was at another broker before, and has got some of it there."""
 
 
 class TopicRouting:
@@ -303,7 +305,9 @@ class TopicRouting:
                 pass
 
     def _subscribe(self, client: Session, id_: SubscriptionId, filter_: Filter) -> None:
-        claim = replace(_checked(client, id_, filter_, self.subscriptions), since=self.now)
+        has_moved = client.remote in self.returning
+        claim = _checked(client, id_, filter_, self.subscriptions)
+        claim = replace(claim, since=self.now, has_moved=has_moved)
         if self.subscriptions.get(id_) == claim:
             return
         self._unsubscribe(client, id_)
