@@ -46,7 +46,7 @@ def greet(broker: Broker, connection: ConnectionId, message: Message, now: float
         session.retransmit(broker._sending.effects)
         return session
     if session.is_client:
-        broker.counters.session_lost(session)
+        broker.counters.session_lost(session, is_replayed=False)
     held = session.restart()
     if session.is_client:
         # Another incarnation of the client: nothing of the old one is its concern.

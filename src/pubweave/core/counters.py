@@ -30,11 +30,15 @@ class Counters:
     publications_lost_at_most: int = 0
     notifications_left: int = 0
 
-    def session_lost(self, client: Session) -> None:
-        """A client's session is over against its wish. What was never sent is lost; what was sent
-        and not acknowledged may have arrived."""
-        self.notifications_lost += len(client.waiting) + len(client.pending)
-        self.notifications_lost_at_most += len(client.unacked)
+    def session_lost(self, client: Session, *, is_replayed: bool) -> None:
+        """A client's session is over against its wish. What was sent and not acknowledged may have
+        arrived; where what was missed ``is_replayed`` elsewhere, one that is away may have gone
+        there. The rest is lost."""
+        unsent = len(client.waiting) + len(client.pending)
+        if client.is_established or not is_replayed:
+            self.notifications_lost += unsent
+            unsent = 0
+        self.notifications_lost_at_most += unsent + len(client.unacked)
 
     def status(self) -> CounterStatus:
         return CounterStatus(**{field.name: getattr(self, field.name) for field in fields(self)})

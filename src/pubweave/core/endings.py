@@ -51,7 +51,7 @@ class Endings:
     def expire(self, client: Session, reason: str, now: float) -> None:
         """Give a client up that did not wish it."""
         self._counters.clients_expired += 1
-        self._counters.session_lost(client)
+        self._counters.session_lost(client, is_replayed=self._routing.replays)
         self.withdraw(client, reason, now)
 
     def leave(self, client: Session, reason: str, now: float) -> None:

@@ -47,6 +47,8 @@ class RoutingStrategy(Protocol):
 
     protocol: str
     """What neighbors must speak alike; brokers of another one are turned away at Hello."""
+    replays: bool
+    """Whether a client that goes on at another broker gets there what it has missed."""
 
     def link_added(self, link: Session) -> None:
         """A neighbor belongs to the topology now; its session may not be established yet."""

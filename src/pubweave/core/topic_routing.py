@@ -61,6 +61,7 @@ class TopicRouting:
     """See `routing.RoutingStrategy` for the contract of each method."""
 
     protocol = TOPIC_PROTOCOL
+    replays = True
 
     def __init__(self, send: Send) -> None:
         self._send = send

@@ -46,6 +46,7 @@ class TreeRouting:
     """The `tree` strategy. See `routing.RoutingStrategy` for the contract of each method."""
 
     protocol = "tree"
+    replays = False
 
     def __init__(self, send: Send, *, covering: bool = False) -> None:
         self._send = self.send = send
