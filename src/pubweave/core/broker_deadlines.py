@@ -35,5 +35,14 @@ def on_deadline(broker: Broker, effects: list[Effect], now: float) -> None:
         broker.door.on_deadline(now, effects)
     if now >= broker.upkeep.tick_at:
         broker.upkeep.on_tick(now, effects)
+        _give_up_the_absent(broker, effects, now)
         if broker.relocator is not None:
             broker.relocator.on_tick(now)
+
+
+def _give_up_the_absent(broker: Broker, effects: list[Effect], now: float) -> None:
+    """A neighbor that was never there holds nobody up for ever: what waits for it is counted."""
+    for link in broker.sessions.links.values():
+        if link.is_congested and broker.routing.give_up(link, now):
+            broker.counters.publications_lost_at_most += link.forget_waiting()
+            broker._flow.relieve(link, effects)

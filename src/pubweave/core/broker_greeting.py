@@ -18,6 +18,7 @@ def link_added(broker: Broker, neighbor: BrokerId, now: float) -> None:
     """A neighbor belongs to the topology now."""
     added = broker.sessions.add_link(neighbor)
     if added is not None:
+        added.down_since = now
         broker.routing.link_added(added)
         early = broker._publishing.early
         for publication in () if early is None or early.is_over(now) else early.published():

@@ -30,6 +30,9 @@ from pubweave.model.messages import SequencedMessage, SyncStage, Unadvertise
 GATE_BYTES = 4 << 20
 """How much may wait at a gate."""
 
+ABSENT_S = 60.0
+"""A neighbor that was not there once in so long after it became one is not waited for."""
+
 NEVER = 1 << 62
 """The number of an answer that does not come."""
 
@@ -82,9 +85,10 @@ class LinkSync:
         self.unheard[link] = 1
         self.version += 1
 
-    def give_up(self, link: Session) -> bool:
+    def give_up(self, link: Session, now: float) -> bool:
         """A link has too much waiting; whether nobody ever was there: it gets no more then."""
-        if link not in self.unlearned or link.remote_epoch or link not in self.unheard:
+        is_unknown = link in self.unlearned and link in self.unheard and not link.remote_epoch
+        if not is_unknown or now - link.down_since <= ABSENT_S:
             return False
         del self.unheard[link]
         self.version += 1

@@ -72,9 +72,9 @@ class RoutingStrategy(Protocol):
     def open_full_gates(self) -> None:
         """Whatever stands in for a link and is congested has to let go what it has."""
 
-    def give_up(self, link: Session) -> bool:
-        """Too much waits for a link. True if it may be forgotten instead of holding others up:
-        nobody was ever there, and nothing is known of what would be wanted."""
+    def give_up(self, link: Session, now: float) -> bool:
+        """Too much waits for a link. True if it is to be forgotten instead of holding others up:
+        nobody was there for long, and nothing is known of what would be wanted."""
 
     def client_left(self, client: Session) -> None:
         """A client's session is over: withdraw all that it advertised and subscribed to."""

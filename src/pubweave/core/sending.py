@@ -69,10 +69,7 @@ class Sending:
             counters.bytes_out += session.sent_total_bytes - before
             if not session.is_congested:
                 continue
-            is_link = sessions.links.get(session.remote) is session
-            if is_link and routing.give_up(session):
-                counters.publications_lost_at_most += session.forget_waiting()
-            elif session.is_client or is_link:
+            if session.is_client or sessions.links.get(session.remote) is session:
                 self._flow.hold(origin, session, now)
                 counters.holds = self._flow.holds
             else:

@@ -30,6 +30,7 @@ from pubweave.model.messages import (
     SequencedMessage,
 )
 from pubweave.model.migration_messages import MovedSession
+from pubweave.model.publications import Publication
 
 
 class RemoteProtocolError(Exception):
@@ -245,8 +246,8 @@ class Session:
         return held
 
     def forget_waiting(self) -> int:
-        """Nobody is there to get what waits; how much that was."""
-        count = len(self.waiting)
+        """Nobody is there to get what waits; how many publications that were."""
+        count = sum(type(message) is Publication for message in self.waiting)
         self.waiting.clear()
         self.waiting_bytes = 0
         return count

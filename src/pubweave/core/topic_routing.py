@@ -130,7 +130,7 @@ class TopicRouting:
     def open_full_gates(self) -> None:
         """Nothing stands in for a link here."""
 
-    def give_up(self, link: Session) -> bool:
+    def give_up(self, link: Session, now: float) -> bool:
         """Links get what they asked for, and hold nobody up."""
         return False
 

@@ -408,8 +408,8 @@ class TreeRouting:
     def open_full_gates(self) -> None:
         self.sync.open_full_gates()
 
-    def give_up(self, link: Session) -> bool:
-        return self.sync.give_up(link)
+    def give_up(self, link: Session, now: float) -> bool:
+        return self.sync.give_up(link, now)
 
     def set_gate(self, link: Session, is_shut: bool) -> None:
         """Let publications for a link wait, until its far end has been told who wants them."""
