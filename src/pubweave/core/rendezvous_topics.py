@@ -123,8 +123,11 @@ class RendezvousTopics:
         self._handed = handed
         return offered
 
-    def lost(self, neighbor: BrokerId) -> None:
-        """Nobody knows what of that which was handed on it has taken in."""
+    def lost(self, neighbor: BrokerId, now: float) -> None:
+        """Nobody knows what of that which was handed on it has taken in: it goes to whoever is
+        next to the rendezvous now."""
+        logs = self._routing.logs
+        self._published_at.update({t: now for t in self._routing.topics if logs[t].kept})
         self._handed = {t: hops for t, hops in self._handed.items() if neighbor not in hops}
 
     def _needed(self, topic: str) -> bool:

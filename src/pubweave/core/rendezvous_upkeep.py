@@ -193,7 +193,7 @@ class RendezvousUpkeep:
         for plane in self.planes.values():
             plane.lost(neighbor, now)
         self.absences.lost(neighbor, now)
-        self.topics.lost(neighbor)
+        self.topics.lost(neighbor, now)
         self.placing.lost(neighbor)
         self.hurry(now)
 
