@@ -7,7 +7,7 @@ import pytest
 from pubweave.core.rendezvous_clusters import AttachedClusters
 from pubweave.core.topic_gateway import RingGateway
 from pubweave.sim.hybrid_scenario import HybridScenario
-from pubweave.sim.scenarios import run_seeds
+from pubweave.sim.scenarios import run_seed, run_seeds
 
 
 def _failed(seeds: range) -> dict[int, tuple[str, ...]]:
@@ -66,3 +66,9 @@ def test_a_ring_that_does_not_hold_the_clusters_topics_is_caught(
 ) -> None:
     impatient.setattr(AttachedClusters, "look", lambda self, now: None)
     assert _failed(range(3))
+
+
+def test_what_a_rendezvous_that_slept_and_was_killed_had_got_goes_to_the_next_one() -> None:
+    result = run_seed("hybrid", 7040039, max_brokers=14, pause_s=(35.0, 60.0))
+    assert result.counts["broker_pause"] == 2
+    assert not result.violations

@@ -143,3 +143,13 @@ def test_a_signal_ends_it_with_the_runs_it_has(
     assert result.exit_code == 1
     assert "stopped after 1 of 9 runs" in result.stderr
     assert "1 runs, 0 failed" in result.stdout
+
+
+def test_brokers_can_be_stopped_for_long_where_there_are_brokers() -> None:
+    arguments = ["routing", "--seed", "3", "--max-brokers", "4", "--pause", "35", "60", "--json"]
+    result = CliRunner().invoke(simulate, arguments)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["counts"]["broker_pause"] >= 2
+    refused = CliRunner().invoke(simulate, ["autopilot", "--pause", "35", "60"])
+    assert refused.exit_code == 2
+    assert "has no brokers" in refused.stderr
