@@ -67,8 +67,8 @@ MAX_BROKERS = {
 @click.option("--strategy", type=click.Choice(sorted(MQTT_OVERLAYS)), default=TREE,
               show_default=True, help="How brokers route (mqtt).")  # fmt: skip
 @click.option("--pause", "pause_s", type=(click.FloatRange(min=0), click.FloatRange(min=0)),
-              metavar="LOW HIGH", help="Up to three times a broker also stops for so many "
-              "seconds and goes on, as with SIGSTOP and SIGCONT (not autopilot).")  # fmt: skip
+              metavar="LOW HIGH", help="Also stop a broker for LOW to HIGH seconds, up to "
+              "three times per run, as with SIGSTOP and SIGCONT (not autopilot).")  # fmt: skip
 @click.option("--rtt", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Take link latencies from a matrix of round-trip times.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1,

@@ -1,9 +1,9 @@
-"""What a broker has got since it was started, for clients and links that are not there yet.
+"""The publications since a broker was started, replayed to clients and links that come later.
 
-A broker that was restarted without a journal knows none of its clients, but its neighbors still
-send what these wanted. A client that comes back and subscribes again gets what has come by
-meanwhile; it drops what it has got before. Links may come later than clients, too: a broker that
-has to ask a store for them. Kept for a short time, within a bound.
+A broker that was restarted without a journal does not know its clients, but its neighbors still
+send what these clients want. A client that reconnects and subscribes again gets what arrived
+before it; it drops what it already has. Links may come later than clients, too: a broker with a
+store reads its links from there. The log is kept for a short time and is bounded in bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class EarlyLog:
         self._size_bytes += publication.size_bytes
 
     def is_over(self, now: float) -> bool:
-        """Whoever is not back by now is not waited for; nor is anybody if there is too much."""
+        """Whether the log has ended: its time is over, or it has too many bytes."""
         return now >= self._until or self._size_bytes > EARLY_BYTES
 
     def excuse(self, seconds: float) -> None:
@@ -45,5 +45,5 @@ class EarlyLog:
         return self._published.copy()
 
     def replay(self, client: Session) -> list[Publication]:
-        """What a client wants that was not here, in order. O(kept)."""
+        """The publications that match the subscriptions of a client, in order. O(kept)."""
         return [p for p in self._kept if self._is_wanted_by(client, p)]

@@ -71,7 +71,9 @@ class Endings:
         connection = origin.connection
         if connection is not None:
             self._sessions.closed(connection, now)
-            self._sending.effects.append(CloseConnection(connection, "the far end hung up"))
+            self._sending.effects.append(
+                CloseConnection(connection, "the far end closed the connection")
+            )
 
     def closed(self, connection: ConnectionId, now: float) -> None:
         """A connection is gone; its session waits for the next one."""

@@ -86,7 +86,7 @@ class LinkSync:
         self.version += 1
 
     def give_up(self, link: Session, now: float) -> bool:
-        """A link has too much waiting; whether nobody ever was there: it gets no more then."""
+        """Too much waits for a link. If no broker ever answered on it, stop sending to it; True."""
         is_unknown = link in self.unlearned and link in self.unheard and not link.remote_epoch
         if not is_unknown or now - link.down_since <= ABSENT_S:
             return False

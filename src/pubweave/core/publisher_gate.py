@@ -1,8 +1,8 @@
 """Clients that come back wait until the neighbors have said who wants what they publish.
 
 An advertisement draws the subscriptions it calls for from the whole tree, and that takes the way
-there and back. A client whose session began anew advertises and sends what it still has in one
-breath: without waiting it would be routed to nobody, and acknowledged. So its advertisement is a
+there and back. A client whose session began anew advertises and at once sends what it still has:
+without waiting, that would be routed to nobody and yet be acknowledged. So its advertisement is a
 question to all neighbors (`link_sync`), and from its first publication on the client is not
 listened to before they have answered. What waits is not acknowledged, so the client's window
 bounds it, and a new connection sends it again.
