@@ -19,6 +19,9 @@ PAUSE_S = (35.0, 60.0)
         ("rendezvous", 7000223),
         ("hybrid", 7001063),  # the only gateway of a cluster slept
         ("hybrid", 7010005),  # so did the ring's end of the border
+        ("hybrid", 7100009),  # a client's broker died while no gateway reached the ring
+        ("hybrid", 7100036),  # a client came from a ring to a cluster that was cut off
+        ("hybrid", 7100051),  # no gateway was left, and the others kept nothing for the ring
         ("placement", 7001069),  # a client was sent to one that slept
     ],
 )

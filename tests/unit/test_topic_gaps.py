@@ -64,21 +64,23 @@ def pub(sequence: int) -> Publication:
 class Setup:
     """A broker with a client that wants x since 100.0, and two neighbors that take part."""
 
-    def __init__(self, wish: str = "class = 'x'") -> None:
+    def __init__(self, wish: str = "class = 'x'", *, has_moved: bool = False) -> None:
         config = BrokerConfig("mid", strategy="topic_connected")
         self.broker = Broker(config, epoch=1, now=0.0)
         self.now = 100.0
         for connection, name in ((NORTH, "north"), (SOUTH, "south")):
             self.broker.handle(LinkAdded(name), self.now)
             self._greet(connection, Role.BROKER, name)
-        self._greet(ANN, Role.CLIENT, "ann")
+        self._greet(ANN, Role.CLIENT, "ann", remote_epoch=5 if has_moved else 0)
         self.take(ANN, Subscribe("ann:1", parse_filter(wish)))
         self.number = self.broker.routing.logs["x"].number  # type: ignore[attr-defined]
         self.now = 200.0
 
-    def _greet(self, connection: int, role: Role, name: str) -> None:
+    def _greet(self, connection: int, role: Role, name: str, remote_epoch: int = 0) -> None:
         self.broker.handle(ConnectionOpened(connection), self.now)
-        hello = Hello(PROTOCOL_VERSION, role, name, 7, 0, 0, 1 << 20, 0, "topic_connected", 1)
+        hello = Hello(
+            PROTOCOL_VERSION, role, name, 7, remote_epoch, 0, 1 << 20, 0, "topic_connected", 1
+        )
         self.take(connection, hello)
 
     def take(self, connection: int, *messages: Message) -> list[tuple[int, Message]]:
@@ -156,6 +158,17 @@ def test_what_came_before_this_broker_took_part_is_due_to_nobody_and_told_on() -
     assert setup.lost == (0, 0)
     again = setup.take(SOUTH, TopicWanted("x", 1))
     assert [m.spans[0][:3] for _, m in again if isinstance(m, TopicMissed)] == [(2, 4, 3)]
+
+
+def test_a_client_from_another_broker_is_told_what_it_may_have_missed_on_the_way() -> None:
+    setup = Setup(has_moved=True)
+    just_before = TopicMissed("x", "pete", ((2, 4, 3, 105.0, 101.0, False),))
+    long_before = TopicMissed("x", "paul", ((2, 4, 3, 150.0, 140.0, False),))
+    assert to_ann(setup.open(NORTH, long_before, just_before)) == []
+    setup.wait(PATIENCE_S)
+    agreed = map(replace_agreed, (long_before, just_before))
+    assert to_ann(setup.open(NORTH, *agreed)) == [Missed("x", "pete", 3, True)]
+    assert setup.lost == (0, 3)
 
 
 def test_with_a_filter_on_the_content_the_number_is_a_bound() -> None:

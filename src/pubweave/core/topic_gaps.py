@@ -7,7 +7,8 @@ asked again after a while (`PATIENCE_S`), in which whoever has more fills the ga
 neighbors with gaps the one with the smallest is asked first. Then the gap is agreed on: it is
 counted here for each client that subscribes, and neighbors that rest on us are told of it.
 
-What was published before this broker took part in the topic is due to nobody here; it is noted
+What was published before this broker took part in the topic is due to nobody here but to clients
+that come from another broker, which may have subscribed there long before. Anything else is noted
 only, for those below us to whom it may be due.
 """
 
@@ -60,7 +61,8 @@ class TopicGaps:
         spans = [span for span in told if span is not None]
         if not spans:
             return
-        due = [span for span in spans if span.ended_at >= log.began_at]
+        due_since = min([log.began_at, *map(self._due_since, self._claims(topic))])
+        due = [span for span in spans if span.ended_at >= due_since]
         if not is_opened or (due and not message.is_agreed):
             self._routing.opened[link].pop(topic, None)
             doubt = self._doubts.setdefault(topic, {}).setdefault(link, Doubt(now))
@@ -71,18 +73,25 @@ class TopicGaps:
             self._count(log, topic, publisher, due)
         self._routing.tell_missed(topic, publisher, spans, but=link)
 
+    def _claims(self, topic: str) -> list[Claim]:
+        return [c for c in self._routing.subscriptions.values() if c.topic == topic]
+
+    def _due_since(self, claim: Claim) -> float:
+        """From when on publications are due to a client. One that comes from another broker gets
+        what is kept; what is older than that was not kept for anybody."""
+        return claim.since - (self._inside.config.topics.keep_s if claim.has_moved else 0.0)
+
     def _count(self, log: TopicLog, topic: str, publisher: ClientId, due: list[Span]) -> None:
         """Count what each client misses that subscribes to the topic, and tell it. O(clients)."""
         counters = self._inside.counters
         claims: dict[Session, list[Claim]] = {}
-        for claim in self._routing.subscriptions.values():
-            if claim.topic == topic:
-                claims.setdefault(claim.client, []).append(claim)
+        for claim in self._claims(topic):
+            claims.setdefault(claim.client, []).append(claim)
         for client, own in claims.items():
-            since = min(claim.since for claim in own)
-            missed = [span for span in due if span.ended_at >= since]
+            due_since = min(map(self._due_since, own))
+            missed = [span for span in due if span.ended_at >= due_since]
             count = sum(span.count for span in missed)
-            certain_at = max(log.began_at, since)
+            certain_at = max(log.began_at, min(claim.since for claim in own))
             if any(claim.has_moved for claim in own):
                 certain_at += self._inside.config.topics.keep_s
             is_plain = any(len(claim.filter.predicates) == 1 for claim in own)

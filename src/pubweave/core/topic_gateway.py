@@ -9,11 +9,12 @@ wants them of it. So a publication crosses the border once each way.
 If the gateway in charge, or its link, is lost, the map says so to everybody, and the next one takes
 over: as new to the topics it gets what is kept on both sides, and what has crossed before is
 dropped by its marks. Two in charge at once do no harm but to send copies. If there is none, whoever
-was in charge takes part on, and keeps what the ring misses.
+was in charge takes part on, and everybody keeps what the ring misses.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from pubweave.core.session import Session
@@ -37,6 +38,9 @@ class RingGateway:
         self.links.lasting = self.ring
         self.in_charge: BrokerId | None = None
         """The cluster's gateway, as far as this broker knows; None: the cluster is on its own."""
+        self._crossed_at = -math.inf
+        """When a gateway was in charge last."""
+        self._keep_until = -math.inf
         self._held: dict[str, None] = {}
         """Topics in which this broker takes part for the cluster."""
         inside.sessions.is_beyond = self.is_ring_broker
@@ -60,10 +64,23 @@ class RingGateway:
         """Whether this broker could be in charge."""
         return self._border() is not None
 
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether nobody of the cluster reaches the ring: what it publishes meanwhile is kept."""
-        return bool(self.ring) and self.in_charge is None
+    def keeps_all(self, now: float) -> bool:
+        """Whether nobody of the cluster reaches the ring, or did not until a moment ago: what it
+        publishes is kept for the gateway that comes next."""
+        return now < self._keep_until
+
+    def _note_crossing(self, now: float) -> None:
+        topics = self._inside.config.topics
+        if self.in_charge is not None:
+            self._crossed_at = now
+        elif self.ring or now - self._crossed_at < topics.forget_after_s:
+            self._keep_until = now + topics.keep_s
+
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long."""
+        self.links.excuse(seconds)
+        self._crossed_at += seconds
+        self._keep_until += seconds
 
     def look(
         self, present: Mapping[BrokerId, BrokerRecord], *, is_leaving: bool, now: float
@@ -79,6 +96,7 @@ class RingGateway:
         if self.is_linked and not is_leaving:
             linked.append(self._id)
         self.in_charge = min(linked, default=None)
+        self._note_crossing(now)
         if not self.ring:
             return
         if self.in_charge == self._id:

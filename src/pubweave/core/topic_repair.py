@@ -211,7 +211,7 @@ class TopicRepair:
         """This broker did not run for so long: that time was nobody's silence, and what is kept
         is kept for as much longer. Others may have lost and forgotten it: it tells of itself."""
         self.links.excuse(seconds)
-        self.gateway.links.excuse(seconds)
+        self.gateway.excuse(seconds)
         self.map.excuse(seconds)
         self._inside.routing.excuse(seconds)
         self.absences.excuse(seconds)
@@ -320,7 +320,7 @@ class TopicRepair:
             self._view = None
         self.absences.look(now)
         routing = self._inside.routing
-        keeps_all = self.links.has_strangers or self.gateway.is_cut_off
+        keeps_all = self.links.has_strangers or self.gateway.keeps_all(now)
         lasting = routing.topics if keeps_all else self.absences.missed
         routing.logs.tidy(now, config.keep_s, config.keep_bytes, lasting)
         returning = routing.returning
