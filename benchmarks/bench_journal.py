@@ -30,7 +30,7 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.events import ConnectionOpened, Event, LinkAdded, MessagesReceived
 from pubweave.core.journal_events import record_of
 from pubweave.core.journal_snapshot import take_snapshot
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.generate.ipitt import ipitt_workload, publications
 from pubweave.generate.trees import random_tree
 from pubweave.model.messages import (

@@ -21,7 +21,7 @@ async def serve(config: HostConfig, *, is_bare: bool = False) -> None:
     host = BrokerHost(config)
     if is_bare:
         host.broker.migrations = host.broker.relocator = None
-        host.broker._publishing.relocator = None
+        host.broker._publishing.tracer = None
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     await host.start()

@@ -20,7 +20,7 @@ from benchmarks.load_frames import content_filters, expected_deliveries
 from benchmarks.load_processors import processor_count
 from benchmarks.load_task import LoadReport, LoadTask
 from benchmarks.rivals import ROOT, Brokers
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 
 CLIENT_MODULES = ("benchmarks.load_publisher", "benchmarks.load_subscriber")
 LIBRARY_MODULES = ("benchmarks.load_library", "benchmarks.load_library")

@@ -22,8 +22,12 @@ from pubweave.model.topology import Topology
 from pubweave.model.topology_files import write_topology
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.solve import solve
-from pubweave.runtime.overlay_run_directory import OverlayCondition, OverlayState, read_state
-from pubweave.runtime.security_directory import read_store_login
+from pubweave.runtime.overlay_run_directory import (
+    OverlayCondition,
+    OverlayState,
+    read_state,
+    read_store_login,
+)
 
 WAIT_S = 60.0
 

@@ -15,10 +15,11 @@ from pubweave.deploy.layout import Layout, UnusableNameError
 from pubweave.deploy.store import Create, List, Outcome, Read
 from pubweave.model.topology import Topology
 from pubweave.runtime import embedded_zookeeper, overlay_coordination
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.overlay import Overlay
 from pubweave.runtime.overlay_events import StoreChoice
 from pubweave.runtime.overlay_run_directory import RunDirectory, read_state
-from pubweave.runtime.overlay_spec import OverlayError, make_spec
+from pubweave.runtime.overlay_spec import make_spec
 from pubweave.runtime.store_session import StoreUnreachable, opened_store, run_command
 from pubweave.runtime.zookeeper_target import ZooKeeperTarget, parse_target
 from tests.contract.zookeeper_users import (

@@ -15,7 +15,7 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import FollowRedirect, ReportMove
 from pubweave.core.events import MigrationRequested
 from pubweave.core.migration_part import Stage
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.ids import BrokerId, Link

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.ids import Link
 from pubweave.model.plans import Shift

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.design.cost import tree_cost
 from pubweave.design.prices import Prices
 from pubweave.design.traffic import Traffic

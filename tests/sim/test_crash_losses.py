@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.filters import Filter
 from pubweave.model.publications import Publication
 from pubweave.model.topology import Topology

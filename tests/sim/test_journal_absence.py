@@ -12,7 +12,7 @@ import pytest
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import ReportMissed
 from pubweave.core.rendezvous_config import RendezvousConfig
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.topic_config import TopicConfig
 from pubweave.design.dynatops.ring import RING_SIZE, key_of
 from pubweave.model.filter_text import parse_filter
@@ -22,8 +22,7 @@ from pubweave.sim.churn_overlay import ChurnOverlay
 from pubweave.sim.churn_setting import ChurnSetting
 from pubweave.sim.disk import DiskSetting
 from pubweave.sim.nodes import HandlingTime
-from pubweave.sim.rendezvous_overlay import RendezvousOverlay
-from pubweave.sim.rendezvous_scenario import FAST
+from pubweave.sim.rendezvous_overlay import FAST, RendezvousOverlay
 from pubweave.sim.scenarios import run_seed
 from pubweave.sim.world import World
 

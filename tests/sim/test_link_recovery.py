@@ -10,7 +10,8 @@ import pytest
 
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.link_sync import LinkSync
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.ids import Link
 from pubweave.model.messages import SequencedMessage

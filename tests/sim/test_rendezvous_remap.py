@@ -8,7 +8,7 @@ import pytest
 
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.rendezvous_config import RendezvousConfig
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.deploy.remap_documents import RemapDocument, RemapRefusedError, abort_remap
 from pubweave.design.dynatops.ring import RING_SIZE
 from pubweave.model.filter_text import parse_filter

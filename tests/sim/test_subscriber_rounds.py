@@ -7,7 +7,7 @@ from dataclasses import replace
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.relocating import Relocator
 from pubweave.core.relocation_config import RelocationConfig, RelocationMode
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.design.relocation_rules import Preference, Priority
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.publications import Publication

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.topology import Topology
 from pubweave.sim.nodes import HandlingTime, SimClient

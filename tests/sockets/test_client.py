@@ -8,7 +8,7 @@ import struct
 import pytest
 
 import pubweave
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.messages import Missed
 from pubweave.model.topology import Topology
 from pubweave.runtime.client import MISSED_REMEMBERED, ClientError

@@ -15,9 +15,9 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.model.status import BrokerStatus
 from pubweave.runtime.broker_host import BrokerHost
 from pubweave.runtime.connect import connect
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.host_config import HostConfig
 from pubweave.runtime.journal_disk import FileDisk
-from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.runtime.subscription import Subscription
 from tests.sockets.harness import ANY_PORT, run, until
 

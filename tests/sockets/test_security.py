@@ -16,7 +16,7 @@ import pytest
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.entry_limits import EntryLimits
 from pubweave.core.events import MigrationRequested
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.access import Certified
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.filters import Filter, Operator, Predicate
@@ -30,8 +30,8 @@ from pubweave.runtime.certificates import Authority
 from pubweave.runtime.client import ClientError
 from pubweave.runtime.connect import connect
 from pubweave.runtime.credentials import Credentials, read_secret
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.host_config import HostConfig
-from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.runtime.security_directory import SecurityDirectory, is_private
 from pubweave.runtime.security_setup import SecuritySetup
 from pubweave.runtime.tls import TlsFiles, client_context

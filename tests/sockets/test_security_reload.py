@@ -21,8 +21,8 @@ from pubweave.runtime.broker_security import secured
 from pubweave.runtime.client import ClientError
 from pubweave.runtime.connect import connect
 from pubweave.runtime.credentials import Credentials, read_secret
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.host_config import HostConfig
-from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.runtime.passwords import HashedPassword
 from pubweave.runtime.security_directory import SecurityDirectory
 from pubweave.runtime.security_setup import SecuritySetup

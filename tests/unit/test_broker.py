@@ -18,7 +18,7 @@ from pubweave.core.events import (
     LinkRemoved,
     MessagesReceived,
 )
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.messages import (
     PROTOCOL_VERSION,

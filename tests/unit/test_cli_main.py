@@ -12,7 +12,7 @@ from pubweave.cli import errors, main
 from pubweave.model.filter_lexer import FilterSyntaxError
 from pubweave.model.topology import TopologyError
 from pubweave.runtime.client import ClientError
-from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.errors import OverlayError
 
 
 def pubweave(*arguments: str) -> subprocess.CompletedProcess[str]:

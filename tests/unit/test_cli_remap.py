@@ -11,7 +11,8 @@ from pubweave.cli import main
 from pubweave.cli.errors import BadInput
 from pubweave.cli.remap import read_mapping
 from pubweave.model.topology import Topology
-from pubweave.runtime.overlay_spec import OverlayError, make_spec
+from pubweave.runtime.errors import OverlayError
+from pubweave.runtime.overlay_spec import make_spec
 
 RING = Topology.from_links([("b1", "b2"), ("b2", "b3"), ("b3", "b4")])
 

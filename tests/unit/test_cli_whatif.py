@@ -42,7 +42,7 @@ def files(tmp_path: Path) -> Path:
 def _record(directory: Path) -> None:
     """Telemetry of the chain with one publisher and one subscriber, from a simulation."""
     from pubweave.core.broker_config import BrokerConfig
-    from pubweave.core.session import SessionLimits
+    from pubweave.core.session_limits import SessionLimits
     from pubweave.model.filter_text import parse_filter
     from pubweave.sim.nodes import HandlingTime
     from pubweave.sim.tree_overlay import TreeOverlay

@@ -14,7 +14,8 @@ from pubweave.core.exchange_requests import DECLINED_FOR_INTERVALS, ExchangeRequ
 from pubweave.core.neighborhood import Known
 from pubweave.core.organize_config import OrganizeConfig
 from pubweave.core.ring_view import Refusal, Wish
-from pubweave.core.session import RemoteProtocolError, Session, SessionLimits
+from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.design.ci_rules import Heuristic
 from pubweave.model.ids import Link
 from pubweave.model.messages import ExchangeReply, ExchangeRequest, Verdict

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pubweave.core.interest_cache import InterestCache
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.publications import make_publication
 
 

@@ -18,7 +18,8 @@ from pubweave.core.events import (
 from pubweave.core.journal_recovery import come_back
 from pubweave.core.journal_snapshot import restore_broker, take_snapshot
 from pubweave.core.rendezvous_upkeep import RendezvousUpkeep
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.topic_repair import TopicRepair
 from pubweave.core.topic_routing import TopicRouting
 from pubweave.model.filter_text import parse_filter

@@ -6,7 +6,8 @@ import pytest
 
 from pubweave.core.link_prices import PROBED_FOR_INTERVALS, PROBES_PER_INTERVAL, LinkPrices
 from pubweave.core.organize_config import LinkPrice, OrganizeConfig
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 
 RTT = OrganizeConfig(link_price=LinkPrice.RTT, interval_s=1.0)
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pubweave.core.link_sync import GATE_BYTES, LinkSync
-from pubweave.core.session import Session, SessionLimits, SessionState
+from pubweave.core.session import Session, SessionState
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.messages import SequencedMessage, SyncStage
 from pubweave.model.publications import Publication, make_publication
 

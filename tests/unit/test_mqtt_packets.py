@@ -12,8 +12,9 @@ from pubweave.model import mqtt_packets as model
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 from pubweave.runtime.addresses import Address
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.mqtt_packets import received, to_send
-from pubweave.runtime.overlay_spec import OverlayError, make_spec, mqtt_addresses
+from pubweave.runtime.overlay_spec import make_spec, mqtt_addresses
 from pubweave.wire.mqtt_codec import V3, V5, MqttDecoder, encode
 
 SAID = model.Content(True, 60, "text/plain", "re", b"\x00\xff", (("k", "1"), ("k", "2")))

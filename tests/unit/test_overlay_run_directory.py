@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.overlay_run_directory import (
     BrokerState,
     OverlayCondition,
@@ -14,7 +15,6 @@ from pubweave.runtime.overlay_run_directory import (
     read_live_state,
     read_state,
 )
-from pubweave.runtime.overlay_spec import OverlayError
 
 STATE = OverlayState(
     overlay="tree",

@@ -9,7 +9,8 @@ import pytest
 from pubweave.model.ids import natural_order
 from pubweave.model.topology import Topology, TopologyError
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.overlay_spec import OverlayError, exposed, make_spec
+from pubweave.runtime.errors import OverlayError
+from pubweave.runtime.overlay_spec import exposed, make_spec
 
 
 def chain(count: int) -> Topology:

@@ -7,7 +7,8 @@ from typing import Any
 
 from pubweave.core.rendezvous_clusters import SAID_WITHIN_S, AttachedClusters
 from pubweave.core.rendezvous_routing import RendezvousRouting
-from pubweave.core.session import Session, SessionLimits, SessionState
+from pubweave.core.session import Session, SessionState
+from pubweave.core.session_limits import SessionLimits
 
 
 def session(name: str, *, stands: bool) -> Session:

@@ -19,7 +19,7 @@ from pubweave.core.events import (
     MessagesReceived,
 )
 from pubweave.core.organize_config import LinkPrice, OrganizeConfig
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.side_cache import SideCache
 from pubweave.design.ci_rules import Estimate
 from pubweave.model.filters import Filter, Operator, Predicate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.zookeeper_target import ZooKeeperTarget, parse_target
 
 

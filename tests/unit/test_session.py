@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pubweave.core.effects import Effect, Transmit
-from pubweave.core.session import RemoteProtocolError, Session, SessionLimits
+from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.messages import Ack, Role, Subscribe, Unsubscribe
 from pubweave.model.publications import Publication, make_publication
 

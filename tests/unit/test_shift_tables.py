@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.shift_tables import (
     PART_ENTRIES,
     HandOver,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pubweave.core.interest_cache import InterestCache
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.side_cache import SLICES, SLICES_KEPT, SideCache, Span
 from pubweave.model.publications import make_publication
 

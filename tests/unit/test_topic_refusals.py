@@ -17,7 +17,8 @@ from pubweave.core.events import (
     MessagesReceived,
 )
 from pubweave.core.journal_events import event_of, record_of
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.topic_links import needs_backups
 from pubweave.core.topic_map import TopicMap
 from pubweave.core.topic_repair import TopicRepair

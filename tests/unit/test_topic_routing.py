@@ -7,8 +7,9 @@ import pytest
 from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.counters import Counters
-from pubweave.core.routing import RefusedError
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.errors import RefusedError
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.topic_publishing import TopicPublishing
 from pubweave.core.topic_repair import TopicRepair
 from pubweave.core.topic_routing import TopicRouting

@@ -6,7 +6,8 @@ from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import Transmit
 from pubweave.core.events import ConnectionOpened, DeadlineReached, LinkAdded, MessagesReceived
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.topic_repair import TopicRepair
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.messages import Ack, Hello, Message, Ping, Role, Subscribe

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.core.routing import RefusedError
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.errors import RefusedError
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.strategies import STRATEGIES, make_strategy
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.model.filter_text import parse_filter

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.core.withdrawals import REMEMBERED, Withdrawals
 from pubweave.model.filter_text import parse_filter

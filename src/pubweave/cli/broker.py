@@ -144,8 +144,8 @@ def broker(
     """
     from pubweave.cli.signals import run_async
     from pubweave.cli.up import warn_exposed
+    from pubweave.runtime.addresses import is_loopback
     from pubweave.runtime.broker_process import LOG_FORMAT
-    from pubweave.runtime.overlay_spec import is_loopback
 
     written = BrokerFile() if config is None else read_broker_file(config)
     near = {**dict(neighbors), **ring.neighbors}
@@ -313,7 +313,7 @@ def make_host_config(file: BrokerFile) -> HostConfig:
     from pubweave.core.organize_config import OrganizeConfig
     from pubweave.core.placement_config import PlacementConfig
     from pubweave.core.relocation_config import RelocationConfig
-    from pubweave.core.session import SessionLimits
+    from pubweave.core.session_limits import SessionLimits
     from pubweave.core.strategies import make_strategy
     from pubweave.runtime.host_config import HostConfig
 

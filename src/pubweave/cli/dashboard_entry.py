@@ -21,7 +21,7 @@ ANSWER_LIMIT_S = 2.0
 
 def credentials_for(choice: SecurityChoice, found: Found) -> Credentials | None:
     """Whom to be at an overlay; None: it asks nobody. OverlayError if the options do not fit."""
-    from pubweave.runtime.overlay_spec import OverlayError
+    from pubweave.runtime.errors import OverlayError
 
     if found.security is None and found.addresses is not None:
         return None  # its run directory says that it is open
@@ -37,7 +37,7 @@ async def check_operates(
 ) -> None:
     """BadInput if the brokers of a secured overlay say that this user may not operate. Where none
     answers, or there is no overlay yet, nothing is known that could be shown either."""
-    from pubweave.runtime.overlay_spec import OverlayError
+    from pubweave.runtime.errors import OverlayError
 
     try:
         found = finder.find()

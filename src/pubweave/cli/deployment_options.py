@@ -13,8 +13,7 @@ from pubweave.cli.errors import BadInput
 from pubweave.cli.security_options import SECURITY_VARIABLE
 from pubweave.cli.target import run_dir_option
 from pubweave.runtime.credentials import read_secret
-from pubweave.runtime.overlay_run_directory import read_live_state
-from pubweave.runtime.security_directory import read_store_login
+from pubweave.runtime.overlay_run_directory import read_live_state, read_store_login
 from pubweave.runtime.zookeeper_target import Coordination, ZooKeeperTarget, parse_target
 
 Command = TypeVar("Command", bound=Callable[..., Any])

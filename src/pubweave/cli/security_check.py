@@ -14,11 +14,11 @@ from pubweave.model.access import EVERYBODY, AccessRules
 from pubweave.model.access_files import AccessFileError
 from pubweave.model.filter_relations import covers
 from pubweave.model.filters import Filter
-from pubweave.runtime.addresses import Address
+from pubweave.runtime.addresses import Address, is_loopback
 from pubweave.runtime.broker_security import BrokerSecurity, secured
 from pubweave.runtime.certificates import facts_of
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.overlay_run_directory import ZOOKEEPER_AUTH_FILE, read_live_state
-from pubweave.runtime.overlay_spec import OverlayError, is_loopback
 from pubweave.runtime.passwords import read_passwords
 from pubweave.runtime.security_directory import SecurityDirectory, is_private
 from pubweave.runtime.tls import TlsFiles

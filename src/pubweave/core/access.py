@@ -17,10 +17,10 @@ from dataclasses import fields
 from pubweave.core.admission import Refusal
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import Effect, VerifyPassword
+from pubweave.core.errors import RefusedError
 from pubweave.core.events import ConnectionId, LoginReceived, PasswordVerified
 from pubweave.core.matching import MatchIndex
 from pubweave.core.mqtt_wild import asks_for_wild
-from pubweave.core.routing import RefusedError
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.model.access import (
     ANONYMOUS,

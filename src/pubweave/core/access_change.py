@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pubweave.core.errors import RefusedError
 from pubweave.core.mqtt_topics import filters_of
-from pubweave.core.routing import RefusedError
 from pubweave.core.session import Session
 from pubweave.core.topic_routing import TopicRouting
 from pubweave.core.tree_routing import TreeRouting

@@ -25,6 +25,7 @@ from pubweave.core.counters import Counters
 from pubweave.core.early_log import EarlyLog
 from pubweave.core.effects import DecideAction, Effect, EmitTelemetry, Transmit
 from pubweave.core.endings import Endings
+from pubweave.core.errors import RefusedError
 from pubweave.core.events import (
     AccessChanged,
     ActionDecided,
@@ -56,7 +57,6 @@ from pubweave.core.relocating import Relocator
 from pubweave.core.rendezvous_routing import RendezvousRouting
 from pubweave.core.rendezvous_upkeep import RendezvousUpkeep
 from pubweave.core.reorganizing import Organizer
-from pubweave.core.routing import RefusedError
 from pubweave.core.sending import Sending
 from pubweave.core.session import OvertakenError, RemoteProtocolError, Session
 from pubweave.core.session_table import SessionTable
@@ -157,7 +157,7 @@ class Broker:
         self._sending.gather = actions.gather
         self.migrations = Migrations(inside, epoch)
         self.relocator = Relocator(inside, self.config.relocation, self.migrations.begin, now)
-        self._publishing.relocator = self.relocator
+        self._publishing.tracer = self.relocator
         self.migrations.on_end.append(self.relocator.migration_ended)
         self.migrations.on_arrival.append(self.relocator.client_arrived)
         if self.config.organize is not None:

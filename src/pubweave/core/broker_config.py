@@ -10,7 +10,7 @@ from pubweave.core.organize_config import OrganizeConfig
 from pubweave.core.placement_config import PlacementConfig
 from pubweave.core.relocation_config import RelocationConfig
 from pubweave.core.rendezvous_config import RendezvousConfig
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.topic_config import TopicConfig
 from pubweave.model.access import AccessRules
 from pubweave.model.ids import BrokerId

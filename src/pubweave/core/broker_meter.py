@@ -7,8 +7,8 @@ withdrawn.
 
 from __future__ import annotations
 
+from pubweave.core.counters import TableSizes
 from pubweave.core.metering import LinkTotals, LoadCounters, Metering
-from pubweave.core.routing import TableSizes
 from pubweave.core.session import Session
 from pubweave.core.session_table import SessionTable
 from pubweave.model.filters import Filter

@@ -32,7 +32,8 @@ from pubweave.core.events import (
     MessagesReceived,
 )
 from pubweave.core.redirection import Redirection
-from pubweave.core.session import RemoteProtocolError, Session, SessionLimits
+from pubweave.core.session import RemoteProtocolError, Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.filters import Filter
 from pubweave.model.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from pubweave.model.messages import (

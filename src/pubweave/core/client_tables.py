@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pubweave.core.errors import RefusedError
 from pubweave.core.matching import MatchIndex
-from pubweave.core.routing import RefusedError
 from pubweave.core.session import Session
 from pubweave.model.filters import Filter
 from pubweave.model.ids import AdvertisementId, publisher_of

@@ -44,6 +44,16 @@ class Counters:
         return CounterStatus(**{field.name: getattr(self, field.name) for field in fields(self)})
 
 
+@dataclass(frozen=True)
+class TableSizes:
+    """How much a strategy holds."""
+
+    subscriptions: int
+    advertisements: int
+    forwarded: int
+    """Subscriptions passed on to neighbors, counted once per neighbor."""
+
+
 class LoadWindow:
     """The difference between two readings of the counters, a window apart."""
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.publications import Publication
 
 

@@ -20,7 +20,6 @@ from pubweave.core.session import Session
 from pubweave.core.windows import Windows
 from pubweave.model.publications import Publication
 
-DEFAULT_CAPACITY = 8_192
 WINDOWS_KEPT = 3
 """A broadcast is about the last window; one that was under way for long, about an earlier one."""
 

@@ -23,7 +23,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.ids import AdvertisementId
 from pubweave.model.messages import SequencedMessage, SyncStage, Unadvertise
 

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pubweave.core.bloom import DEFAULT_BITS, DEFAULT_HASHES, BloomFilter
-from pubweave.core.interest_cache import DEFAULT_CAPACITY
-from pubweave.core.side_cache import SIDE_CAPACITY
 from pubweave.design.ci_rules import Estimate, Heuristic
 from pubweave.model.ids import BrokerId
 
+CACHE_CAPACITY = 8_192
+"""Notifications remembered in all (CI section 5)."""
+SIDE_CAPACITY = 65_536
+"""Notifications remembered per window where brokers count by sides."""
 MOST_HOPS = 16
 """No neighborhood is larger, whatever a neighbor says."""
 
@@ -83,4 +85,4 @@ class OrganizeConfig:
     @property
     def capacity(self) -> int:
         """Of the cache, in entries."""
-        return self.cache_entries or (SIDE_CAPACITY if self.is_by_sides else DEFAULT_CAPACITY)
+        return self.cache_entries or (SIDE_CAPACITY if self.is_by_sides else CACHE_CAPACITY)

@@ -8,16 +8,14 @@ answers, where it goes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from pubweave.core.access import Access
 from pubweave.core.broker_meter import BrokerMeter
 from pubweave.core.counters import Counters
 from pubweave.core.early_log import EarlyLog
-from pubweave.core.interest_cache import InterestCache
-from pubweave.core.relocating import Relocator
 from pubweave.core.routing import RoutingStrategy
 from pubweave.core.session import RemoteProtocolError, Session
-from pubweave.core.side_cache import SideCache
 from pubweave.model.ids import ClientId
 from pubweave.model.messages import Message
 from pubweave.model.publications import Publication, validate_publication_content
@@ -27,6 +25,33 @@ MAX_CACHED_ROUTES = 65_536
 
 OtherMessage = Callable[[Session, Message, float], None]
 Refuse = Callable[[Session, str, str], None]
+
+
+class RouteObserver(Protocol):
+    """Takes note of what is routed, and to whom."""
+
+    def routed(
+        self, publication: Publication, origin: Session, route: tuple[Session, ...]
+    ) -> None: ...
+
+
+class Tracer(Protocol):
+    """Traces publications whose receivers it wants to know (`relocation`)."""
+
+    @property
+    def is_tagging(self) -> bool: ...
+
+    def tag(self, publication: Publication, now: float) -> Publication: ...
+
+    def waited(self, seconds: float) -> None: ...
+
+    def routed(
+        self,
+        publication: Publication,
+        origin: Session,
+        route: tuple[Session, ...],
+        now: float,
+    ) -> None: ...
 
 
 class Publishing:
@@ -49,9 +74,9 @@ class Publishing:
         self._touched = touched
         self._refuse = refuse
         self._last_sequence: dict[ClientId, int] = {}
-        self.interest: InterestCache | SideCache | None = None
+        self.interest: RouteObserver | None = None
         """Takes note of what is routed, if anybody wants to know."""
-        self.relocator: Relocator | None = None
+        self.tracer: Tracer | None = None
         """Traces what it wants to know the receivers of."""
         self.access: Access | None = None
         """The rights of users."""
@@ -76,8 +101,8 @@ class Publishing:
             self.forget_routes(origin)
         touched = self._touched
         last_sequence = self._last_sequence
-        relocator = self.relocator
-        tags = origin.is_client and relocator is not None and relocator.is_tagging
+        tracer = self.tracer
+        tags = origin.is_client and tracer is not None and tracer.is_tagging
         is_noted = self._meter is not None or self.interest is not None or self.early is not None
         previous: tuple[Session, ...] = ()
         came = routed = size_bytes = 0
@@ -101,7 +126,7 @@ class Publishing:
                 routed += 1
                 last_sequence[message.publisher] = message.sequence
                 if tags:
-                    message = relocator.tag(message, now)  # type: ignore[union-attr]
+                    message = tracer.tag(message, now)  # type: ignore[union-attr]
                 if route is not previous:
                     touched.update(dict.fromkeys(route))
                     previous = route
@@ -129,9 +154,9 @@ class Publishing:
             self._meter.routed(message, origin, route, received_at, now)
         if self.interest is not None:
             self.interest.routed(message, origin, route)
-        if message.trace and self.relocator is not None:
-            self.relocator.waited(now - received_at)
-            self.relocator.routed(message, origin, route, now)
+        if message.trace and self.tracer is not None:
+            self.tracer.waited(now - received_at)
+            self.tracer.routed(message, origin, route, now)
 
     def _count(self, origin: Session, came: int, routed: int, size_bytes: int) -> None:
         origin.took_in(came, size_bytes)

@@ -13,29 +13,15 @@ adding one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from pubweave.core.counters import TableSizes
 from pubweave.core.session import Session
 from pubweave.model.messages import SequencedMessage, Synced, TableMessage
 from pubweave.model.publications import Publication
 
 Send = Callable[[Session, SequencedMessage], None]
 """Queue a message for a session; it leaves, in order, when the current event is done."""
-
-
-class RefusedError(Exception):
-    """A client asked for something a strategy does not accept; the client is told the reason."""
-
-
-@dataclass(frozen=True)
-class TableSizes:
-    """How much a strategy holds."""
-
-    subscriptions: int
-    advertisements: int
-    forwarded: int
-    """Subscriptions passed on to neighbors, counted once per neighbor."""
 
 
 class RoutingStrategy(Protocol):

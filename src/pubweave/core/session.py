@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from dataclasses import dataclass
 
 from pubweave.core.effects import Effect, Transmit
 from pubweave.core.events import ConnectionId
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.messages import (
     PROTOCOL_VERSION,
     Ack,
@@ -39,24 +39,6 @@ class RemoteProtocolError(Exception):
 
 class OvertakenError(RemoteProtocolError):
     """A connection lost a race against a newer one of the same far end: nobody's fault."""
-
-
-@dataclass(frozen=True)
-class SessionLimits:
-    """Bounds of one session, in bytes of messages."""
-
-    window_bytes: int = 1 << 20
-    """How much may be on its way unacknowledged."""
-    congested_bytes: int = 1 << 20
-    """Above this much waiting, whoever feeds this session is slowed down."""
-    relieved_bytes: int = 1 << 18
-    """Below this much waiting, they are let go again."""
-
-    def widened(self, times: int) -> SessionLimits:
-        """All of it so many times as large: for sides that are slow to acknowledge."""
-        return SessionLimits(
-            times * self.window_bytes, times * self.congested_bytes, times * self.relieved_bytes
-        )
 
 
 class SessionState(enum.Enum):

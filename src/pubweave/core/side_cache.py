@@ -29,8 +29,6 @@ from pubweave.core.windows import Windows
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
 
-SIDE_CAPACITY = 65_536
-"""Entries per interval, unless told otherwise."""
 SLICES = 3
 """Of an interval; what a ring is priced by at most."""
 LEAST_SLICES = 2

@@ -18,8 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pubweave.core.client_tables import ClientAdvertisements, check_name
+from pubweave.core.counters import TableSizes
+from pubweave.core.errors import RefusedError
 from pubweave.core.matching import MatchIndex
-from pubweave.core.routing import RefusedError, Send, TableSizes
+from pubweave.core.routing import Send
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.topic_dropped import Span
 from pubweave.core.topic_log import TopicLogs

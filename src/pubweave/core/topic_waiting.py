@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pubweave.core.session import Session, SessionLimits
+from pubweave.core.session import Session
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.topic_inside import TopicInside
 from pubweave.core.topic_link_watch import LinkWatch
 from pubweave.core.topic_map import TopicMap, TopicView

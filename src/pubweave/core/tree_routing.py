@@ -19,11 +19,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pubweave.core.client_tables import ClientAdvertisements, check_name, check_owner
+from pubweave.core.counters import TableSizes
 from pubweave.core.link_sync import LinkSync
 from pubweave.core.link_table import Entry, LinkTable, TopicBuckets
 from pubweave.core.matching import MatchIndex
 from pubweave.core.publisher_gate import PublisherGate
-from pubweave.core.routing import Send, TableSizes
+from pubweave.core.routing import Send
 from pubweave.core.session import Session
 from pubweave.core.stale_entries import StaleEntries
 from pubweave.core.withdrawals import Withdrawals

@@ -14,7 +14,7 @@ from typing import Any
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import FollowRedirect, ReportMove
 from pubweave.core.relocation_config import RelocationConfig, RelocationMode
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.design.relocation_rules import Preference, Priority
 from pubweave.experiments.grape_setting import Setting, StockWorld
 from pubweave.generate.clients import Content

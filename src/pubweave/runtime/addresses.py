@@ -33,3 +33,8 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host, as far as its name tells."""
+    return host == "localhost" or host == "::1" or host.startswith("127.")

@@ -32,9 +32,9 @@ from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_host import BrokerHost
 from pubweave.runtime.broker_security import BrokerSecurity, secured
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.held_notes import HeldNotes
 from pubweave.runtime.host_config import HostConfig
-from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.runtime.zookeeper_target import Coordination
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import msgspec
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.entry_limits import EntryLimits
 from pubweave.model.access_files import AccessFileError, read_access_file
-from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.tls import TlsFiles
 
 

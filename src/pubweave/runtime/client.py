@@ -42,7 +42,7 @@ from pubweave.core.events import (
     MessagesReceived,
 )
 from pubweave.core.matching import MatchIndex
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.filters import Filter
 from pubweave.model.messages import Message, Ping, Query

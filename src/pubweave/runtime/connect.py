@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from types import TracebackType
 
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.client import CLIENT_LIMITS, Client, ClientError
 from pubweave.runtime.credentials import Credentials

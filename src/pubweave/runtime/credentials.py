@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pubweave.model.access import Certified
 from pubweave.model.messages import Login, Role
-from pubweave.runtime.addresses import Address
+from pubweave.runtime.addresses import Address, is_loopback
 from pubweave.runtime.connection import Connection
-from pubweave.runtime.overlay_spec import OverlayError, is_loopback
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.tls import TlsFiles, client_context
 
 _OVER_TLS = "a password is sent over TLS only"

@@ -30,6 +30,7 @@ from pubweave.deploy.layout import action_id
 from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.credentials import Credentials
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.overlay_observer import OverlayObserver
 from pubweave.runtime.overlay_observer import Snapshot as Statuses
 from pubweave.runtime.overlay_rates import OverlayRates
@@ -37,9 +38,9 @@ from pubweave.runtime.overlay_run_directory import (
     TELEMETRY_DIRECTORY,
     OverlayCondition,
     read_state,
+    read_store_login,
 )
-from pubweave.runtime.overlay_spec import OverlayError
-from pubweave.runtime.security_directory import operator_credentials, read_store_login
+from pubweave.runtime.security_directory import operator_credentials
 from pubweave.runtime.store_session import StoreUnreachable
 from pubweave.runtime.store_view import StoreReader, StoreView
 from pubweave.runtime.telemetry_tail import RecentTelemetry, TelemetryTail

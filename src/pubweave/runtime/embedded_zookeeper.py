@@ -26,8 +26,8 @@ from types import TracebackType
 from typing import IO, Self
 
 from pubweave.runtime.addresses import DEFAULT_HOST, Address
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.overlay_ports import ReservedPorts
-from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.runtime.security_directory import DIRECTORY_MODE, PRIVATE_MODE, write_private
 
 log = logging.getLogger(__name__)

@@ -26,10 +26,10 @@ from pubweave.core.journal_snapshot import SnapshotError, restore_broker, take_s
 from pubweave.core.metering import Metering
 from pubweave.model.status import JournalStatus
 from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.journal_disk import FileDisk
 from pubweave.runtime.journal_state import state_shape
 from pubweave.runtime.journal_writer import JournalWriter
-from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.wire.journal_codec import JournalDamagedError, encode_record
 from pubweave.wire.journal_layout import (
     Found,

@@ -35,8 +35,8 @@ from pubweave.model.ids import BrokerId
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.agent_host import AgentHost
 from pubweave.runtime.broker_host import BrokerHost
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.executor_host import ExecutorHost, executor_name
-from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.runtime.probing import handshake_ms
 from pubweave.runtime.zookeeper_target import Coordination
 

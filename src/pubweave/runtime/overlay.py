@@ -24,6 +24,7 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.topology import Topology
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_process import BrokerOrder
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.overlay_events import (
     BrokerDied,
     BrokerRestarted,
@@ -48,7 +49,7 @@ from pubweave.runtime.overlay_run_directory import (
     OverlayState,
     RunDirectory,
 )
-from pubweave.runtime.overlay_spec import OverlayError, OverlaySpec
+from pubweave.runtime.overlay_spec import OverlaySpec
 from pubweave.runtime.security_directory import SecurityDirectory
 from pubweave.runtime.zookeeper_target import Coordination, ZooKeeperTarget
 from pubweave.telemetry.run_description import RunClock, RunDescription, write_run_description

@@ -35,8 +35,9 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.topology import Topology
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.embedded_zookeeper import EmbeddedZooKeeper
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.overlay_run_directory import RunDirectory
-from pubweave.runtime.overlay_spec import OverlayError, OverlaySpec
+from pubweave.runtime.overlay_spec import OverlaySpec
 from pubweave.runtime.security_directory import write_private
 from pubweave.runtime.store_session import delete_tree, opened_store, run_command
 from pubweave.runtime.zookeeper_store import ZooKeeperStore

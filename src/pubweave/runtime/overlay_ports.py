@@ -13,7 +13,7 @@ from types import TracebackType
 
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.errors import OverlayError
 
 
 class ReservedPorts:

@@ -22,7 +22,9 @@ from typing import IO
 import msgspec
 
 from pubweave.model.ids import BrokerId
-from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.credentials import read_secret
+from pubweave.runtime.errors import OverlayError
+from pubweave.runtime.security_directory import SecurityDirectory
 
 DEFAULT_RUN_DIRECTORY = Path("runs/current")
 RUN_DIRECTORY_VARIABLE = "PUBWEAVE_RUN"
@@ -198,3 +200,12 @@ def read_live_state(directory: Path) -> OverlayState:
             "another --run-dir or an --address"
         )
     return state
+
+
+def read_store_login(run_dir: Path, state: OverlayState) -> str | None:
+    """The login at the ZooKeeper of an overlay: that of its own server, or that of its security
+    directory; None if it has none."""
+    own = run_dir / ZOOKEEPER_AUTH_FILE
+    if own.exists():
+        return read_secret(own)
+    return None if state.security is None else SecurityDirectory(Path(state.security)).store_login()

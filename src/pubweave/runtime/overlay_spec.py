@@ -19,7 +19,8 @@ from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
 from pubweave.model.topology import Topology, validate_tree
 from pubweave.runtime import overlay_clusters
-from pubweave.runtime.addresses import DEFAULT_HOST, PORT_MAX, Address
+from pubweave.runtime.addresses import DEFAULT_HOST, PORT_MAX, Address, is_loopback
+from pubweave.runtime.errors import OverlayError
 
 DEFAULT_BASE_PORT = 7000
 ADDRESS_ATTRIBUTE = "address"
@@ -28,10 +29,6 @@ ADDRESS_ATTRIBUTE = "address"
 
 RING_ATTRIBUTE = "ring_id"
 """What it calls the place of a broker on the ring of a rendezvous overlay."""
-
-
-class OverlayError(ValueError):
-    """An overlay that cannot be started or found, with the reason and the remedy in words."""
 
 
 @dataclass(frozen=True)
@@ -190,11 +187,6 @@ def _validate_ring(topology: Topology) -> None:
                 "give each its own"
             )
         taken[written] = broker
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a host, as far as its name tells."""
-    return host == "localhost" or host == "::1" or host.startswith("127.")
 
 
 def exposed(addresses: Iterable[Address]) -> list[Address]:

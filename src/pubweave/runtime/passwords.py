@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pubweave.model.access import validate_user_name
-from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.scram import ITERATIONS, SCHEME, ScramKeys
 
 COST_N, COST_R, COST_P = 2**14, 8, 1

@@ -21,8 +21,7 @@ from urllib.parse import quote
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.broker_security import BrokerSecurity
 from pubweave.runtime.credentials import Credentials, read_secret
-from pubweave.runtime.overlay_run_directory import ZOOKEEPER_AUTH_FILE, OverlayState
-from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.tls import TlsFiles
 
 OPERATOR = "operator"
@@ -103,15 +102,6 @@ _INIT = "make a security directory with 'pubweave security init'"
 def operator_credentials(security: str | None) -> Credentials | None:
     """Of whoever asks the brokers of an overlay about themselves; None where nobody is asked."""
     return None if security is None else SecurityDirectory(Path(security)).credentials()
-
-
-def read_store_login(run_dir: Path, state: OverlayState) -> str | None:
-    """The login at the ZooKeeper of an overlay: that of its own server, or that of its security
-    directory; None if it has none."""
-    own = run_dir / ZOOKEEPER_AUTH_FILE
-    if own.exists():
-        return read_secret(own)
-    return None if state.security is None else SecurityDirectory(Path(state.security)).store_login()
 
 
 def write_private(path: Path, content: bytes | str) -> None:

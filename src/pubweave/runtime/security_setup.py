@@ -20,7 +20,7 @@ from pubweave.runtime.certificates import (
     revoked_serials,
     serial_of_file,
 )
-from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.passwords import HashedPassword, read_passwords
 from pubweave.runtime.scram import ScramKeys
 from pubweave.runtime.security_directory import (

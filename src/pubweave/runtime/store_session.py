@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Generator
 from typing import TypeVar
 
 from pubweave.deploy.store import Delete, List, Outcome, StoreAnswer, StoreNotice, StoreRequest
-from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.zookeeper_target import ZooKeeperTarget
 

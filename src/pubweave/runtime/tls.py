@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from pubweave.model.access import URI_PREFIX
-from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.errors import OverlayError
 
 HANDSHAKE_LIMIT_S = 5.0
 """How long whoever dials waits for the far end's part of a handshake."""

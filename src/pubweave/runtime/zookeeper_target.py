@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.overlay_spec import OverlayError
+from pubweave.runtime.errors import OverlayError
 
 DEFAULT_PORT = 2181
 DEFAULT_SESSION_TIMEOUT_S = 8.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.topic_config import TopicConfig
 from pubweave.design.topic_mending import canonical, mending_links
 from pubweave.model.ids import BrokerId, Link

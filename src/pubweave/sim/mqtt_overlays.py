@@ -14,8 +14,7 @@ from pubweave.model.ids import BrokerId
 from pubweave.sim.mqtt_nodes import MqttSimBroker
 from pubweave.sim.nodes import SimBroker
 from pubweave.sim.overlay import SimOverlay
-from pubweave.sim.rendezvous_overlay import RendezvousOverlay
-from pubweave.sim.rendezvous_scenario import FAST
+from pubweave.sim.rendezvous_overlay import FAST, RendezvousOverlay
 from pubweave.sim.topic_overlay import TopicOverlay
 from pubweave.sim.tree_overlay import TreeOverlay
 

@@ -33,7 +33,7 @@ from pubweave.core.events import (
 )
 from pubweave.core.journal_events import ORGANIZING_PAUSED
 from pubweave.core.metering import Metering
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.messages import Message
 from pubweave.model.publications import Publication
 from pubweave.sim.journal_node import SimJournal

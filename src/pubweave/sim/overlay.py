@@ -11,7 +11,7 @@ from typing import Any
 from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import FollowRedirect, ReportMissed, ReportMove
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.model.filters import Filter
 from pubweave.model.ids import BrokerId, Link

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from statistics import median
 
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.generate.latencies import Matrix
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Append, Plan

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pubweave.core.broker import Broker
+from pubweave.core.rendezvous_config import RendezvousConfig
 from pubweave.core.rendezvous_plane import RendezvousPlane
 from pubweave.core.rendezvous_routing import RendezvousRouting
 from pubweave.core.rendezvous_upkeep import RendezvousUpkeep
@@ -25,6 +26,15 @@ from pubweave.sim.churn_overlay import ChurnOverlay
 from pubweave.sim.nodes import SimBroker
 from pubweave.sim.overlay import SimOverlay
 from pubweave.sim.topic_overlay import routing_of
+
+FAST = RendezvousConfig(
+    stabilize_every_s=0.5,
+    fingers_every_s=2.0,
+    refresh_s=2.0,
+    expire_after_s=6.5,
+    release_after_s=1.0,
+)
+"""Everything is said twice as often as by default: runs come to rest sooner."""
 
 
 @lru_cache(maxsize=64)

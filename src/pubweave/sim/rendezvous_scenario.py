@@ -13,24 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.rendezvous_config import RendezvousConfig
 from pubweave.design.dynatops.ring import key_of
 from pubweave.model.ids import BrokerId
 from pubweave.sim.churn_scenario import ChurnScenario, lost_counts
 from pubweave.sim.durability import journal_counts
 from pubweave.sim.nodes import SimBroker
-from pubweave.sim.rendezvous_overlay import RendezvousOverlay, upkeep_of
+from pubweave.sim.rendezvous_overlay import FAST, RendezvousOverlay, upkeep_of
 from pubweave.sim.rendezvous_remaps import SimRemaps
 from pubweave.sim.results import RunResult
-
-FAST = RendezvousConfig(
-    stabilize_every_s=0.5,
-    fingers_every_s=2.0,
-    refresh_s=2.0,
-    expire_after_s=6.5,
-    release_after_s=1.0,
-)
-"""Everything is said twice as often as by default: runs come to rest sooner."""
 
 
 class RendezvousScenario(ChurnScenario):

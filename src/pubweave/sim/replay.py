@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.publications import Publication
 from pubweave.model.recorded_traffic import RecordedPublication, RecordedTraffic

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.generate.latencies import Matrix, assign_latencies
 from pubweave.generate.trees import hierarchical_tree, random_tree
 from pubweave.model.filters import Filter

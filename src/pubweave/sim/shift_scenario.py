@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.generate.latencies import Matrix
 from pubweave.generate.trees import random_tree
 from pubweave.model.ids import BrokerId, Link

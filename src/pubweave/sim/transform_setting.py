@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pubweave.core.session import SessionLimits
+from pubweave.core.session_limits import SessionLimits
 from pubweave.generate.latencies import LATENCY_RANGE_MS, Matrix, assign_latencies
 from pubweave.generate.trees import hierarchical_tree, random_tree
 from pubweave.model.topology import Topology
