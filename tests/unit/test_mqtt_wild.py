@@ -18,15 +18,14 @@ from pubweave.core.mqtt_interests import ABSENT_S, Interests
 from pubweave.core.mqtt_topics import matches_topic, parse_pattern
 from pubweave.core.mqtt_wild import (
     WILD_CLIENT,
-    WILD_TOPIC,
     copied_attributes,
-    is_wild,
     original_of,
     way_of,
     wild_client,
     wild_topics_of,
 )
 from pubweave.core.mqtt_words import Takes
+from pubweave.core.reserved_topics import WILD_TOPIC, is_wild
 from pubweave.model.access import AccessRules, UserRules
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.filters import topic_filter

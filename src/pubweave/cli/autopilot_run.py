@@ -21,7 +21,6 @@ from pubweave.cli.autopilot_deployment import Carrier
 from pubweave.cli.autopilot_profiler import Profiler, ProfilerError
 from pubweave.cli.autopilot_rehearsal import rehearsed
 from pubweave.cli.autopilot_window import link_window
-from pubweave.cli.errors import BadInput
 from pubweave.cli.signals import StopRequest
 from pubweave.control.evidence import Evidence
 from pubweave.control.loop import Autopilot
@@ -50,6 +49,7 @@ from pubweave.model.topology import Topology
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.result import PlanResult
 from pubweave.planning.solve import solve
+from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.executor_host import executor_name
 from pubweave.runtime.store_session import opened_store, run_command
 from pubweave.runtime.zookeeper_store import ZooKeeperStore
@@ -291,13 +291,13 @@ class LivePilot:
     # --- the node that says we are here ------------------------------------------------------
 
     async def _claim(self) -> None:
-        """Be the overlay's only autopilot; BadInput if another one is."""
+        """Be the overlay's only autopilot; OverlayError if another one is."""
         until = time.monotonic() + OTHER_GONE_S
         path = self.loop.layout.autopilot
         while (seen := await self._store.ask(Read(path))).outcome is not Outcome.MISSING:
             if time.monotonic() >= until and seen.outcome is Outcome.OK:
                 whose = msgspec.json.decode(seen.data, type=AutopilotStatus).name
-                raise BadInput(
+                raise OverlayError(
                     f"an autopilot of the overlay {self._setup.where.overlay!r} is running "
                     f"already ({whose}): stop that one first"
                 )

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.link_curves import LinkCurves
 from pubweave.cli.tree_layout import Positions, settled_layout
 from pubweave.model.ids import BrokerId, Link
@@ -33,18 +32,26 @@ _ROW_MIN = 4
 _Dashes = tuple[int, tuple[int, ...]]
 
 
+class PictureError(ValueError):
+    """A plan that cannot be drawn, or not there; the message says why."""
+
+
 def draw_plan(source: Topology, plan: Plan, output: Path) -> None:
     """Write the picture to a .png or .svg file."""
     if output.suffix.lower() not in {".png", ".svg"}:
-        raise BadInput(f"{output}: a picture ends in .png or .svg")
+        raise PictureError(f"{output}: a picture ends in .png or .svg")
     if plan.step_count + 1 > _PANELS_MAX:
-        raise BadInput(
+        raise PictureError(
             f"{output}: a plan of {plan.step_count} steps is too long for a picture "
             f"(at most {_PANELS_MAX - 1})"
         )
     validate_tree(source)
-    with blaming("the plan"):
+    try:
         states = _states(source, plan)
+    except PictureError:
+        raise
+    except ValueError as error:
+        raise PictureError(f"the plan: {error}") from error
     import matplotlib
 
     matplotlib.use("Agg")
@@ -77,7 +84,7 @@ def draw_plan(source: Topology, plan: Plan, output: Path) -> None:
     try:
         figure.savefig(output, dpi=110, metadata=metadata)
     except OSError as error:
-        raise BadInput(f"{output}: {error.strerror or error}") from error
+        raise PictureError(f"{output}: {error.strerror or error}") from error
     finally:
         pyplot.close(figure)
 
@@ -114,7 +121,7 @@ def _states(source: Topology, plan: Plan) -> list[Topology]:
         before = states[-1]
         lost = sorted(removed - before.links)
         if lost:
-            raise BadInput(
+            raise PictureError(
                 f"the plan does not fit the source: step {number} removes {lost[0]}, which is not "
                 "there (pubweave plan validate says more)"
             )

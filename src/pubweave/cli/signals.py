@@ -13,8 +13,6 @@ from collections.abc import Coroutine, Iterator
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
-from pubweave.cli.errors import INTERRUPTED
-
 T = TypeVar("T")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -56,7 +54,7 @@ class StopRequest:
     @property
     def exit_code(self) -> int:
         """130 after Ctrl-C, else 0: whoever sends SIGTERM wants a clean stop and got it."""
-        return INTERRUPTED if self._signal is signal.SIGINT else 0
+        return 128 + signal.SIGINT if self._signal is signal.SIGINT else 0
 
     @property
     def is_set(self) -> bool:

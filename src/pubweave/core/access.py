@@ -20,7 +20,7 @@ from pubweave.core.effects import Effect, VerifyPassword
 from pubweave.core.errors import RefusedError
 from pubweave.core.events import ConnectionId, LoginReceived, PasswordVerified
 from pubweave.core.matching import MatchIndex
-from pubweave.core.mqtt_wild import asks_for_wild
+from pubweave.core.reserved_topics import asks_for_wild
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.model.access import (
     ANONYMOUS,

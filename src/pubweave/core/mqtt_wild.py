@@ -11,11 +11,11 @@ filters see it as they would see that; whoever receives it looks at the pattern 
 from __future__ import annotations
 
 from pubweave.core.mqtt_topics import filters_of, has_wildcards, is_reserved, is_topic
+from pubweave.core.reserved_topics import WILD_TOPIC, is_wild
 from pubweave.model.filters import Filter, topic_filter
 from pubweave.model.ids import BrokerId, ClientId
-from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication, Value, make_publication
+from pubweave.model.publications import Publication, Value, make_publication
 
-WILD_TOPIC = "$mqtt/wild"
 WILD_CLIENT = "mqtt-door:wild:"
 """Ids of the clients that publish copies begin so. They are doors' own (`access.DOOR_CLIENT`)."""
 FIRST_LETTERS_MAX = 64
@@ -32,16 +32,6 @@ _SEQUENCE = "mqtt.wild.sequence"
 def wild_client(broker: BrokerId) -> ClientId:
     """The client by which a door publishes copies."""
     return f"{WILD_CLIENT}{broker}"
-
-
-def is_wild(topic: str) -> bool:
-    """Whether a topic stands for others."""
-    return topic == WILD_TOPIC or topic.startswith(f"{WILD_TOPIC}/")
-
-
-def asks_for_wild(filter_: Filter) -> bool:
-    """Whether a filter is for a wild topic by its name."""
-    return any(p.attribute == TOPIC_ATTRIBUTE and is_wild(str(p.value)) for p in filter_.predicates)
 
 
 def way_of(pattern: str) -> str:
