@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from pubweave.control.evidence import Soundness
+from pubweave.control.evidence import Evidence, Soundness
 from pubweave.control.handover import carried_out, hand_over
 from pubweave.control.records import approve, list_decisions, reject
 from pubweave.control.requests import CarriedOut, Reply, Trouble
@@ -259,8 +259,9 @@ class AutopilotScenario(VirtualPilot):
 
     def _note(self, request: object, value: object) -> None:
         if self._trace is not None:
-            text = f"{type(request).__name__} -> {str(value)[:200]}"
-            self._trace.write(self.overlay.now, "loop", text)
+            # Evidence begins with a set, whose order is another one in every process.
+            shown = value.profile_id if isinstance(value, Evidence) else str(value)[:200]
+            self._trace.write(self.overlay.now, "loop", f"{type(request).__name__} -> {shown}")
 
     def _result(self) -> RunResult:
         records = self._records()
