@@ -109,7 +109,7 @@ def test_a_bridge_that_only_listens_is_not_asked_until_it_says_something() -> No
 
 def echoes(world: MqttWorld) -> int:
     doors = [broker.door for broker in world.brokers.values()]
-    return sum(door.status().echoes for door in doors if door is not None)
+    return sum(door.status(world.now).echoes for door in doors if door is not None)
 
 
 def bridges_known(world: MqttWorld) -> list[int]:

@@ -35,6 +35,7 @@ from pubweave.core.mqtt_copying import OWNER as COPYING
 from pubweave.core.mqtt_copying import Copying
 from pubweave.core.mqtt_doors import OtherDoors
 from pubweave.core.mqtt_leaving import Leaving
+from pubweave.core.mqtt_loops import Loops
 from pubweave.core.mqtt_moving import Moving
 from pubweave.core.mqtt_native import NativeEnd, NativeLoop, Promise
 from pubweave.core.mqtt_publishing import MqttPublishing
@@ -107,7 +108,9 @@ class MqttDoor:
         self.redirecting = Redirecting(config, self.sessions, self.doors, self.comings)
         self.leaving = Leaving(self.sessions, self.doors, self.moving, is_leaving)
         self.moving.on_redirected = self.redirecting.rest
-        self.rings = Rings(config, self.sessions, self.doors)
+        self.loops = Loops(broker, config, self.sessions, self.doors, self.comings)
+        self.doors.on_returned = self.loops.returned
+        self.rings = Rings(config, self.sessions, self.doors, self.loops)
         self._publishing = MqttPublishing(
             config, access, loop, self.sessions, self.rings, self.comings
         )
@@ -177,7 +180,7 @@ class MqttDoor:
         session.will = None
         self.comings.end_session(session, MqttError(Reason.NOT_AUTHORIZED, reason), now)
 
-    def status(self) -> MqttStatus:
+    def status(self, now: float) -> MqttStatus:
         """O(sessions)."""
         sessions = self.sessions.all()
         return MqttStatus(
@@ -194,6 +197,9 @@ class MqttDoor:
             too_large=self._publishing.too_large,
             lost=self.sessions.lost,
             copies=self.copying.copied,
+            loops=self.loops.noticed,
+            loops_refused=self.loops.refused,
+            loop=self.loops.last(now),
         )
 
     # --- time ------------------------------------------------------------------------------
@@ -297,12 +303,21 @@ class MqttDoor:
                 session.hold(publication)
             return
         news = self.moving.news(session, publications)
+        if self.doors.bridges.count > 1:
+            self._look_for_loops(session, news, now)
+        for publication in news:
+            self.moving.deliver(session, publication, now)
+
+    def _look_for_loops(
+        self, session: MqttSession, news: Sequence[Publication], now: float
+    ) -> None:
         if self.rings.is_watched(session):
             for publication in news:
                 self.rings.notified(session, publication, now)
             self._publishing.release(session, now)
-        for publication in news:
-            self.moving.deliver(session, publication, now)
+        if session.name in self.doors.bridges.here:
+            for publication in news:
+                self.loops.delivered(session, publication, now)
 
     def _on_settled(self, end: NativeEnd, now: float) -> None:
         """The broker has taken in what a client said, or has let it go."""

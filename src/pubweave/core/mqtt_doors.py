@@ -32,6 +32,7 @@ from pubweave.core.mqtt_words import (
     Members,
     MoveWord,
     Retain,
+    Returned,
     Subject,
     Takes,
     Word,
@@ -83,6 +84,8 @@ class OtherDoors:
         """Of the sessions that are at a door, as far as it is known here."""
         self.on_wanted: Callable[[dict[str, float], float], None]
         """Hears which wild topics doors take."""
+        self.on_returned: Callable[[Returned, float], None]
+        """Hears which client here repeats what a bridge elsewhere is sent."""
         self.tell_sessions: Callable[[float], None]
         """Tells the others which sessions are here."""
         self._broker = broker
@@ -343,7 +346,9 @@ class OtherDoors:
             case Takes():
                 self.interests.heard(door, word)
                 self.on_wanted(self.interests.wanted(), now)
-            case Ask():
-                pass  # somebody else's answer will do
+            case Returned() if word.door == self._broker:
+                self.on_returned(word, now)
+            case Ask() | Returned():
+                pass  # for another door
             case _:
                 self.on_move(door, word, now)

@@ -108,9 +108,8 @@ class MqttPublishing:
             self.echoes += 1
             self._publish(session, packet, topic, now, is_for_nobody=True)
         elif self._may_echo(session) and not session.has_come(packet):
-            until = now + self._config.echo_hold_s if self._rings.is_watched(session) else now
             waiting = self._waiting.setdefault(session.name, Waiting())
-            waiting.add(Held(packet, topic, until))
+            waiting.add(Held(packet, topic, now + self._config.echo_hold_s))
             self.release(session, now)
         else:
             self._publish(session, packet, topic, now)

@@ -156,8 +156,18 @@ class Redirected(msgspec.Struct, frozen=True, array_like=True, tag="redirected")
     session: str
 
 
+class Returned(msgspec.Struct, frozen=True, array_like=True, tag="returned"):
+    """A client of ``door`` publishes again and again what ``bridge`` is sent (`mqtt_loops`)."""
+
+    door: BrokerId
+    session: str
+    bridge: str
+    topic: str
+    is_proof: bool
+
+
 MoveWord = Redirected | Holds | Dropped | Claim | Offer | Handover | Arrived | Tail
-Word = Here | Ask | Retain | Members | Takes | MoveWord
+Word = Here | Ask | Retain | Members | Takes | Returned | MoveWord
 
 
 def digest_of(names: Iterable[str]) -> int:
