@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
+from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.effects import ReportProblem
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_loops import PAIRS_MAX, REMEMBERED_MAX, SHOWN_S, WARN_EVERY_S, WINDOW_S
 from pubweave.model.mqtt_packets import VERSION_3, Disconnect, Publish, Reason
 from pubweave.model.publications import Publication
+from pubweave.runtime.addresses import Address
+from pubweave.runtime.broker_host import BrokerHost
+from pubweave.runtime.host_config import HostConfig
 from tests.circling import Connection, Outside, both
 from tests.mqtt_world import MqttPeer, MqttWorld
 
@@ -208,6 +213,14 @@ def test_only_what_bridges_get_is_counted() -> None:
     outside.say(1, "beat", b"on")
     outside.run(0.1)
     assert [name for name, _ in door(world).loops._repeated] == ["mqtt:site0-0"]
+
+
+def test_the_log_has_what_people_are_to_hear(caplog: pytest.LogCaptureFixture) -> None:
+    host = BrokerHost(HostConfig(BrokerConfig("b1"), Address("127.0.0.1", 0)))
+    host._carry_out([ReportProblem("a loop")])
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("WARNING", "broker b1: a loop")
+    ]
 
 
 # --- bounds ----------------------------------------------------------------------------------
