@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ from pubweave.core.effects import (
     Effect,
     OpenLink,
     PauseReading,
+    ReportProblem,
     Transmit,
     TransmitPackets,
     VerifyPassword,
@@ -28,6 +30,7 @@ from pubweave.core.events import (
     PacketsReceived,
 )
 from pubweave.core.mqtt_config import MqttConfig
+from pubweave.model.messages import Message
 from pubweave.model.mqtt_packets import (
     ConnAck,
     Connect,
@@ -58,6 +61,8 @@ class MqttWorld:
         """What brokers say to each other waits in `under_way`."""
         self.under_way: dict[tuple[str, int], deque[Event]] = {}
         self.asked: list[VerifyPassword] = []
+        self.problems: list[str] = []
+        """What brokers want people to know."""
         self.brokers = {
             f"b{n}": Broker(
                 BrokerConfig(f"b{n}", mqtt=mqtt or MqttConfig(), **config),
@@ -104,13 +109,7 @@ class MqttWorld:
             match effect:
                 case Transmit(connection, messages):
                     assert connection > 0, "inner messages stay inside"
-                    far = self._links.get((broker, connection))
-                    if far is not None:
-                        received = MessagesReceived(far[1], list(messages), self.now)
-                        if self.is_slow:
-                            self.under_way.setdefault(far, deque()).append(received)
-                        else:
-                            self.handle(far[0], received)
+                    self._transmit((broker, connection), messages)
                 case TransmitPackets(connection, packets):
                     self.clients[connection].got += packets
                 case CloseConnection(connection) if connection in self.clients:
@@ -128,8 +127,18 @@ class MqttWorld:
                     self._connect(broker, neighbor)
                 case VerifyPassword():
                     self.asked.append(effect)
-                case _:
-                    pass
+                case ReportProblem(text):
+                    self.problems.append(text)
+
+    def _transmit(self, end: tuple[str, int], messages: Sequence[Message]) -> None:
+        far = self._links.get(end)
+        if far is None:
+            return
+        received = MessagesReceived(far[1], list(messages), self.now)
+        if self.is_slow:
+            self.under_way.setdefault(far, deque()).append(received)
+        else:
+            self.handle(far[0], received)
 
     def arrive(self, end: tuple[str, int]) -> None:
         """What has been under way for longest to an end of a link gets there."""

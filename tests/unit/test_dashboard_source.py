@@ -5,8 +5,18 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from msgspec import structs
+
+from pubweave.core.broker import Broker
+from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.mqtt_config import MqttConfig
 from pubweave.dashboard.snapshot import Severity
-from pubweave.runtime.dashboard_source import InRunDirectory, OverlaySource, TroubleBook
+from pubweave.runtime.dashboard_source import (
+    InRunDirectory,
+    OverlaySource,
+    TroubleBook,
+    mqtt_loop,
+)
 
 
 def test_without_an_overlay_the_page_waits_and_says_for_what(tmp_path: Path) -> None:
@@ -34,3 +44,12 @@ def test_a_trouble_keeps_its_beginning_until_it_is_over() -> None:
     assert book.close() == ()
     book.tell("a", Severity.NOTE, "again", 30.0)
     assert [t.since for t in book.close()] == [30.0]
+
+
+def test_a_loop_of_mqtt_bridges_is_told_in_the_words_of_a_broker() -> None:
+    plain = Broker(BrokerConfig("b1"), epoch=1, now=0.0).status(0.0)
+    quiet = Broker(BrokerConfig("b2", mqtt=MqttConfig()), epoch=1, now=0.0).status(0.0)
+    assert quiet.mqtt is not None
+    loud = structs.replace(quiet, mqtt=structs.replace(quiet.mqtt, loop="a loop"))
+    assert mqtt_loop([plain, quiet]) == ""
+    assert mqtt_loop([plain, quiet, loud]) == "a loop"

@@ -25,7 +25,7 @@ def passed_on(packet: Publish) -> Publish:
 def echoes(world: MqttWorld, broker: str) -> int:
     door = world.brokers[broker].door
     assert door is not None
-    return door.status().echoes
+    return door.status(world.now).echoes
 
 
 def test_what_a_bridge_brings_back_at_another_broker_is_answered_and_goes_nowhere() -> None:

@@ -354,7 +354,7 @@ def test_clients_of_a_broker_that_leaves_go_for_good() -> None:
 def status_of(world: MqttWorld, broker: str) -> MqttStatus:
     door = world.brokers[broker].door
     assert door is not None
-    return door.status()
+    return door.status(world.now)
 
 
 def test_sessions_of_absent_clients_go_to_another_door_when_their_broker_leaves() -> None:

@@ -24,7 +24,7 @@ FEW = MqttConfig(queue_messages=3)
 def status(world: MqttWorld, broker: str = "b1") -> MqttStatus:
     door = world.brokers[broker].door
     assert door is not None
-    return door.status()
+    return door.status(world.now)
 
 
 def publish(peer: MqttPeer, count: int, qos: int = 1) -> None:

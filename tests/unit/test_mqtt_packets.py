@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import mqtt5
 import pytest
 from click.testing import CliRunner
 
+from pubweave.cli import main
 from pubweave.cli.broker import BrokerFile, broker, make_host_config
 from pubweave.cli.mqtt_options import with_mqtt
+from pubweave.core.mqtt_config import MqttConfig
 from pubweave.model import mqtt_packets as model
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 from pubweave.runtime.addresses import Address
+from pubweave.runtime.broker_process import BrokerOrder
 from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.mqtt_packets import received, to_send
 from pubweave.runtime.overlay_spec import make_spec, mqtt_addresses
@@ -101,16 +106,17 @@ def test_subscriptions_keep_their_options() -> None:
 
 def test_the_option_turns_the_door_on() -> None:
     config = make_host_config(BrokerFile("b1", Address("127.0.0.1", 7001)))
-    assert with_mqtt(config, None).broker.mqtt is None
-    opened = with_mqtt(config, Address("127.0.0.1", 1883))
+    assert with_mqtt(config, None, None).broker.mqtt is None
+    opened = with_mqtt(config, Address("127.0.0.1", 1883), "refuse")
     assert opened.mqtt_listen == Address("127.0.0.1", 1883)
     assert opened.broker.mqtt is not None
     assert opened.broker.mqtt.address == "127.0.0.1:1883"
+    assert opened.broker.mqtt.on_loop == "refuse"
 
 
 def test_settings_of_the_door_come_from_the_file() -> None:
     file = BrokerFile("b1", Address("127.0.0.1", 1), settings={"mqtt": {"receive_max": 7}})
-    config = with_mqtt(make_host_config(file), Address("127.0.0.1", 2))
+    config = with_mqtt(make_host_config(file), Address("127.0.0.1", 2), None)
     assert config.broker.mqtt is not None
     assert config.broker.mqtt.receive_max == 7
 
@@ -127,3 +133,19 @@ def test_doors_of_an_overlay_count_on_from_a_port() -> None:
     assert [a.port for a in mqtt_addresses(spec, Address("::1", 0)).values()] == [0, 0]
     with pytest.raises(OverlayError, match="do not fit"):
         mqtt_addresses(spec, Address("::1", 65535))
+
+
+def test_what_happens_on_a_loop_is_for_brokers_with_a_door(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = str(tmp_path / "tree.json")
+    assert main.run(["topology", "generate", "chain", "-n", "2", "-o", tree]) == 0
+    for start in (["broker", "--id", "b1", "--listen", "127.0.0.1:0"], ["up", tree]):
+        assert main.run([*start, "--mqtt-on-loop", "refuse"]) == 2
+        assert "--mqtt-on-loop needs --mqtt" in capsys.readouterr().err
+
+
+def test_a_started_broker_is_told_what_to_do_on_a_loop() -> None:
+    listen = Address("127.0.0.1", 1883)
+    order = BrokerOrder("b1", listen, {}, "tree", "b1.log", mqtt=listen, mqtt_on_loop="refuse")
+    assert order.host_config().broker.mqtt == MqttConfig(address=str(listen), on_loop="refuse")

@@ -109,7 +109,7 @@ def test_a_bridge_that_only_listens_is_not_asked_until_it_says_something() -> No
 
 def echoes(world: MqttWorld) -> int:
     doors = [broker.door for broker in world.brokers.values()]
-    return sum(door.status().echoes for door in doors if door is not None)
+    return sum(door.status(world.now).echoes for door in doors if door is not None)
 
 
 def bridges_known(world: MqttWorld) -> list[int]:
@@ -182,6 +182,16 @@ def test_without_the_setting_nobody_is_asked_and_it_circles() -> None:
     world.client("ann").publish("a", b"x", 1)
     with pytest.raises(AssertionError, match="it circles"):
         settle(world, mosquitto)
+
+
+def test_a_ring_that_is_refused_loses_one_bridge_of_two() -> None:
+    world = MqttWorld(2, MqttConfig(on_loop="refuse"))
+    mosquitto = Mosquitto(bridge(world, "b1"), bridge(world, "b2"))
+    settle(world, mosquitto)
+    assert [peer.is_open for peer in mosquitto.bridges].count(True) == 1
+    world.client("ann").publish("a", b"x", 1)
+    settle(world, mosquitto)
+    assert [packet.topic for packet in mosquitto.got].count("a") == 1
 
 
 def test_what_circles_before_the_ring_is_known_ends_with_it() -> None:

@@ -42,7 +42,7 @@ def test_a_payload_beyond_the_limit_is_refused_and_counted() -> None:
     assert ann.payloads() == [b"1"]
     door = world.brokers["b1"].door
     assert door is not None
-    assert door.status().too_large == 2
+    assert door.status(world.now).too_large == 2
 
 
 @pytest.mark.parametrize("version", [VERSION_3, 5])

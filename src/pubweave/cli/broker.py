@@ -17,7 +17,7 @@ import click
 from pubweave.cli.deployment_options import given_target, zookeeper_options
 from pubweave.cli.durability_options import chosen_journal, durability_options
 from pubweave.cli.errors import BadInput
-from pubweave.cli.mqtt_options import mqtt_option, with_mqtt
+from pubweave.cli.mqtt_options import mqtt_option, on_loop_option, with_mqtt
 from pubweave.cli.output import json_option, print_json, remark
 from pubweave.cli.ring_options import RingChoice, parse_neighbor, ring_options
 from pubweave.cli.security_options import broker_security_options
@@ -26,6 +26,7 @@ from pubweave.core.strategies import GRAPHS, STRATEGIES
 from pubweave.runtime.addresses import Address
 
 if TYPE_CHECKING:
+    from pubweave.core.mqtt_config import OnLoop
     from pubweave.runtime.broker_host import BrokerHost
     from pubweave.runtime.broker_process import BrokerService
     from pubweave.runtime.broker_security import BrokerSecurity
@@ -77,6 +78,7 @@ class BrokerFile:
     help="What the overlay looks like at first, with --zookeeper: stored there unless one is.",
 )
 @mqtt_option
+@on_loop_option
 @address_option("--advertise", help="Where others reach this broker. [default: --listen]")
 @click.option("--strategy", type=click.Choice(sorted(STRATEGIES)), help="How to route.")
 @click.option(
@@ -108,6 +110,7 @@ def broker(
     overlay: str | None,
     topology: Path | None,
     mqtt: Address | None,
+    on_loop: OnLoop | None,
     advertise: Address | None,
     strategy: str | None,
     telemetry: Path | None,
@@ -159,7 +162,7 @@ def broker(
         journal_directory=chosen_journal(durability, journal_dir, None),
         held_file=held_file,
     )
-    host_config = _secured(with_mqtt(host_config, mqtt), security(host_config.broker.id))
+    host_config = _secured(with_mqtt(host_config, mqtt, on_loop), security(host_config.broker.id))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT)
     if host_config.security is None and not is_loopback(host_config.listen.host):
         warn_exposed(str(host_config.listen))

@@ -12,7 +12,7 @@ import click
 from pubweave.cli.deployment_options import given_target, zookeeper_options
 from pubweave.cli.durability_options import chosen_journal, durability_options
 from pubweave.cli.errors import BadInput, blaming
-from pubweave.cli.mqtt_options import mqtt_option
+from pubweave.cli.mqtt_options import check_on_loop, mqtt_option, on_loop_option
 from pubweave.cli.organize_options import OrganizeChoice, organize_options
 from pubweave.cli.output import LiveView, json_option, print_json, progress_bar, remark, warn
 from pubweave.cli.placement_options import PlacementChoice, placement_options
@@ -26,6 +26,7 @@ from pubweave.core.strategies import STRATEGIES
 if TYPE_CHECKING:
     from pubweave.cli.overlay_report import PulseMeter
     from pubweave.cli.signals import StopRequest
+    from pubweave.core.mqtt_config import OnLoop
     from pubweave.core.relocation_config import RelocationConfig
     from pubweave.model.topology import Topology
     from pubweave.runtime.addresses import Address
@@ -83,6 +84,7 @@ LINE_INTERVAL_S = 5.0
     help="The share of publications that telemetry records.",
 )
 @mqtt_option
+@on_loop_option
 @durability_options("[default: RUN_DIR/journal, new with every start]")
 @click.option("--no-restart", is_flag=True, help="Leave broker processes that died alone.")
 @click.option(
@@ -110,6 +112,7 @@ def up(
     relocation: RelocationConfig,
     placement: PlacementChoice,
     mqtt: Address | None,
+    on_loop: OnLoop | None,
     durability: str,
     journal_dir: Path | None,
     quiet: bool,
@@ -158,7 +161,7 @@ def up(
     spec = _spec(source, read, strategy, run_dir, given)
     journal = chosen_journal(durability, journal_dir, run_dir / JOURNAL_DIRECTORY)
     spec = replace(spec, relocation=relocation, journal_directory=journal, security=security_dir)
-    spec = placement.applied(_with_mqtt(spec, mqtt))
+    spec = placement.applied(_with_mqtt(spec, mqtt, on_loop))
     if organize is not None:
         prices = organize.read_prices(read)
         spec = replace(spec, organize=organize.config, link_prices=prices)
@@ -188,10 +191,13 @@ def _spec(
         )
 
 
-def _with_mqtt(spec: OverlaySpec, mqtt: Address | None) -> OverlaySpec:
+def _with_mqtt(spec: OverlaySpec, mqtt: Address | None, on_loop: OnLoop | None) -> OverlaySpec:
     from pubweave.runtime.overlay_spec import mqtt_addresses
 
-    return spec if mqtt is None else replace(spec, mqtt=mqtt_addresses(spec, mqtt))
+    check_on_loop(mqtt, on_loop)
+    if mqtt is None:
+        return spec
+    return replace(spec, mqtt=mqtt_addresses(spec, mqtt), mqtt_on_loop=on_loop or "warn")
 
 
 def _store(strategy: str, security_dir: Path | None, given: dict[str, Any]) -> StoreChoice | None:

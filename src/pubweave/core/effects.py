@@ -62,6 +62,12 @@ class EmitTelemetry(msgspec.Struct, frozen=True):
     records: Mapping[str, list[tuple[Any, ...]]]
 
 
+class ReportProblem(msgspec.Struct, frozen=True, gc=False):
+    """Something outside the broker is wrong that only people can put right: log it."""
+
+    text: str
+
+
 class OpenLink(msgspec.Struct, frozen=True, gc=False):
     """An action needs a link to ``neighbor``: keep a connection standing (the smaller id dials).
 
@@ -191,6 +197,7 @@ Effect = (
     | PauseReading
     | VerifyPassword
     | EmitTelemetry
+    | ReportProblem
     | ActionEffect
     | OrganizeEffect
     | Notify

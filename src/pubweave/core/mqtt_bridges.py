@@ -16,15 +16,13 @@ class Bridges:
     """
 
     def __init__(self) -> None:
+        self.count = 0
+        """Here and at other doors."""
         self.here: dict[str, None] = {}
         """Names of sessions."""
         self.changes = 0
         """How often the number of bridges somewhere has changed."""
         self._elsewhere: dict[BrokerId, int] = {}
-
-    @property
-    def count(self) -> int:
-        return len(self.here) + sum(self._elsewhere.values())
 
     def note(self, session: MqttSession, *, is_over: bool) -> None:
         """A session of this door came, went or subscribed."""
@@ -33,6 +31,7 @@ class Bridges:
         if is_one == is_known:
             return
         self.changes += 1
+        self.count += 1 if is_one else -1
         if is_one:
             self.here[session.name] = None
         else:
@@ -40,9 +39,11 @@ class Bridges:
 
     def heard(self, door: BrokerId, count: int) -> None:
         """Another door has said how many it has, or is gone."""
-        if count == self._elsewhere.get(door, 0):
+        before = self._elsewhere.get(door, 0)
+        if count == before:
             return
         self.changes += 1
+        self.count += count - before
         if count:
             self._elsewhere[door] = count
         else:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+OnLoop = Literal["warn", "refuse"]
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,9 @@ class MqttConfig:
     recognises_echoes: bool = True
     """While there are several bridges, find out by probes whether one brings back without its mark
     what another was sent, and take no further what it brings back (`mqtt_rings`)."""
-    tries_circles: bool = True
-    """And where no probe can find out, hold back what one brings again and again, and try whether
-    it comes only because the overlay has said it (`mqtt_circles`)."""
+    on_loop: OnLoop = "warn"
+    """What happens to a bridge that is proven to bring back what another was sent (`mqtt_loops`):
+    a warning, or it is disconnected."""
     echo_hold_s: float = 0.2
     """So long what such a bridge brings waits for the overlay's own copy, which may be slower."""
     handover_limit_s: float = 3.0

@@ -46,7 +46,7 @@ class MqttConnection:
         """``speaking`` notes who has packets to send."""
         self.number = number
         self._speaking = speaking
-        self.opened_at = self.heard_at = now
+        self.heard_at = now
         self.connect: Connect | None = None
         self.session = ""
         """The name of the session that it is attached to; empty: none yet."""

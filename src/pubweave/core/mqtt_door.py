@@ -27,7 +27,6 @@ from pubweave.core.events import (
     WritingPaused,
 )
 from pubweave.core.mqtt_acceptance import accepted
-from pubweave.core.mqtt_circles import Circles
 from pubweave.core.mqtt_comings import Comings
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_connecting import Connecting
@@ -35,8 +34,8 @@ from pubweave.core.mqtt_connection import MqttConnection, MqttError
 from pubweave.core.mqtt_copying import OWNER as COPYING
 from pubweave.core.mqtt_copying import Copying
 from pubweave.core.mqtt_doors import OtherDoors
-from pubweave.core.mqtt_isolation import Isolation
 from pubweave.core.mqtt_leaving import Leaving
+from pubweave.core.mqtt_loops import Loops
 from pubweave.core.mqtt_moving import Moving
 from pubweave.core.mqtt_native import NativeEnd, NativeLoop, Promise
 from pubweave.core.mqtt_publishing import MqttPublishing
@@ -45,7 +44,6 @@ from pubweave.core.mqtt_rings import Rings
 from pubweave.core.mqtt_session import MqttSession
 from pubweave.core.mqtt_sessions import Sessions
 from pubweave.core.mqtt_subscribing import Subscribing
-from pubweave.core.mqtt_topics import DOORS_TOPIC
 from pubweave.core.mqtt_words import Arrived
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import LEAVING_SUBJECT
@@ -110,13 +108,13 @@ class MqttDoor:
         self.redirecting = Redirecting(config, self.sessions, self.doors, self.comings)
         self.leaving = Leaving(self.sessions, self.doors, self.moving, is_leaving)
         self.moving.on_redirected = self.redirecting.rest
-        self.rings = Rings(config, self.sessions, self.doors)
-        self.circles = Circles(config, self.doors)
-        self._isolation = Isolation(self.circles)
+        self.loops = Loops(broker, config, self.sessions, self.doors, self.comings)
+        self.doors.on_returned = self.loops.returned
+        self.rings = Rings(config, self.sessions, self.doors, self.loops)
         self._publishing = MqttPublishing(
-            config, access, loop, self.sessions, self.rings, self.circles, self.comings
+            config, access, loop, self.sessions, self.rings, self.comings
         )
-        self.comings.on_leaving = self._on_leaving
+        self.comings.on_leaving = self._publishing.release_all
         self._subscribing = Subscribing(config, access, loop, self.doors, self.rings)
 
     # --- events ----------------------------------------------------------------------------
@@ -170,9 +168,6 @@ class MqttDoor:
             self._loop.turn(effects, now)
         self.doors.tell_changes(now)
         self.rings.look(now)
-        self.circles.look(now)
-        for name in self._isolation.over():
-            self._end_isolation(name, now)
         self._loop.turn(effects, now)
         self.comings.flush(effects)
 
@@ -185,7 +180,7 @@ class MqttDoor:
         session.will = None
         self.comings.end_session(session, MqttError(Reason.NOT_AUTHORIZED, reason), now)
 
-    def status(self) -> MqttStatus:
+    def status(self, now: float) -> MqttStatus:
         """O(sessions)."""
         sessions = self.sessions.all()
         return MqttStatus(
@@ -202,6 +197,9 @@ class MqttDoor:
             too_large=self._publishing.too_large,
             lost=self.sessions.lost,
             copies=self.copying.copied,
+            loops=self.loops.noticed,
+            loops_refused=self.loops.refused,
+            loop=self.loops.last(now),
         )
 
     # --- time ------------------------------------------------------------------------------
@@ -216,7 +214,6 @@ class MqttDoor:
             self.redirecting.deadline,
             self.leaving.deadline,
             self.rings.deadline,
-            self.circles.deadline,
             self._publishing.deadline,
             self.copying.deadline,
         )
@@ -230,7 +227,6 @@ class MqttDoor:
         self.redirecting.on_deadline(now)
         self.leaving.on_deadline(now)
         self.rings.on_deadline(now)
-        self.circles.on_deadline(now)
         self._publishing.on_deadline(now)
         self.copying.on_deadline(now)
         self.doors.on_deadline(now)
@@ -298,9 +294,6 @@ class MqttDoor:
     def _on_notified(self, end: NativeEnd, publications: Sequence[Publication], now: float) -> None:
         if not end.owner:
             self.doors.take(publications, now)
-            for publication in publications:
-                if publication.topic != DOORS_TOPIC:
-                    self.circles.heard(publication, now)
             return
         session = self.sessions.get(end.owner)
         if session is None or session.end is not end:
@@ -310,28 +303,21 @@ class MqttDoor:
                 session.hold(publication)
             return
         news = self.moving.news(session, publications)
+        if self.doors.bridges.count > 1:
+            self._look_for_loops(session, news, now)
+        for publication in news:
+            self.moving.deliver(session, publication, now)
+
+    def _look_for_loops(
+        self, session: MqttSession, news: Sequence[Publication], now: float
+    ) -> None:
         if self.rings.is_watched(session):
             for publication in news:
                 self.rings.notified(session, publication, now)
             self._publishing.release(session, now)
-        for publication in news:
-            if not self._keeps_back(session, publication):
-                self.moving.deliver(session, publication, now)
-
-    def _keeps_back(self, session: MqttSession, publication: Publication) -> bool:
-        is_for_bridge = session.name in self.doors.bridges.here
-        return is_for_bridge and self._isolation.keeps(session.name, publication)
-
-    def _end_isolation(self, name: str, now: float) -> None:
-        publications = self._isolation.taken(name)
-        session = self.sessions.get(name)
-        if session is not None:
-            for publication in publications:
-                self.moving.deliver(session, publication, now)
-
-    def _on_leaving(self, session: MqttSession, now: float) -> None:
-        self._publishing.release_all(session, now)
-        self._end_isolation(session.name, now)
+        if session.name in self.doors.bridges.here:
+            for publication in news:
+                self.loops.delivered(session, publication, now)
 
     def _on_settled(self, end: NativeEnd, now: float) -> None:
         """The broker has taken in what a client said, or has let it go."""

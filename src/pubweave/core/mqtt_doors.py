@@ -8,7 +8,7 @@ door that comes late, or was cut off, ends up with the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 import msgspec
@@ -32,9 +32,9 @@ from pubweave.core.mqtt_words import (
     Members,
     MoveWord,
     Retain,
+    Returned,
     Subject,
     Takes,
-    Turn,
     Word,
     bare,
     digest_of,
@@ -84,12 +84,10 @@ class OtherDoors:
         """Of the sessions that are at a door, as far as it is known here."""
         self.on_wanted: Callable[[dict[str, float], float], None]
         """Hears which wild topics doors take."""
+        self.on_returned: Callable[[Returned, float], None]
+        """Hears which client here repeats what a bridge elsewhere is sent."""
         self.tell_sessions: Callable[[float], None]
         """Tells the others which sessions are here."""
-        self.on_turn: Callable[[Turn, float], None]
-        """Hears which session's publications are on trial."""
-        self.listened: dict[str, str] = {}
-        """Topics that this door listens to besides, and their subscriptions."""
         self._broker = broker
         self._config = config
         self._loop = loop
@@ -135,7 +133,6 @@ class OtherDoors:
             # advertisement draws take the way there and back: the first one would be missed.
             end.client.advertise(Filter())
         end.client.subscribe(topic_filter(DOORS_TOPIC))
-        self.listened = {t: end.client.subscribe(topic_filter(t)) for t in self.listened}
         self._members_told = not self._members
         self.say(self._here(wants_answer=True), now)
         if self.is_topical:
@@ -189,18 +186,6 @@ class OtherDoors:
         if self._end is None:
             return
         self._end.client.publish(DOORS_TOPIC, {}, _encode(word), now)
-        self._loop.touch(self._end)
-
-    def listen(self, topics: Collection[str]) -> None:
-        """To hear what is published on these topics from now on, and on no others."""
-        if self._end is None:
-            return
-        client = self._end.client
-        for topic in [t for t in self.listened if t not in topics]:
-            client.unsubscribe(self.listened.pop(topic))
-        for topic in topics:
-            if topic not in self.listened:
-                self.listened[topic] = client.subscribe(topic_filter(topic))
         self._loop.touch(self._end)
 
     # --- retained --------------------------------------------------------------------------
@@ -361,9 +346,9 @@ class OtherDoors:
             case Takes():
                 self.interests.heard(door, word)
                 self.on_wanted(self.interests.wanted(), now)
-            case Turn():
-                self.on_turn(word, now)
-            case Ask():
-                pass  # somebody else's answer will do
+            case Returned() if word.door == self._broker:
+                self.on_returned(word, now)
+            case Ask() | Returned():
+                pass  # for another door
             case _:
                 self.on_move(door, word, now)

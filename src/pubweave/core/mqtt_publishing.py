@@ -1,8 +1,7 @@
 """What clients of a door publish: what of it goes on to the overlay, and what is refused.
 
 What a session brings that is known to echo (`mqtt_rings`) waits for a moment. An echo may be faster
-than the overlay, and is known as such only when the overlay's own copy has come. What is suspected
-to circle (`mqtt_circles`) waits until that is decided.
+than the overlay, and is known as such only when the overlay's own copy has come.
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ import msgspec
 from pubweave.core.access import Access
 from pubweave.core.effects import PauseReading
 from pubweave.core.mqtt_acceptance import check_publication, why_too_large
-from pubweave.core.mqtt_circles import Circles
 from pubweave.core.mqtt_comings import Comings
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_connection import MqttConnection, MqttError
-from pubweave.core.mqtt_echoes import fingerprint
 from pubweave.core.mqtt_native import NativeLoop
 from pubweave.core.mqtt_rings import Rings
 from pubweave.core.mqtt_session import MqttSession
@@ -34,13 +31,11 @@ HELD_BYTES_MAX = 8 << 20
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A publication that may be an echo; from ``until`` on it is new. ``is_known``: it is one."""
+    """A publication that may be an echo; from ``until`` on it is new."""
 
     packet: Publish
     topic: str
-    digest: bytes
     until: float
-    is_known: bool
 
 
 class Waiting:
@@ -48,27 +43,16 @@ class Waiting:
 
     def __init__(self) -> None:
         self.held: deque[Held] = deque()
-        self._answered = 0
-        """So many of them, from the first on, have their answers."""
         self._size_bytes = 0
 
     def add(self, one: Held) -> None:
         self.held.append(one)
         self._size_bytes += len(one.packet.payload)
 
-    def take_first(self) -> tuple[Held, bool]:
-        """And whether it was answered."""
+    def take_first(self) -> Held:
         first = self.held.popleft()
         self._size_bytes -= len(first.packet.payload)
-        is_answered = self._answered > 0
-        self._answered -= is_answered
-        return first, is_answered
-
-    def unanswered(self) -> list[Held]:
-        """Those that have no answers, from now on they have."""
-        some = list(self.held)[self._answered :] if self._answered < len(self.held) else []
-        self._answered = len(self.held)
-        return some
+        return first
 
     @property
     def is_full(self) -> bool:
@@ -85,7 +69,6 @@ class MqttPublishing:
         loop: NativeLoop,
         sessions: Sessions,
         rings: Rings,
-        circles: Circles,
         comings: Comings,
     ) -> None:
         self.echoes = 0
@@ -97,8 +80,6 @@ class MqttPublishing:
         self._loop = loop
         self._sessions = sessions
         self._rings = rings
-        self._circles = circles
-        circles.on_free = self._on_free
         self._comings = comings
         self._waiting: dict[str, Waiting] = {}
         """By session; none of them is empty."""
@@ -127,7 +108,8 @@ class MqttPublishing:
             self.echoes += 1
             self._publish(session, packet, topic, now, is_for_nobody=True)
         elif self._may_echo(session) and not session.has_come(packet):
-            self._hold(session, packet, topic, now)
+            waiting = self._waiting.setdefault(session.name, Waiting())
+            waiting.add(Held(packet, topic, now + self._config.echo_hold_s))
             self.release(session, now)
         else:
             self._publish(session, packet, topic, now)
@@ -167,33 +149,7 @@ class MqttPublishing:
     # --- what may be an echo ---------------------------------------------------------------
 
     def _may_echo(self, session: MqttSession) -> bool:
-        return (
-            self._rings.is_watched(session)
-            or self._circles.concerns(session)
-            or session.name in self._waiting
-        )
-
-    def _hold(self, session: MqttSession, packet: Publish, topic: str, now: float) -> None:
-        digest = fingerprint(topic, packet.payload)
-        is_known = self._circles.came(session, digest, now)
-        is_watched = self._rings.is_watched(session)
-        if not is_known and not is_watched:
-            self._circles.note(session, topic, packet.payload, digest, now)
-        may_overtake = is_watched or self._circles.is_returning(session, topic)
-        until = now + self._config.echo_hold_s if may_overtake else now
-        one = Held(packet, topic, digest, until, is_known)
-        waiting = self._waiting.setdefault(session.name, Waiting())
-        waiting.add(one)
-        if self._circles.has_trials(session):
-            # Who waits for answers before it says more would be silent because of us.
-            for other in waiting.unanswered():
-                self._publish(session, other.packet, other.topic, now, is_for_nobody=True)
-
-    def _on_free(self, name: str, now: float) -> None:
-        session = self._sessions.get(name)
-        if session is not None and name in self._waiting:
-            self.release(session, now)
-            self._pause_if_congested(session)
+        return self._rings.is_watched(session) or session.name in self._waiting
 
     def release(self, session: MqttSession, now: float) -> None:
         """Of what a session has brought, hand on what is an echo for certain, or has waited long
@@ -207,30 +163,11 @@ class MqttPublishing:
     def _release(self, session: MqttSession, now: float) -> None:
         waiting = self._waiting.pop(session.name, None)
         while waiting is not None and waiting.held:
-            first = waiting.held[0]
-            is_echo = self._is_echo(session, first, now)
-            if waiting.is_full:
-                self._circles.forget(session, now)
-            elif not is_echo and not self._may_pass(session, first, now):
+            is_echo = self._is_echo(session, waiting.held[0], now)
+            if not is_echo and waiting.held[0].until > now and not waiting.is_full:
                 self._waiting[session.name] = waiting
                 return
-            one, is_answered = waiting.take_first()
-            self._hand_on(session, one, now, is_echo=is_echo, is_answered=is_answered)
-
-    def _is_echo(self, session: MqttSession, one: Held, now: float) -> bool:
-        if one.is_known or self._circles.took(session, one.digest, now):
-            return True
-        is_echo = self._rings.took(session, one.topic, one.packet.payload, now)
-        if is_echo:
-            self._circles.passed(session, one.digest)
-        return is_echo
-
-    def _may_pass(self, session: MqttSession, one: Held, now: float) -> bool:
-        if one.until > now:
-            return False
-        if self._rings.is_watched(session):  # or it was noted when it came
-            self._circles.note(session, one.topic, one.packet.payload, one.digest, now)
-        return self._circles.may_pass(session, one.digest)
+            self._hand_on(session, waiting.take_first(), now, is_echo=is_echo)
 
     def release_all(self, session: MqttSession, now: float) -> None:
         """A client goes: what it has said counts, if the broker still takes it."""
@@ -238,23 +175,18 @@ class MqttPublishing:
         if waiting is not None and session.end is not None:
             with contextlib.suppress(MqttError):
                 while waiting.held:
-                    one, is_answered = waiting.take_first()
+                    one = waiting.take_first()
                     is_echo = self._is_echo(session, one, now)
-                    self._hand_on(session, one, now, is_echo=is_echo, is_answered=is_answered)
-        self._circles.forget(session, now)
+                    self._hand_on(session, one, now, is_echo=is_echo)
 
-    def _hand_on(
-        self, session: MqttSession, one: Held, now: float, *, is_echo: bool, is_answered: bool
-    ) -> None:
+    def _is_echo(self, session: MqttSession, one: Held, now: float) -> bool:
+        return self._rings.took(session, one.topic, one.packet.payload, now)
+
+    def _hand_on(self, session: MqttSession, one: Held, now: float, *, is_echo: bool) -> None:
         self.echoes += is_echo
         if not is_echo:
             self._rings.brought(session, one.topic, one.packet.payload, now)
-        if not is_answered:
-            self._publish(session, one.packet, one.topic, now, is_for_nobody=is_echo)
-        elif not is_echo and session.end is not None:
-            rights = self._access.publish_rights(session.user)
-            session.publish_answered(one.packet, one.topic, rights, now)
-            self._loop.touch(session.end)
+        self._publish(session, one.packet, one.topic, now, is_for_nobody=is_echo)
 
     @property
     def deadline(self) -> float:
@@ -262,9 +194,8 @@ class MqttPublishing:
         return min((self._due(name) for name in self._waiting), default=inf)
 
     def _due(self, name: str) -> float:
-        """When the first that waits of a session may go; what is tried goes when that says so."""
-        first = self._waiting[name].held[0]
-        return inf if self._circles.is_tried(name, first.digest) else first.until
+        """When the first that waits of a session may go."""
+        return self._waiting[name].held[0].until
 
     def on_deadline(self, now: float) -> None:
         for name in [name for name in self._waiting if self._due(name) <= now]:

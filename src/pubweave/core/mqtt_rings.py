@@ -23,6 +23,7 @@ from pubweave.core.mqtt_bridges import is_bridge
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_doors import OtherDoors
 from pubweave.core.mqtt_echoes import Echoes
+from pubweave.core.mqtt_loops import Loops
 from pubweave.core.mqtt_outbox import Parcel
 from pubweave.core.mqtt_session import MqttSession, session_of
 from pubweave.core.mqtt_sessions import Sessions
@@ -58,10 +59,13 @@ class Rings:
     """Which sessions of this door bring back what went out over bridges, and what they are to
     bring."""
 
-    def __init__(self, config: MqttConfig, sessions: Sessions, doors: OtherDoors) -> None:
+    def __init__(
+        self, config: MqttConfig, sessions: Sessions, doors: OtherDoors, loops: Loops
+    ) -> None:
         self._config = config
         self._sessions = sessions
         self._doors = doors
+        self._loops = loops
         self._watched: dict[str, Echoes] = {}
         self._changes = 0
         self._every_s = FIRST_S
@@ -108,7 +112,10 @@ class Rings:
 
     def takes_probe(self, session: MqttSession, packet: Publish, now: float) -> bool:
         """Whether a publication is a probe of this overlay. One that has kept its mark says that
-        others do, too, and need not be waited for."""
+        others do, too, and need not be waited for. Where there are no two bridges, only what a
+        bridge brings is looked at: a probe may have been under way when the other one left."""
+        if self._doors.bridges.count < 2 and not is_bridge(session):
+            return False
         if not packet.payload.startswith(_BEGIN):
             return False
         try:
@@ -119,6 +126,7 @@ class Rings:
             return False
         if self._may_be and not self.is_marked(packet):
             self._watch(session.name, probe, now)
+            self._loops.note(session, probe.bridge, probe.pattern, now, is_proof=True)
         return True
 
     def _watch(self, name: str, probe: Probe, now: float) -> None:

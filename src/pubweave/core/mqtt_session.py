@@ -132,14 +132,6 @@ class MqttSession:
         if answer is not None or (packet.retain and not is_for_nobody):
             end.promise(answer, publication)
 
-    def publish_answered(
-        self, packet: Publish, topic: str, rights: tuple[Filter, ...], now: float
-    ) -> None:
-        """Hand a publication to the overlay that was answered when it came."""
-        publication = self._given_to_overlay(packet, topic, rights, now)
-        if packet.retain and publication is not None:
-            self._end.promise(None, publication)
-
     def has_come(self, packet: Publish) -> bool:
         """Whether a QoS 2 publication has come before, and was not released yet."""
         return packet.qos == 2 and packet.packet_id in self._incoming

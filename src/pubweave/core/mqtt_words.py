@@ -156,17 +156,18 @@ class Redirected(msgspec.Struct, frozen=True, array_like=True, tag="redirected")
     session: str
 
 
-class Turn(msgspec.Struct, frozen=True, array_like=True, tag="turn"):
-    """Trials of what this session brings are on (`mqtt_circles`), for so long at most; 0: they are
-    not any more."""
+class Returned(msgspec.Struct, frozen=True, array_like=True, tag="returned"):
+    """A client of ``door`` publishes again and again what ``bridge`` is sent (`mqtt_loops`)."""
 
+    door: BrokerId
     session: str
-    lasts_s: float
-    q_s: float
+    bridge: str
+    topic: str
+    is_proof: bool
 
 
 MoveWord = Redirected | Holds | Dropped | Claim | Offer | Handover | Arrived | Tail
-Word = Here | Ask | Retain | Members | Takes | Turn | MoveWord
+Word = Here | Ask | Retain | Members | Takes | Returned | MoveWord
 
 
 def digest_of(names: Iterable[str]) -> int:

@@ -288,6 +288,12 @@ class MqttStatus(msgspec.Struct, frozen=True):
     let their clients go."""
     copies: int = 0
     """Publications that were published again for wildcards, where brokers route by topics."""
+    loops: int = 0
+    """How often a client of this broker was noticed to bring back what a bridge was sent."""
+    loops_refused: int = 0
+    """How often a bridge was disconnected for it."""
+    loop: str = ""
+    """The last of these in words, with both bridges and the cure; empty: none lately."""
 
 
 class BrokerStatus(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ from pubweave.core.effects import (
     OrganizeEffect,
     PauseReading,
     ReportAction,
+    ReportProblem,
     ReportRemap,
     Transmit,
     TransmitPackets,
@@ -422,6 +423,8 @@ class BrokerHost:
             self.on_action(effect)
         elif isinstance(effect, OrganizeEffect):
             self.on_organize(effect)
+        elif isinstance(effect, ReportProblem):
+            log.warning("broker %s: %s", self.broker.config.id, effect.text)
 
 
 def _nobody_listens(

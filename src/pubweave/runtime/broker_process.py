@@ -20,7 +20,7 @@ import msgspec
 import uvloop
 
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.mqtt_config import MqttConfig
+from pubweave.core.mqtt_config import MqttConfig, OnLoop
 from pubweave.core.organize_config import OrganizeConfig
 from pubweave.core.placement_config import PlacementConfig
 from pubweave.core.relocation_config import RelocationConfig
@@ -71,6 +71,7 @@ class BrokerOrder(msgspec.Struct, frozen=True):
     ring: tuple[BrokerId, ...] = ()
     placement: PlacementConfig = PlacementConfig()
     mqtt: Address | None = None
+    mqtt_on_loop: OnLoop = "warn"
 
     def host_config(self) -> HostConfig:
         directory = self.telemetry_directory
@@ -82,7 +83,9 @@ class BrokerOrder(msgspec.Struct, frozen=True):
             rendezvous=RendezvousConfig(position=self.position),
             topics=TopicConfig(ring=self.ring),
             placement=self.placement,
-            mqtt=None if self.mqtt is None else MqttConfig(address=str(self.mqtt)),
+            mqtt=None
+            if self.mqtt is None
+            else MqttConfig(address=str(self.mqtt), on_loop=self.mqtt_on_loop),
         )
         return HostConfig(
             broker=secured(config, self.security),

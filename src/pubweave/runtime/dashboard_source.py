@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ from pubweave.dashboard.snapshot import (
 )
 from pubweave.deploy.layout import action_id
 from pubweave.model.ids import BrokerId, Link, natural_order
+from pubweave.model.status import BrokerStatus
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.credentials import Credentials
 from pubweave.runtime.errors import OverlayError
@@ -134,6 +135,11 @@ class TroubleBook:
         return tuple(sorted(told.values(), key=lambda t: -order.index(t.severity)))
 
 
+def mqtt_loop(brokers: Iterable[BrokerStatus]) -> str:
+    """What the first broker that knows of a loop of MQTT bridges says of it; empty: none does."""
+    return next((s.mqtt.loop for s in brokers if s.mqtt is not None and s.mqtt.loop), "")
+
+
 def as_operator(found: Found) -> Credentials | None:
     """The operator of the overlay's own security directory; None: nobody is asked there."""
     return operator_credentials(found.security)
@@ -175,6 +181,8 @@ class OverlaySource:
         await self._look_at_brokers_of(found, view)
         seen = await self._observer.snapshot()
         self._tell_down(seen, now)
+        if loop := mqtt_loop(seen.up):
+            self._troubles.tell("mqtt_loop", Severity.WARNING, loop, now)
         self._rates.take(seen)
         self._last = await self._put_together(found, view, seen, now)
         return self._last

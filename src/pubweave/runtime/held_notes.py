@@ -59,7 +59,7 @@ def held_by(broker: Broker, now: float) -> Held:
     clients, notifications = _queued(broker.sessions.clients.values())
     neighbors, publications = _queued(broker.sessions.links.values())
     door = broker.door
-    waiting = 0 if door is None else door.status().waiting
+    waiting = 0 if door is None else door.status(now).waiting
     return Held(broker.config.id, now, notifications, clients, publications, neighbors, waiting)
 
 

@@ -259,6 +259,7 @@ class Overlay:
             ring=spec.ring_of(broker),
             placement=spec.placement_of(broker),
             mqtt=spec.mqtt.get(broker),
+            mqtt_on_loop=spec.mqtt_on_loop,
             journal_directory=None
             if spec.journal_directory is None
             else str((spec.journal_directory / broker).absolute()),

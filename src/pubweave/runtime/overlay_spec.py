@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pubweave.core.mqtt_config import OnLoop
 from pubweave.core.organize_config import OrganizeConfig
 from pubweave.core.placement_config import PlacementConfig
 from pubweave.core.relocation_config import RelocationConfig
@@ -60,6 +61,8 @@ class OverlaySpec:
 
     mqtt: Mapping[BrokerId, Address] = field(default_factory=dict)
     """Where brokers listen for MQTT clients, if they do."""
+    mqtt_on_loop: OnLoop = "warn"
+    """What they do about a loop of MQTT bridges."""
     security: Path | None = None
     """The directory that secures the overlay (`security_directory`); None: it is open."""
 
