@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pubweave.cli import main
-from pubweave.experiments import autopilot_days
-from pubweave.experiments.autopilot_days import (
+from pubweave.experiments.autopilot import days as autopilot_days
+from pubweave.experiments.autopilot.days import (
     Day,
     PolicyDay,
     bars,

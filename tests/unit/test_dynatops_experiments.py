@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pubweave.cli import main
-from pubweave.experiments import dynatops_mapping
-from pubweave.experiments.dynatops_poisson import PoissonSetting, changed_topics
+from pubweave.experiments.dynatops import mapping as dynatops_mapping
+from pubweave.experiments.dynatops.poisson import PoissonSetting, changed_topics
 from pubweave.generate.dynatops_workloads import Pattern, broker_subscriptions, drawn_topics
 
 
@@ -59,7 +59,7 @@ def test_figures_are_drawn_written_and_told(
     sizes = ((10, 20), (12, 20), (14, 20), (10, 30), (10, 40), (10, 50))
     monkeypatch.setattr(dynatops_mapping, "SIZES", sizes)
     monkeypatch.setattr(dynatops_mapping, "PAPER_SECONDS", dict.fromkeys(sizes, 1.0))
-    from pubweave.cli import reproduce_dynatops_pictures as pictures
+    from pubweave.experiments.dynatops import plots_mapping as pictures
 
     monkeypatch.setattr(pictures, "SIZES", sizes)
     monkeypatch.setattr(pictures, "BY_BROKERS", sizes[:3])

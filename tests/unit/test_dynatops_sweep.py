@@ -11,11 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pubweave.cli import main
-from pubweave.experiments import dynatops_statements, dynatops_sweep
-from pubweave.experiments.dynatops_location import run_location
-from pubweave.experiments.dynatops_location_systems import LocationSetting
-from pubweave.experiments.dynatops_poisson import SYSTEMS, PoissonSetting, run_poisson
-from pubweave.experiments.dynatops_sweep import Scale, as_rows, run_task
+from pubweave.experiments.dynatops import statements as dynatops_statements
+from pubweave.experiments.dynatops import sweep as dynatops_sweep
+from pubweave.experiments.dynatops.location import run_location
+from pubweave.experiments.dynatops.location_systems import LocationSetting
+from pubweave.experiments.dynatops.poisson import SYSTEMS, PoissonSetting, run_poisson
+from pubweave.experiments.dynatops.sweep import Scale, as_rows, run_task
 from pubweave.generate.checkins import CheckInError, Travels, drawn_travels, read_travels
 from pubweave.pipeline.sweeps import swept_rows
 from tests.shared_data import shared_data

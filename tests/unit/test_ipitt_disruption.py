@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pubweave.core.events import DeadlineReached, MessagesReceived
-from pubweave.experiments.ipitt_disruption import (
+from pubweave.experiments.ipitt.disruption import (
     Case,
     Disruption,
     Plans,
@@ -18,8 +18,7 @@ from pubweave.experiments.ipitt_disruption import (
     measure,
     points,
 )
-from pubweave.experiments.ipitt_disruption_bars import PANELS, bars, exponent, line, ours
-from pubweave.experiments.ipitt_disruption_run import (
+from pubweave.experiments.ipitt.disruption_run import (
     ClassChecker,
     Cost,
     DisruptionRun,
@@ -27,7 +26,8 @@ from pubweave.experiments.ipitt_disruption_run import (
     handed_over,
     paper_traffic,
 )
-from pubweave.experiments.ipitt_planning import instances
+from pubweave.experiments.ipitt.disruption_targets import PANELS, bars, exponent, line, ours
+from pubweave.experiments.ipitt.planning import instances
 from pubweave.generate.ipitt import PUBLISHERS
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.messages import ActionSignal, ShiftTables, Signal

@@ -29,7 +29,7 @@ from pubweave.cli.reproduce_autopilot import autopilot_day
 from pubweave.cli.reproduce_disruption import figure_6
 
 if TYPE_CHECKING:
-    from pubweave.experiments.ipitt_planning import Averages, Measured, ModelSize
+    from pubweave.experiments.ipitt.planning import Averages, Measured, ModelSize
     from pubweave.planning.problem import PlanningProblem
     from pubweave.planning.result import PlanResult
     from pubweave.planning.stop import Stop
@@ -112,8 +112,8 @@ def figure_5(
     Example:
       pubweave reproduce ipitt-fig5 --sizes 20,40,60 --methods auto,ip-each-path,bfs
     """
-    from pubweave.cli.reproduce_pictures import draw_figure_5
-    from pubweave.experiments import ipitt_planning as experiment
+    from pubweave.experiments.ipitt import planning as experiment
+    from pubweave.experiments.ipitt.plots_planning import draw_figure_5
 
     wanted_sizes = _numbers("--sizes", sizes, int) or (
         experiment.FULL_SIZES if full else experiment.SIZES
@@ -174,8 +174,8 @@ def table_1(
     Example:
       pubweave reproduce ipitt-table1
     """
-    from pubweave.cli.reproduce_pictures import draw_table_1
-    from pubweave.experiments import ipitt_planning as experiment
+    from pubweave.experiments.ipitt import planning as experiment
+    from pubweave.experiments.ipitt.plots_planning import draw_table_1
 
     limit_s = time_limit or (FULL_LIMIT_S if full else LIMIT_S)
     count = topologies or (FULL_TOPOLOGIES if full else TOPOLOGIES)
@@ -230,7 +230,7 @@ def _numbers(option: str, text: str | None, kind: type) -> tuple[Any, ...] | Non
 
 
 def _methods(text: str | None) -> Sequence[str]:
-    from pubweave.experiments.ipitt_planning import METHODS
+    from pubweave.experiments.ipitt.planning import METHODS
 
     chosen = METHODS if text is None else tuple(text.split(","))
     for method in chosen:
@@ -253,8 +253,8 @@ def _write(path: Path, documents: list[dict[str, Any]]) -> None:
 def _print_figure_5(means: Sequence[Averages], runs: Sequence[Measured]) -> None:
     from rich.table import Table
 
-    from pubweave.experiments.ipitt_paper import FIGURE_5_WORDS
-    from pubweave.experiments.ipitt_planning import METHODS, excess_steps
+    from pubweave.experiments.ipitt.planning import METHODS, excess_steps
+    from pubweave.experiments.ipitt.reported import FIGURE_5_WORDS
 
     table = Table(title="ours: means over the topologies on which a plan was found")
     for heading in ("brokers", "changed", "method", "found", "time, s", "steps", "actions"):
@@ -282,7 +282,7 @@ def _print_figure_5(means: Sequence[Averages], runs: Sequence[Measured]) -> None
 def _print_table_1(sizes: Sequence[ModelSize], brokers: int) -> None:
     from rich.table import Table
 
-    from pubweave.experiments.ipitt_paper import TABLE_1
+    from pubweave.experiments.ipitt.reported import TABLE_1
 
     table = Table(title=f"Table I (60 brokers) and ours ({brokers} brokers, median)")
     for heading in ("", "actions", "variables", "constraints", "T", "memory, MB"):

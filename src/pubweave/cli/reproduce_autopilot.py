@@ -14,7 +14,7 @@ from pubweave.cli.errors import FAILED
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
 
 if TYPE_CHECKING:
-    from pubweave.experiments.autopilot_days import Bar, Day
+    from pubweave.experiments.autopilot.days import Bar, Day
 
 NAME = "autopilot-day"
 
@@ -54,7 +54,7 @@ def autopilot_day(
     Example:
       pubweave reproduce autopilot-day --seeds 5 --first-seed 100
     """
-    from pubweave.experiments.autopilot_days import bars, day_settings, measure_days
+    from pubweave.experiments.autopilot.days import bars, day_settings, measure_days
     from pubweave.sim.autopilot_world import DaySetting
 
     settings = day_settings(period, free_period)

@@ -16,8 +16,8 @@ import click
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
 
 if TYPE_CHECKING:
-    from pubweave.experiments.ci_figures import Run, Task
-    from pubweave.experiments.ci_statements import Statement
+    from pubweave.experiments.ci.figures import Run, Task
+    from pubweave.experiments.ci.statements import Statement
 
 IN_THIS_PROCESS = "none"
 
@@ -91,9 +91,9 @@ def _reproduce(
     master: str,
     as_json: bool,
 ) -> None:
-    from pubweave.cli.reproduce_ci_pictures import draw
-    from pubweave.experiments.ci_figures import FULL_SEEDS, SEEDS, tasks
-    from pubweave.experiments.ci_statements import statements
+    from pubweave.experiments.ci.figures import FULL_SEEDS, SEEDS, tasks
+    from pubweave.experiments.ci.plots import draw
+    from pubweave.experiments.ci.statements import statements
 
     count = underlays or (FULL_SEEDS if full else SEEDS)
     folder = out or Path("runs") / figure
@@ -115,7 +115,7 @@ def _reproduce(
 
 
 def _run(listed: Sequence[Task], master: str, folder: Path, as_json: bool) -> list[Run]:
-    from pubweave.experiments.ci_figures import run_task
+    from pubweave.experiments.ci.figures import run_task
 
     found: list[Run] = []
     with progress_bar("underlays", len(listed), shown=not as_json) as bar:
@@ -148,7 +148,7 @@ def _by_spark(
 def _print(figure: str, runs: Sequence[Run], said: Sequence[Statement]) -> None:
     from rich.table import Table
 
-    from pubweave.experiments.ci_figures import chosen, mean
+    from pubweave.experiments.ci.figures import chosen, mean
 
     console = output_console()
     keys = list(dict.fromkeys((run.variant, run.point) for run in runs))

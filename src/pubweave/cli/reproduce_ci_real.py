@@ -12,7 +12,7 @@ from pubweave.cli.errors import blaming
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
 
 if TYPE_CHECKING:
-    from pubweave.experiments.ci_figures import Mean
+    from pubweave.experiments.ci.figures import Mean
 
 WORLDS = ("planetlab", "seattle", "caida", "sndlib")
 VARIANTS = ("ci", "ci-damped", "ci-sides", "lmst", "lmit", "best")
@@ -65,9 +65,9 @@ def figure(data: Path, seeds: int, seed: int, ticks: int, out: Path, as_json: bo
 
 
 def _play(costs: dict[str, list[float]], world: str, seed: int, data: Path, ticks: int) -> None:
-    from pubweave.experiments.ci_real import make_real_world
-    from pubweave.experiments.ci_run import run_variant
-    from pubweave.experiments.ci_setting import Setting
+    from pubweave.experiments.ci.real import make_real_world
+    from pubweave.experiments.ci.run import run_variant
+    from pubweave.experiments.ci.setting import Setting
 
     made = make_real_world(world, seed, data, Setting(ticks=ticks))
     for name in costs:
@@ -76,7 +76,7 @@ def _play(costs: dict[str, list[float]], world: str, seed: int, data: Path, tick
 
 def _shares(costs: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, Mean]]:
     """What each costs against the static tree, seed by seed."""
-    from pubweave.experiments.ci_figures import mean
+    from pubweave.experiments.ci.figures import mean
 
     return {
         world: {
@@ -89,8 +89,8 @@ def _shares(costs: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, Mea
 
 
 def _draw(shares: dict[str, dict[str, Mean]], output: Path) -> None:
-    from pubweave.cli.figures import headless_pyplot, tidy
-    from pubweave.cli.reproduce_ci_pictures import COLOURS, LABELS
+    from pubweave.experiments.ci.plots import COLOURS, LABELS
+    from pubweave.experiments.plotting import headless_pyplot, tidy
 
     pyplot = headless_pyplot()
     sheet, axes = pyplot.subplots(figsize=(10, 5))
@@ -119,8 +119,8 @@ def _draw(shares: dict[str, dict[str, Mean]], output: Path) -> None:
 def _print(shares: dict[str, dict[str, Any]], seeds: int) -> None:
     from rich.table import Table
 
-    from pubweave.cli.reproduce_ci_pictures import LABELS
-    from pubweave.experiments.ci_statements import percent
+    from pubweave.experiments.ci.plots import LABELS
+    from pubweave.experiments.ci.statements import percent
 
     table = Table(title=f"cost against the static tree, {seeds} seeds, 95% intervals")
     table.add_column("")

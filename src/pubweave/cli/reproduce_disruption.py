@@ -18,8 +18,8 @@ from pubweave.cli.errors import BadInput
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
 
 if TYPE_CHECKING:
-    from pubweave.experiments.ipitt_disruption import Case, Disruption, Mean, Point
-    from pubweave.experiments.ipitt_disruption_bars import Bar
+    from pubweave.experiments.ipitt.disruption import Case, Disruption, Mean, Point
+    from pubweave.experiments.ipitt.disruption_targets import Bar
 
 TOPOLOGIES, FULL_TOPOLOGIES = 2, 12
 WORKLOADS, FULL_WORKLOADS = 1, 2
@@ -71,9 +71,9 @@ def figure_6(
     Example:
       pubweave reproduce ipitt-fig6 --topologies 1 --sizes 20,60 --jobs 4
     """
-    from pubweave.cli.reproduce_disruption_picture import draw_figure_6
-    from pubweave.experiments import ipitt_disruption as experiment
-    from pubweave.experiments.ipitt_disruption_bars import bars
+    from pubweave.experiments.ipitt import disruption as experiment
+    from pubweave.experiments.ipitt.disruption_targets import bars
+    from pubweave.experiments.ipitt.plots_disruption import draw_figure_6
 
     counts = _whole("--subscribers", subscribers, 1) or (
         experiment.FULL_SUBSCRIBER_COUNTS if full else experiment.SUBSCRIBER_COUNTS
@@ -128,7 +128,7 @@ def _run(cases: Sequence[Case], jobs: int, *, shown: bool) -> list[Disruption]:
 
 
 def _one_by_one(cases: Sequence[Case]) -> Iterator[tuple[int, Disruption]]:
-    from pubweave.experiments.ipitt_disruption import measure
+    from pubweave.experiments.ipitt.disruption import measure
 
     for place, case in enumerate(cases):
         for run in measure(case):
@@ -144,7 +144,7 @@ def _side_by_side(cases: Sequence[Case], jobs: int) -> Iterator[tuple[int, Disru
 
 
 def _measured(case: Case) -> list[Disruption]:
-    from pubweave.experiments.ipitt_disruption import measure
+    from pubweave.experiments.ipitt.disruption import measure
 
     return list(measure(case))
 
@@ -188,7 +188,7 @@ def _bar_json(bar: Bar) -> dict[str, Any]:
 def _print(means: Sequence[Mean], judged: Sequence[Bar], base: Point) -> None:
     from rich.table import Table
 
-    from pubweave.experiments.ipitt_disruption_bars import PANELS, ours
+    from pubweave.experiments.ipitt.disruption_targets import PANELS, ours
 
     console = output_console()
     console.print(_means_table(means))

@@ -16,8 +16,8 @@ import click
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
 
 if TYPE_CHECKING:
-    from pubweave.experiments.dynatops_mapping import Saving
-    from pubweave.experiments.dynatops_rows import SystemRun
+    from pubweave.experiments.dynatops.mapping import Saving
+    from pubweave.experiments.dynatops.rows import SystemRun
 
 out_option = click.option(
     "--out",
@@ -29,7 +29,7 @@ seeds_option = click.option("--seeds", default=3, show_default=True, type=click.
 
 
 def _measured_savings(seeds: int, seed: int, *, shown: bool) -> list[Saving]:
-    from pubweave.experiments.dynatops_mapping import PATTERNS, SIZES, measure
+    from pubweave.experiments.dynatops.mapping import PATTERNS, SIZES, measure
 
     rows: list[Saving] = []
     with progress_bar("mappings", len(SIZES) * len(PATTERNS) * seeds, shown=shown) as bar:
@@ -71,7 +71,7 @@ def table_of(title: str, headings: Sequence[str], left: int) -> Any:
 
 
 def _print_savings(rows: Sequence[Saving]) -> None:
-    from pubweave.experiments.dynatops_mapping import PATTERNS, SIZES, mean_of
+    from pubweave.experiments.dynatops.mapping import PATTERNS, SIZES, mean_of
 
     table = table_of(
         "saved against consistent hashing, means over seeds",
@@ -93,7 +93,7 @@ def _print_savings(rows: Sequence[Saving]) -> None:
 
 
 def _print_times(rows: Sequence[Saving]) -> None:
-    from pubweave.experiments.dynatops_mapping import PAPER_SECONDS, PATTERNS, SIZES, mean_of
+    from pubweave.experiments.dynatops.mapping import PAPER_SECONDS, PATTERNS, SIZES, mean_of
 
     table = table_of(
         "seconds (the paper: a 2 GHz workstation of 2013)",
@@ -120,7 +120,7 @@ def _by_size(name: str, words: str, show: Callable[[Sequence[Saving]], None]) ->
     @seed_option
     @json_option
     def command(out: Path | None, seeds: int, seed: int, as_json: bool) -> None:
-        from pubweave.cli.reproduce_dynatops_pictures import draw
+        from pubweave.experiments.dynatops.plots_mapping import draw
 
         rows = _measured_savings(seeds, seed, shown=not as_json)
         finish(name, rows, out, as_json, draw)

@@ -13,9 +13,9 @@ from pubweave.cli.output import json_option, output_console, progress_bar, remar
 from pubweave.cli.reproduce_dynatops import finish, out_option, seed_option, table_of
 
 if TYPE_CHECKING:
-    from pubweave.experiments.dynatops_rows import SystemRun
-    from pubweave.experiments.dynatops_statements import Statement
-    from pubweave.experiments.dynatops_sweep import Scale, Task
+    from pubweave.experiments.dynatops.rows import SystemRun
+    from pubweave.experiments.dynatops.statements import Statement
+    from pubweave.experiments.dynatops.sweep import Scale, Task
 
 LARGE = 24
 """So many runs go through Spark unless somebody says otherwise."""
@@ -70,7 +70,8 @@ def figure_6(data: Path | None, days: int | None, full: bool, **common: Any) -> 
     Example:
       pubweave reproduce dynatops-fig6 --data ../shared/data --days 30
     """
-    from pubweave.experiments import dynatops_statements, dynatops_sweep
+    from pubweave.experiments.dynatops import statements as dynatops_statements
+    from pubweave.experiments.dynatops import sweep as dynatops_sweep
 
     scale = _scale(full, data=data, days=days)
     _reproduce("dynatops-fig6", scale, dynatops_sweep.figure_6, dynatops_statements.figure_6,
@@ -100,7 +101,8 @@ def figure_7(full: bool, one_topic: bool, pattern: str, no_tco: bool, **options:
     Example:
       pubweave reproduce dynatops-fig7 --pattern all --no-tco
     """
-    from pubweave.experiments import dynatops_statements, dynatops_sweep
+    from pubweave.experiments.dynatops import statements as dynatops_statements
+    from pubweave.experiments.dynatops import sweep as dynatops_sweep
 
     scale, common = _poisson_scale(full, one_topic, options)
     patterns = _PATTERNS if pattern == "all" else (pattern,)
@@ -123,7 +125,8 @@ def figure_8(full: bool, one_topic: bool, **options: Any) -> None:
     Example:
       pubweave reproduce dynatops-fig8 --hours 20 --seeds 3 --spark
     """
-    from pubweave.experiments import dynatops_statements, dynatops_sweep
+    from pubweave.experiments.dynatops import statements as dynatops_statements
+    from pubweave.experiments.dynatops import sweep as dynatops_sweep
 
     scale, common = _poisson_scale(full, one_topic, options)
     _reproduce("dynatops-fig8", scale, dynatops_sweep.figure_8, dynatops_statements.figure_8,
@@ -139,7 +142,8 @@ def figure_9(full: bool, data: Path | None, days: int | None, **options: Any) ->
     Example:
       pubweave reproduce dynatops-fig9 --data ../shared/data
     """
-    from pubweave.experiments import dynatops_statements, dynatops_sweep
+    from pubweave.experiments.dynatops import statements as dynatops_statements
+    from pubweave.experiments.dynatops import sweep as dynatops_sweep
 
     scale, common = _poisson_scale(full, False, options, data=data, days=days)
     _reproduce("dynatops-fig9", scale, dynatops_sweep.figure_9, dynatops_statements.figure_9,
@@ -147,7 +151,7 @@ def figure_9(full: bool, data: Path | None, days: int | None, **options: Any) ->
 
 
 def _scale(full: bool, *, data: Path | None, days: int | None, **more: Any) -> Scale:
-    from pubweave.experiments.dynatops_sweep import MOST_DAYS, Scale
+    from pubweave.experiments.dynatops.sweep import MOST_DAYS, Scale
 
     return Scale(
         data=None if data is None else str(data.absolute()),
@@ -184,7 +188,7 @@ def _reproduce(
     master: str,
     as_json: bool,
 ) -> None:
-    from pubweave.cli.reproduce_dynatops_systems_pictures import draw
+    from pubweave.experiments.dynatops.plots_systems import draw
 
     tasks = tasks_of(scale, range(seed, seed + seeds))
     if not as_json and any(task["model"] == "location" and not task["data"] for task in tasks):
@@ -201,7 +205,7 @@ def _reproduce(
 
 def _rows(tasks: list[Task], log: Path, master: str | None, *, shown: bool) -> list[SystemRun]:
     """All runs, here or on Spark."""
-    from pubweave.experiments.dynatops_sweep import as_rows, run_task
+    from pubweave.experiments.dynatops.sweep import as_rows, run_task
 
     documents: list[Task] = []
     with progress_bar("runs", len(tasks), shown=shown) as bar, blaming("--data"):

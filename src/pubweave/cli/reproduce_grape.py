@@ -20,10 +20,10 @@ from pubweave.cli.errors import BadInput
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
 
 if TYPE_CHECKING:
-    from pubweave.experiments.grape_figures import Task
-    from pubweave.experiments.grape_run import Outcome
-    from pubweave.experiments.grape_setting import Setting
-    from pubweave.experiments.grape_statements import Headline, Statement
+    from pubweave.experiments.grape.figures import Task
+    from pubweave.experiments.grape.run import Outcome
+    from pubweave.experiments.grape.setting import Setting
+    from pubweave.experiments.grape.statements import Headline, Statement
 
 
 ESTIMATED_AFTER = 4
@@ -97,9 +97,9 @@ def _reproduce(
     jobs: int,
     as_json: bool,
 ) -> None:
-    from pubweave.cli.reproduce_grape_pictures import draw
-    from pubweave.experiments.grape_figures import tasks
-    from pubweave.experiments.grape_statements import headlines, statements
+    from pubweave.experiments.grape.figures import tasks
+    from pubweave.experiments.grape.plots import draw
+    from pubweave.experiments.grape.statements import headlines, statements
 
     setting = _setting(full, publishers, brokers)
     listed = tasks(figure, seed=seed, seeds=seeds, full=full, data=data, setting=setting)
@@ -128,7 +128,7 @@ def _reproduce(
 
 
 def _setting(full: bool, publishers: int | None, brokers: int | None) -> Setting:
-    from pubweave.experiments.grape_setting import FULL, Setting
+    from pubweave.experiments.grape.setting import FULL, Setting
 
     setting = FULL if full else Setting()
     return replace(
@@ -157,7 +157,7 @@ def _run(listed: Sequence[Task], jobs: int, *, shown: bool) -> list[Outcome]:
 
 
 def _outcomes(listed: Sequence[Task], jobs: int) -> Iterator[Outcome]:
-    from pubweave.experiments.grape_figures import run_task
+    from pubweave.experiments.grape.figures import run_task
 
     if jobs == 1:
         yield from map(run_task, listed)
@@ -192,7 +192,7 @@ def _print(
 def _outcome_table(figure: str, outcomes: Sequence[Outcome]) -> Any:
     from rich.table import Table
 
-    from pubweave.experiments.grape_figures import mean_of
+    from pubweave.experiments.grape.figures import mean_of
 
     table = Table(title=f"{figure}: averages over brokers or deliveries at the end of the run")
     for heading in ("workload", "variant"):

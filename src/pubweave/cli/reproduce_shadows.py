@@ -17,8 +17,8 @@ import click
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
 
 if TYPE_CHECKING:
-    from pubweave.experiments.ci_statements import Statement
-    from pubweave.experiments.shadows_figures import Row, Task
+    from pubweave.experiments.ci.statements import Statement
+    from pubweave.experiments.shadows.figures import Row, Task
 
 ABOUT = {
     "shadows-fig2": "backups chosen greedily: backups and primaries by number of topics.",
@@ -91,9 +91,9 @@ def _reproduce(
     as_json: bool,
     **sizes: int,
 ) -> None:
-    from pubweave.cli.reproduce_shadows_pictures import draw
-    from pubweave.experiments.shadows_figures import run_task, tasks
-    from pubweave.experiments.shadows_statements import statements
+    from pubweave.experiments.shadows.figures import run_task, tasks
+    from pubweave.experiments.shadows.plots import draw
+    from pubweave.experiments.shadows.statements import statements
     from pubweave.generate.subscription_sets import Popularity
 
     count = seeds or (FULL_SEEDS if full else 1)
@@ -127,7 +127,7 @@ def _reproduce(
 def _print(figure: str, rows: Sequence[Row], said: Sequence[Statement]) -> None:
     from rich.table import Table
 
-    from pubweave.experiments.shadows_figures import chosen, mean_of
+    from pubweave.experiments.shadows.figures import chosen, mean_of
 
     columns = [
         name

@@ -44,7 +44,7 @@ def figure(
     Example:
       pubweave reproduce shadows-real --data ../shared/data --kind lastfm
     """
-    from pubweave.experiments.shadows_real import run_real
+    from pubweave.experiments.shadows.real import run_real
 
     out.mkdir(parents=True, exist_ok=True)
     documents = []

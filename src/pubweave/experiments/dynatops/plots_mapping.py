@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pubweave.cli.figures import headless_pyplot, tidy
-from pubweave.experiments.dynatops_mapping import PAPER_SECONDS, PATTERNS, SIZES, Saving, mean_of
+from pubweave.experiments.dynatops.mapping import PAPER_SECONDS, PATTERNS, SIZES, Saving, mean_of
+from pubweave.experiments.plotting import headless_pyplot, tidy
 
 BY_BROKERS, BY_TOPICS = SIZES[:3], SIZES[3:]
 COLOURS = {"uniform": "#1b4965", "multimodal": "#2a9d5c"}

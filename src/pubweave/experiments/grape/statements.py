@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pubweave.experiments.grape_figures import (
+from pubweave.experiments.grape.figures import (
     BOTH,
     best_reduction,
     chosen,
@@ -18,7 +18,7 @@ from pubweave.experiments.grape_figures import (
     reduction,
     waits_by_hops,
 )
-from pubweave.experiments.grape_run import BASELINE, POP, WITH_SUBSCRIBERS, Outcome
+from pubweave.experiments.grape.run import BASELINE, POP, WITH_SUBSCRIBERS, Outcome
 from pubweave.generate.stocks import Distribution
 
 CLUSTERED, RANDOM = Distribution.CLUSTERED, Distribution.RANDOM

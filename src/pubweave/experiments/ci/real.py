@@ -22,7 +22,7 @@ import numpy as np
 
 from pubweave.design.prices import Prices
 from pubweave.design.traffic import Floats, Traffic
-from pubweave.experiments.ci_setting import Setting, World, clients_traffic
+from pubweave.experiments.ci.setting import Setting, World, clients_traffic
 from pubweave.generate.latencies import read_rtt_matrix, read_rtt_slices
 from pubweave.generate.trees import broker_name, random_tree_pairs
 from pubweave.model.topology import TopologyError

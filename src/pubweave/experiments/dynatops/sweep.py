@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from pubweave.experiments import dynatops_location_systems as location
-from pubweave.experiments import dynatops_poisson as poisson
-from pubweave.experiments.dynatops_location import run_location
-from pubweave.experiments.dynatops_rows import SystemRun
+from pubweave.experiments.dynatops import location_systems as location
+from pubweave.experiments.dynatops import poisson as poisson
+from pubweave.experiments.dynatops.location import run_location
+from pubweave.experiments.dynatops.rows import SystemRun
 from pubweave.generate.checkins import Travels, drawn_travels, read_travels
 from pubweave.generate.dynatops_workloads import Pattern
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pubweave.experiments.dynatops_location_systems import LOAD_WEIGHT
-from pubweave.experiments.dynatops_rows import SystemRun, mean_over_seeds, saved
+from pubweave.experiments.dynatops.location_systems import LOAD_WEIGHT
+from pubweave.experiments.dynatops.rows import SystemRun, mean_over_seeds, saved
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pubweave.cli.figures import headless_pyplot, tidy
-from pubweave.experiments.ci_figures import MEASURED_TICKS, Run, chosen, mean, ratio
-from pubweave.experiments.ci_run import ALL, STATIC
+from pubweave.experiments.ci.figures import MEASURED_TICKS, Run, chosen, mean, ratio
+from pubweave.experiments.ci.run import ALL, STATIC
+from pubweave.experiments.plotting import headless_pyplot, tidy
 
 COLOURS = {
     "static": "#7b8794",

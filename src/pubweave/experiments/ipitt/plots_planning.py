@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pubweave.cli.figures import headless_pyplot, tidy
-from pubweave.experiments.ipitt_paper import TABLE_1, TIME_CLAIMS
-from pubweave.experiments.ipitt_planning import RATIO, Averages, ModelSize
+from pubweave.experiments.ipitt.planning import RATIO, Averages, ModelSize
+from pubweave.experiments.ipitt.reported import TABLE_1, TIME_CLAIMS
+from pubweave.experiments.plotting import headless_pyplot, tidy
 
 COLOURS = {
     "auto": "#2a9d5c",

@@ -21,8 +21,8 @@ from pubweave.design.local_rounds import LIVE_PATIENCE, LIVE_REQUESTS, LocalOver
 from pubweave.design.prices import Prices
 from pubweave.design.problem import DesignProblem
 from pubweave.design.traffic import Floats, Integers, Traffic
-from pubweave.experiments.ci_filters import FilterInterest
-from pubweave.experiments.ci_setting import World
+from pubweave.experiments.ci.filters import FilterInterest
+from pubweave.experiments.ci.setting import World
 from pubweave.model.topology import Topology
 
 DAMPED_GAIN = 0.3

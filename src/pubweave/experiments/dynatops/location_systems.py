@@ -22,7 +22,7 @@ from pubweave.design.dynatops.user_placement import (
     UserPlacement,
 )
 from pubweave.design.traffic import Floats
-from pubweave.experiments.dynatops_systems import (
+from pubweave.experiments.dynatops.systems import (
     Account,
     FixedOverlay,
     RingOverlay,

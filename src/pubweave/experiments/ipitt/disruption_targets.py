@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pubweave.experiments.ipitt_disruption import Disruption, Mean, Point, Way
+from pubweave.experiments.ipitt.disruption import Disruption, Mean, Point, Way
 
 EXCESS_MS_MAX = 300.0
 SAVING_MIN = 0.55

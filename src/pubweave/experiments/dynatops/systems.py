@@ -37,7 +37,7 @@ from pubweave.design.dynatops.routed_overlay import (
 from pubweave.design.dynatops.topic_trees import BrokerMapping, MappingProblem
 from pubweave.design.dynatops.user_placement import HostedUsers
 from pubweave.design.traffic import Floats
-from pubweave.experiments.dynatops_rows import SystemRun
+from pubweave.experiments.dynatops.rows import SystemRun
 
 
 class Overlay(Protocol):

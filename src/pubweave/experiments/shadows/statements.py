@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from pubweave.experiments.ci_statements import Statement
-from pubweave.experiments.shadows_figures import LOW_ODA, Row, chosen, gaps, mean_of
+from pubweave.experiments.ci.statements import Statement
+from pubweave.experiments.shadows.figures import LOW_ODA, Row, chosen, gaps, mean_of
 
 CHURN_FIGURES = ("shadows-fig4", "shadows-fig5", "shadows-fig6", "shadows-fig7", "shadows-fig8")
 

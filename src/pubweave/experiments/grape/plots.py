@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pubweave.cli.figures import headless_pyplot, tidy
-from pubweave.experiments.grape_figures import chosen, mean_of, waits_by_hops
-from pubweave.experiments.grape_run import BASELINE, POP, TIMELINE_S, Outcome
+from pubweave.experiments.grape.figures import chosen, mean_of, waits_by_hops
+from pubweave.experiments.grape.run import BASELINE, POP, TIMELINE_S, Outcome
+from pubweave.experiments.plotting import headless_pyplot, tidy
 from pubweave.generate.stocks import Distribution
 
 COLOURS = {

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pubweave.experiments.ci_figures import MEASURED_TICKS, Mean, Run, chosen, mean, ratio
-from pubweave.experiments.ci_run import BEST, STATIC, VARIANTS
-from pubweave.experiments.ci_setting import Setting
+from pubweave.experiments.ci.figures import MEASURED_TICKS, Mean, Run, chosen, mean, ratio
+from pubweave.experiments.ci.run import BEST, STATIC, VARIANTS
+from pubweave.experiments.ci.setting import Setting
 
 RECONFIGURATION_SHARE_MAX = 0.03
 PAPER_ETA = 4.0

@@ -16,7 +16,7 @@ from pubweave.core.effects import FollowRedirect, ReportMove
 from pubweave.core.relocation_config import RelocationConfig, RelocationMode
 from pubweave.core.session import SessionLimits
 from pubweave.design.relocation_rules import Preference, Priority
-from pubweave.experiments.grape_setting import Setting, StockWorld
+from pubweave.experiments.grape.setting import Setting, StockWorld
 from pubweave.generate.clients import Content
 from pubweave.generate.stocks import StockPublisher
 from pubweave.model.filters import Filter

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pubweave.experiments.grape_run import (
+from pubweave.experiments.grape.run import (
     BASELINE,
     POP,
     WITH_SUBSCRIBERS,
@@ -19,7 +19,7 @@ from pubweave.experiments.grape_run import (
     StockRun,
     named,
 )
-from pubweave.experiments.grape_setting import FULL, Setting, make_stock_world, read_data
+from pubweave.experiments.grape.setting import FULL, Setting, make_stock_world, read_data
 from pubweave.generate.stocks import Distribution
 
 FIGURES = ("grape-fig5", "grape-fig6")

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pubweave.experiments.ci_run import ALL, STATIC, Series, run_variant
-from pubweave.experiments.ci_setting import Setting, make_world
+from pubweave.experiments.ci.run import ALL, STATIC, Series, run_variant
+from pubweave.experiments.ci.setting import Setting, make_world
 
 FIGURES = ("ci-fig4", "ci-fig5", "ci-fig6")
 SEEDS, FULL_SEEDS = 4, 25

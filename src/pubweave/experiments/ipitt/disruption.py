@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from pubweave.experiments.ipitt_disruption_run import STORE_S, Cost, DisruptionRun, paper_traffic
-from pubweave.experiments.ipitt_planning import instances
+from pubweave.experiments.ipitt.disruption_run import STORE_S, Cost, DisruptionRun, paper_traffic
+from pubweave.experiments.ipitt.planning import instances
 from pubweave.model.plans import Plan
 from pubweave.planning.bfs import plan_by_bfs
 from pubweave.planning.greedy import Greedy

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pubweave.cli.figures import headless_pyplot, tidy
-from pubweave.experiments.ipitt_disruption import Mean, Point, Way
-from pubweave.experiments.ipitt_disruption_bars import EXCESS_MS_MAX, PANELS, Panel, line, ours
+from pubweave.experiments.ipitt.disruption import Mean, Point, Way
+from pubweave.experiments.ipitt.disruption_targets import EXCESS_MS_MAX, PANELS, Panel, line, ours
+from pubweave.experiments.plotting import headless_pyplot, tidy
 
 COLOURS = {Way.BFS: "#e09f3e", Way.SERIAL: "#d1495b", Way.PARALLEL: "#2a9d5c"}
 """Drawn in this order: ours on top, where lines meet."""

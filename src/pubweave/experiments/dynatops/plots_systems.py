@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pubweave.cli.figures import headless_pyplot, tidy
 from pubweave.design.dynatops.lasting_placement import LastingRule
-from pubweave.experiments.dynatops_location_systems import LASTING_WEIGHT, LOAD_WEIGHT
-from pubweave.experiments.dynatops_poisson import PoissonSetting
-from pubweave.experiments.dynatops_rows import SystemRun, mean_over_seeds
+from pubweave.experiments.dynatops.location_systems import LASTING_WEIGHT, LOAD_WEIGHT
+from pubweave.experiments.dynatops.poisson import PoissonSetting
+from pubweave.experiments.dynatops.rows import SystemRun, mean_over_seeds
+from pubweave.experiments.plotting import headless_pyplot, tidy
 
 USUAL_WEIGHTS = (
     LOAD_WEIGHT,

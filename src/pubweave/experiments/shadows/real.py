@@ -19,8 +19,8 @@ from pubweave.design.tco.churn import MaintainedOverlay
 from pubweave.design.tco.interests import Indices, Subscriptions
 from pubweave.design.tco.low_oda import Mode, build_overlay
 from pubweave.design.tco.verify import verify
-from pubweave.experiments.shadows_rounds import RoundRecord, play
-from pubweave.experiments.shadows_setting import VARIANTS
+from pubweave.experiments.shadows.rounds import RoundRecord, play
+from pubweave.experiments.shadows.setting import VARIANTS
 from pubweave.generate.churn_rounds import random_rounds
 from pubweave.model.subscription_files import read_subscriptions
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pubweave.cli.figures import headless_pyplot, tidy
-from pubweave.experiments.shadows_figures import LOW_ODA, Row, chosen, mean_of
+from pubweave.experiments.plotting import headless_pyplot, tidy
+from pubweave.experiments.shadows.figures import LOW_ODA, Row, chosen, mean_of
 
 COLOURS = ("#7b2cbf", "#2a9d5c", "#1b4965", "#e09f3e", "#d1495b", "#7b8794")
 TITLES = {

@@ -30,8 +30,8 @@ from pubweave.design.dynatops.user_placement import (
     UserPlacement,
 )
 from pubweave.design.tco.interests import Indices, Integers
-from pubweave.experiments.dynatops_rows import SystemRun
-from pubweave.experiments.dynatops_systems import (
+from pubweave.experiments.dynatops.rows import SystemRun
+from pubweave.experiments.dynatops.systems import (
     Account,
     ConnectedOverlay,
     FixedOverlay,
