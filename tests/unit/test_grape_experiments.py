@@ -126,7 +126,7 @@ def test_reductions_are_of_the_same_world_and_the_best_is_named() -> None:
     best = best_reduction(found, "load100", "message_rate", CLUSTERED)
     assert best == (pytest.approx(0.8), 1)
     assert reduction(found, "pop", "message_rate", CLUSTERED, 4) is None
-    told = {headline.words: headline.ours for headline in headlines(found)}
+    told = {each.about: each.found for each in headlines(found)}
     assert told["load100: average message rate"] == "80% (subscribers at 1)"
 
 

@@ -191,7 +191,7 @@ def test_bars_are_met_and_missed_by_their_figures() -> None:
         run(Way.FEWEST_SERIAL, plan_s=10.0),
         run(Way.PARALLEL, few, affected_ms=90.0, plan_s=4.0, queue_growth=4.0),
     ]
-    verdicts = {bar.name: (bar.found, bar.is_met) for bar in bars(runs, means(runs), BASE)}
+    verdicts = {bar.about: (bar.found, bar.is_met) for bar in bars(runs, means(runs), BASE)}
     held = "p99 latency, held on their way against not held meanwhile"
     assert verdicts[held] == ("200 ms", True)
     # From 90 to 500 is more than 5 times as much.

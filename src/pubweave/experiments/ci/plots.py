@@ -1,14 +1,15 @@
-"""The pictures of CI's Figures 4, 5 and 6, in the paper's form."""
+"""The pictures of CI's Figures 4, 5 and 6, in the paper's form, and of real worlds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pubweave.experiments.ci.figures import MEASURED_TICKS, Run, chosen, mean, ratio
+from pubweave.experiments.ci.figures import MEASURED_TICKS, Mean, Run, chosen, mean, ratio
+from pubweave.experiments.ci.real import REAL_VARIANTS
 from pubweave.experiments.ci.run import ALL, STATIC
-from pubweave.experiments.plotting import headless_pyplot, tidy
+from pubweave.experiments.plotting import sheet, tidy
 
 COLOURS = {
     "static": "#7b8794",
@@ -34,18 +35,42 @@ LABELS = {
 
 def draw(figure: str, runs: Sequence[Run], output: Path) -> None:
     """One picture into a file."""
-    pyplot = headless_pyplot()
-    sheet, axes = pyplot.subplots(figsize=(11, 5.4))
-    {"ci-fig4": _figure_4, "ci-fig5": _figure_5, "ci-fig6": _figure_6}[figure](axes, runs)
+    with sheet(output, figsize=(11, 5.4)) as (_, axes):
+        {"ci-fig4": _figure_4, "ci-fig5": _figure_5, "ci-fig6": _figure_6}[figure](axes, runs)
+        underlays = len({run.seed for run in runs})
+        title = f"{TITLES[figure]}\n{underlays} underlays, bars: 95% confidence"
+        axes.set_title(title, loc="left", fontsize=10)
+        _finish(axes)
+
+
+def draw_real(shares: Mapping[str, Mapping[str, Mean]], output: Path) -> None:
+    """Bars of what each heuristic costs against the static tree, by kind of world."""
+    width = 0.8 / len(REAL_VARIANTS)
+    spots = range(len(shares))
+    with sheet(output, figsize=(10, 5)) as (_, axes):
+        for place, name in enumerate(REAL_VARIANTS):
+            means = [by_name[name] for by_name in shares.values()]
+            axes.bar(
+                [
+                    spot + (place - len(REAL_VARIANTS) / 2 + 0.5) * width
+                    for spot in range(len(means))
+                ],
+                [100 * mean.value for mean in means],
+                width,
+                yerr=[100 * mean.half for mean in means],
+                color=COLOURS[name],
+                label=LABELS[name],
+                capsize=2,
+            )
+        axes.set_xticks(spots, list(shares))
+        axes.set_ylabel("cost against the static tree, %")
+        axes.set_title("CI and its relatives on real prices and demands, 95% intervals", loc="left")
+        _finish(axes)
+
+
+def _finish(axes: Any) -> None:
     tidy(axes)
     axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    underlays = len({run.seed for run in runs})
-    axes.set_title(
-        f"{TITLES[figure]}\n{underlays} underlays, bars: 95% confidence", loc="left", fontsize=10
-    )
-    sheet.tight_layout()
-    sheet.savefig(output, dpi=110)
-    pyplot.close(sheet)
 
 
 TITLES = {

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from pubweave.design.prices import Prices
 from pubweave.design.traffic import Floats, Traffic
+from pubweave.experiments.ci.figures import Mean, mean
+from pubweave.experiments.ci.run import STATIC, run_variant
 from pubweave.experiments.ci.setting import Setting, World, clients_traffic
 from pubweave.generate.latencies import read_rtt_matrix, read_rtt_slices
 from pubweave.generate.trees import broker_name, random_tree_pairs
@@ -37,6 +39,53 @@ SNDLIB_NETWORK = "germany50"
 DEMANDS_OF_A_SOURCE = 9
 """A source's notifications go to as many of its largest demands as a type has subscribers."""
 KINDS = ("planetlab", "seattle", "caida", "sndlib")
+REAL_VARIANTS = ("ci", "ci-damped", "ci-sides", "lmst", "lmit", "best")
+
+
+@dataclass(frozen=True)
+class RealTask:
+    """One world, in which every heuristic is played."""
+
+    kind: str
+    seed: int
+    data: Path
+    ticks: int
+
+
+@dataclass(frozen=True)
+class RealCost:
+    """What one heuristic cost in one world."""
+
+    kind: str
+    seed: int
+    variant: str
+    cost: float
+
+
+def run_real(task: RealTask) -> Iterator[RealCost]:
+    """All heuristics in one world."""
+    world = make_real_world(task.kind, task.seed, task.data, Setting(ticks=task.ticks))
+    for name in (STATIC, *REAL_VARIANTS):
+        cost = float(run_variant(world, name, seed=task.seed).total.sum())
+        yield RealCost(task.kind, task.seed, name, cost)
+
+
+def cost_shares(costs: Sequence[RealCost]) -> dict[str, dict[str, Mean]]:
+    """By kind and heuristic: what it costs more than the static tree, seed by seed."""
+    static = {(each.kind, each.seed): each.cost for each in costs if each.variant == STATIC}
+    return {
+        kind: {
+            name: mean(
+                [
+                    each.cost / static[each.kind, each.seed] - 1
+                    for each in costs
+                    if (each.kind, each.variant) == (kind, name)
+                ]
+            )
+            for name in REAL_VARIANTS
+        }
+        for kind in KINDS
+    }
 
 
 def make_real_world(kind: str, seed: int, data: Path, setting: Setting) -> World:

@@ -9,8 +9,7 @@ the path; an exchange that was agreed on takes two more messages over every link
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -70,9 +69,6 @@ class Series:
         parts = np.array([self.notifications, self.broadcasts, self.reconfigurations])
         summed: Floats = parts.sum(axis=0)
         return summed
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def run_variant(

@@ -7,25 +7,16 @@ for one: the other side's advantage is not significant.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from pubweave.experiments.ci.figures import MEASURED_TICKS, Mean, Run, chosen, mean, ratio
 from pubweave.experiments.ci.run import BEST, STATIC, VARIANTS
 from pubweave.experiments.ci.setting import Setting
+from pubweave.experiments.experiment import Statement
 
 RECONFIGURATION_SHARE_MAX = 0.03
 PAPER_ETA = 4.0
 OURS = {"ci": "CI as printed", "ci-damped": "CI, damped,", "ci-sides": "CI by sides"}
-
-
-@dataclass(frozen=True)
-class Statement:
-    """One sentence of the paper (or of our own promises) beside what was found."""
-
-    wanted: str
-    found: str
-    is_met: bool
 
 
 def statements(figure: str, runs: Sequence[Run]) -> list[Statement]:

@@ -7,10 +7,11 @@ topic nor w_d: 5, 100 and 1 are ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from statistics import mean
-from typing import Any
 
 import numpy as np
 
@@ -52,9 +53,6 @@ class Saving:
     best_s: float
     most_saved: float
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def hashed_problem(
     brokers: int, topics: int, pattern: Pattern, seed: int
@@ -65,21 +63,35 @@ def hashed_problem(
     return problem, problem.hashed_order([key_of(f"{seed}/{name}") for name in wanted.nodes])
 
 
-def measure(
-    sizes: Sequence[tuple[int, int]], seeds: Sequence[int], clock: Callable[[], float]
-) -> Iterator[Saving]:
-    """One row for each size, pattern and seed."""
-    best_mapping(*hashed_problem(10, 10, Pattern.UNIFORM, 0))  # what is compiled is not measured
-    for brokers, topics in sizes:
-        for pattern in PATTERNS:
-            for seed in seeds:
-                yield _saving(brokers, topics, pattern, seed, clock)
+@dataclass(frozen=True)
+class Task:
+    """One problem."""
+
+    brokers: int
+    topics: int
+    pattern: Pattern
+    seed: int
 
 
-def _saving(
-    brokers: int, topics: int, pattern: Pattern, seed: int, clock: Callable[[], float]
-) -> Saving:
-    problem, mapping = hashed_problem(brokers, topics, pattern, seed)
+def tasks(sizes: Sequence[tuple[int, int]], seeds: Sequence[int]) -> list[Task]:
+    """One for each size, pattern and seed."""
+    return [Task(*size, pattern, seed) for size in sizes for pattern in PATTERNS for seed in seeds]
+
+
+def run_task(task: Task) -> list[Saving]:
+    _compile()
+    return [measure(task, time.perf_counter)]
+
+
+@lru_cache
+def _compile() -> None:
+    """Compiling is not measured."""
+    best_mapping(*hashed_problem(10, 10, Pattern.UNIFORM, 0))
+
+
+def measure(task: Task, clock: Callable[[], float]) -> Saving:
+    """What both algorithms save, and how long they take."""
+    problem, mapping = hashed_problem(task.brokers, task.topics, task.pattern, task.seed)
     began = clock()
     greedy = ssbr_greedy(problem, mapping)
     greedy_s = clock() - began
@@ -89,10 +101,10 @@ def _saving(
     before = mapping_cost(problem, mapping)
     after = greedy.last_cost
     return Saving(
-        brokers,
-        topics,
-        pattern.value,
-        seed,
+        task.brokers,
+        task.topics,
+        task.pattern.value,
+        task.seed,
         _saved(greedy),
         1 - after.relay_overhead / max(1.0, before.relay_overhead),
         1 - after.delay / max(1.0, before.delay),

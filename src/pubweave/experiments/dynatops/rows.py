@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
@@ -39,9 +39,6 @@ class SystemRun:
     """DYNATOPS: Eq. 7, by which it decides; TCO: links changed."""
     reconfiguration_messages: float
     """DYNATOPS: counted step by step."""
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def mean_over_seeds(rows: Sequence[SystemRun], metric: str, **setting: Any) -> float | None:

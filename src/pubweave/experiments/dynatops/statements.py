@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from pubweave.experiments.dynatops.location_systems import LOAD_WEIGHT
 from pubweave.experiments.dynatops.rows import SystemRun, mean_over_seeds, saved
+from pubweave.experiments.experiment import Statement
+
+FIELDS = {
+    "words": "about",
+    "theirs": "theirs",
+    "by_paper": "by_paper",
+    "by_plus": "by_plus",
+    "holds": "holds",
+}
+"""Of the JSON output."""
 
 
-@dataclass(frozen=True)
-class Statement:
-    """A share by which one system is below another, in a setting; None where there is no row."""
+def statement(
+    words: str, theirs: float, by_paper: float | None, by_plus: float | None
+) -> Statement:
+    """A share by which one system is below another; None where there is no row.
 
-    words: str
-    theirs: float
-    by_paper: float | None
-    """Ours, with the paper's own rules."""
-    by_plus: float | None
-    """Ours: in the Poisson model users where their topics last, in the location model users who
-    move only if that pays; and the better mapping."""
-
-    def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "holds": self.holds}
-
-    @property
-    def holds(self) -> str:
-        """By whose rules it is at least as much as the paper says."""
-        if self.by_paper is not None and self.by_paper >= self.theirs:
-            return "yes"
-        if self.by_plus is not None and self.by_plus >= self.theirs:
-            return "with our rules"
-        return "no"
+    ``by_paper`` is ours with the paper's own rules. ``by_plus`` is ours: in the Poisson model users
+    where their topics last, in the location model users who move only if that pays; and the better
+    mapping."""
+    is_met, is_met_by_plus = (each is not None and each >= theirs for each in (by_paper, by_plus))
+    holds = "yes" if is_met else "with our rules" if is_met_by_plus else "no"
+    shares = ["-" if share is None else f"{share:.1%}" for share in (by_paper, by_plus)]
+    return Statement(
+        f"{theirs:.0%}" if theirs else "less",
+        f"{shares[0]} by its rules, {shares[1]} by ours",
+        holds != "no",
+        about=words,
+        only="with our rules" if holds == "with our rules" else "",
+        numbers={"theirs": theirs, "by_paper": by_paper, "by_plus": by_plus, "holds": holds},
+    )
 
 
 Compare = Callable[[str, str, str, float], Statement]
@@ -48,7 +53,7 @@ def _comparing(rows: Sequence[SystemRun], **setting: Any) -> Compare:
             saved(mean_over_seeds(rows, metric, system=system, **setting), against)
             for system in ("dynatops", "dynatops-plus")
         )
-        return Statement(words, theirs, by_paper, by_plus)
+        return statement(words, theirs, by_paper, by_plus)
 
     return compare
 
@@ -132,5 +137,5 @@ def figure_9(rows: Sequence[SystemRun]) -> list[Statement]:
                 worse.append(saved(short, long))
             kept = [None if each is None else 1 - max(0.0, each) for each in worse]
             words_of = f"{model}: {words} kept from T_free {periods[0]} h to {periods[-1]} h"
-            found.append(Statement(words_of, 0.95, *kept))
+            found.append(statement(words_of, 0.95, *kept))
     return found

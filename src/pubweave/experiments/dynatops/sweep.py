@@ -1,12 +1,12 @@
 """Which runs DYNATOPS' Figures 6 to 9 are made of: a list of small documents, run anywhere.
 
-A task is plain data, so that Spark can send it to any worker; `run_task` gives rows as plain data.
+A task is plain data, so that Spark can send it to any worker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pubweave.experiments.dynatops import location_systems as location
-from pubweave.experiments.dynatops import poisson as poisson
+from pubweave.experiments.dynatops import poisson
 from pubweave.experiments.dynatops.location import run_location
 from pubweave.experiments.dynatops.rows import SystemRun
 from pubweave.generate.checkins import Travels, drawn_travels, read_travels
@@ -119,24 +119,15 @@ def figure_9(scale: Scale, seeds: Iterable[int]) -> list[Task]:
     return tasks
 
 
-def run_task(task: Task) -> list[Task]:
-    """The rows of one run, as plain data."""
+def run_task(task: Task) -> list[SystemRun]:
+    """The rows of one run."""
     given = dict(task)
     systems = tuple(given.pop("systems"))
-    rows: Iterable[SystemRun]
     if given.pop("model") == "poisson":
         given["pattern"] = Pattern(given.get("pattern", Pattern.MULTIMODAL.value))
-        rows = poisson.run_poisson(poisson.PoissonSetting(systems=systems, **given))
-    else:
-        travels = travels_of(given.pop("data"), given.pop("days"), given["seed"])
-        setting = location.LocationSetting(systems=systems, **given)
-        rows = run_location(travels, setting)
-    return [row.as_json() for row in rows]
-
-
-def as_rows(documents: Iterable[Task]) -> list[SystemRun]:
-    names = [each.name for each in fields(SystemRun)]
-    return [SystemRun(**{name: document[name] for name in names}) for document in documents]
+        return list(poisson.run_poisson(poisson.PoissonSetting(systems=systems, **given)))
+    travels = travels_of(given.pop("data"), given.pop("days"), given["seed"])
+    return list(run_location(travels, location.LocationSetting(systems=systems, **given)))
 
 
 @lru_cache(maxsize=2)

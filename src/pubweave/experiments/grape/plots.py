@@ -8,7 +8,7 @@ from typing import Any
 
 from pubweave.experiments.grape.figures import chosen, mean_of, waits_by_hops
 from pubweave.experiments.grape.run import BASELINE, POP, TIMELINE_S, Outcome
-from pubweave.experiments.plotting import headless_pyplot, tidy
+from pubweave.experiments.plotting import sheet, tidy
 from pubweave.generate.stocks import Distribution
 
 COLOURS = {
@@ -35,21 +35,17 @@ PANELS = (
 
 def draw(figure: str, outcomes: Sequence[Outcome], output: Path) -> None:
     """One picture into a file."""
-    pyplot = headless_pyplot()
-    sheet, grid = pyplot.subplots(2, 4, figsize=(18, 8))
-    places = [axes for row in grid for axes in row]
-    {"grape-fig5": _figure_5, "grape-fig6": _figure_6}[figure](places, outcomes)
-    for letter, axes in zip("abcdefgh", places, strict=True):
-        tidy(axes)
-        axes.set_ylim(bottom=0)
-        title = axes.get_title()
-        axes.set_title("")
-        axes.set_title(f"({letter}) {title}", loc="left", fontsize=10)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False, fontsize=8)
-    sheet.tight_layout()
-    sheet.savefig(output, dpi=100)
-    pyplot.close(sheet)
+    with sheet(output, 2, 4, dpi=100, figsize=(18, 8)) as (_, grid):
+        places = list(grid.flat)
+        {"grape-fig5": _figure_5, "grape-fig6": _figure_6}[figure](places, outcomes)
+        for letter, axes in zip("abcdefgh", places, strict=True):
+            tidy(axes)
+            axes.set_ylim(bottom=0)
+            title = axes.get_title()
+            axes.set_title("")
+            axes.set_title(f"({letter}) {title}", loc="left", fontsize=10)
+            if axes.get_legend_handles_labels()[0]:
+                axes.legend(frameon=False, fontsize=8)
 
 
 def _figure_5(places: list[Any], outcomes: Sequence[Outcome]) -> None:

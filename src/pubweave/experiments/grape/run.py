@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import FollowRedirect, ReportMove
@@ -115,9 +114,6 @@ class Outcome:
     lost: int
     doubled: int
     timeline: tuple[Figures, ...] = field(default=(), repr=False)
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class StockOverlay(TreeOverlay):

@@ -8,8 +8,8 @@ headline is set beside ours without a verdict.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from pubweave.experiments.experiment import Statement
 from pubweave.experiments.grape.figures import (
     BOTH,
     best_reduction,
@@ -24,24 +24,6 @@ from pubweave.generate.stocks import Distribution
 CLUSTERED, RANDOM = Distribution.CLUSTERED, Distribution.RANDOM
 
 
-@dataclass(frozen=True)
-class Headline:
-    """A reduction that the paper names, and ours."""
-
-    words: str
-    paper: str
-    ours: str
-
-
-@dataclass(frozen=True)
-class Statement:
-    """One sentence of the paper beside what was found."""
-
-    wanted: str
-    found: str
-    is_met: bool
-
-
 # The paper's abstract, introduction and conclusions.
 _PAPER = (
     ("load100", "input_utilization", "average input load", "68%"),
@@ -53,7 +35,7 @@ _PAPER = (
 )
 
 
-def headlines(outcomes: Sequence[Outcome]) -> list[Headline]:
+def headlines(outcomes: Sequence[Outcome]) -> list[Statement]:
     """The paper's reductions beside ours."""
     found = []
     for variant, metric, words, paper in _PAPER:
@@ -61,13 +43,18 @@ def headlines(outcomes: Sequence[Outcome]) -> list[Headline]:
         if best is not None:
             share, spread = best
             found.append(
-                Headline(f"{variant}: {words}", paper, f"{share:.0%} (subscribers at {spread})")
+                _beside(f"{variant}: {words}", paper, f"{share:.0%} (subscribers at {spread})")
             )
     found += _overheads(outcomes)
     return found
 
 
-def _overheads(outcomes: Sequence[Outcome]) -> list[Headline]:
+def _beside(about: str, paper: str, ours: str) -> Statement:
+    """What the paper names and what we found, without a verdict."""
+    return Statement(paper, ours, about=about)
+
+
+def _overheads(outcomes: Sequence[Outcome]) -> list[Statement]:
     found = []
     for distribution, paper in ((CLUSTERED, "32% and 16%"), (RANDOM, "5% (GRAPE)")):
         of_both = {
@@ -78,15 +65,15 @@ def _overheads(outcomes: Sequence[Outcome]) -> list[Headline]:
             ]
             for variant in (POP, "load100")
         }
-        if all(of_both.values()):
+        if all(of_both.values()) and min(of_both[POP]) > 0:
             pop, grape = max(of_both[POP]), max(of_both["load100"])
             words = f"most message overhead, {distribution.value}: POP and GRAPE"
-            found.append(Headline(words, paper, f"{pop:.0%} and {grape:.0%}"))
+            found.append(_beside(words, paper, f"{pop:.0%} and {grape:.0%}"))
             share = 1 - min(g / p for g, p in zip(of_both["load100"], of_both[POP], strict=True))
             words = f"GRAPE's overhead below POP's, {distribution.value}, at most"
-            found.append(Headline(words, "91%", f"{share:.0%}"))
+            found.append(_beside(words, "91%", f"{share:.0%}"))
             words = f"the same of trace messages alone, {distribution.value}"
-            found.append(Headline(words, "", f"{_traced_less(outcomes, distribution):.0%}"))
+            found.append(_beside(words, "", f"{_traced_less(outcomes, distribution):.0%}"))
     return found
 
 

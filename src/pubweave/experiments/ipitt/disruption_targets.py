@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from pubweave.experiments.experiment import Statement
 from pubweave.experiments.ipitt.disruption import Disruption, Mean, Point, Way
 
 EXCESS_MS_MAX = 300.0
@@ -38,16 +39,6 @@ PANELS = (
     Panel("6i", "subscribers", "plan_s", "grows sublinearly"),
     Panel("6j", "subscribers", "queue_growth", "up to +110% for 5 times the subscribers"),
 )
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Something we promised, and what came of it."""
-
-    name: str
-    wanted: str
-    found: str
-    is_met: bool
 
 
 def line(means: Sequence[Mean], panel: Panel, way: Way, base: Point) -> list[Mean]:
@@ -119,7 +110,7 @@ def exponent(first: tuple[float, float], last: tuple[float, float]) -> float:
     return math.log(y1 / y0) / math.log(x1 / x0)
 
 
-def bars(runs: Sequence[Disruption], means: Sequence[Mean], base: Point) -> list[Bar]:
+def bars(runs: Sequence[Disruption], means: Sequence[Mean], base: Point) -> list[Statement]:
     """Everything the issue asks of an execution, judged."""
     at_base = {way: [r for r in runs if r.point == base and r.way is way] for way in Way}
     found = []
@@ -136,17 +127,17 @@ def bars(runs: Sequence[Disruption], means: Sequence[Mean], base: Point) -> list
     violated = sum(bool(run.cost.violations) for run in runs)
     deliveries = sum(run.cost.deliveries for run in runs)
     found.append(
-        Bar(
-            "nothing lost, doubled or out of order",
+        Statement(
             "no run with a violation",
             f"{violated} of {len(runs)} runs, {deliveries:,} deliveries",
             not violated,
+            "nothing lost, doubled or out of order",
         )
     )
     return found
 
 
-def _latency_bars(parallel: Sequence[Disruption]) -> list[Bar]:
+def _latency_bars(parallel: Sequence[Disruption]) -> list[Statement]:
     readings: tuple[tuple[str, Callable[[Disruption], float]], ...] = (
         (
             "p99 latency, held on their way against not held meanwhile",
@@ -166,16 +157,16 @@ def _latency_bars(parallel: Sequence[Disruption]) -> list[Bar]:
 
 def _judged(
     name: str, wanted: str, values: Sequence[float], unit: str, is_met: Callable[[float], bool]
-) -> Bar:
+) -> Statement:
     """By the mean over the runs, as the paper reports; the range is told."""
     mean = statistics.fmean(values)
     text = f"{mean:.0f}{unit}"
     if len(values) > 1:
         text += f" ({min(values):.0f} to {max(values):.0f} over {len(values)} runs)"
-    return Bar(name, wanted, text, is_met(mean))
+    return Statement(wanted, text, is_met(mean), name)
 
 
-def _saving_bar(name: str, fast: Sequence[Disruption], slow: Sequence[Disruption]) -> Bar:
+def _saving_bar(name: str, fast: Sequence[Disruption], slow: Sequence[Disruption]) -> Statement:
     savings = [
         100 * (1 - one.cost.plan_s / other.cost.plan_s)
         for one, other in zip(fast, slow, strict=True)
@@ -189,7 +180,7 @@ def _is_saved(percent: float) -> bool:
     return percent >= 100 * SAVING_MIN
 
 
-def _growth_bars(means: Sequence[Mean], base: Point) -> list[Bar]:
+def _growth_bars(means: Sequence[Mean], base: Point) -> list[Statement]:
     found = []
     for panel in PANELS:
         points = line(means, panel, Way.PARALLEL, base)
@@ -208,11 +199,11 @@ def _growth_bars(means: Sequence[Mean], base: Point) -> list[Bar]:
         }[panel.value]
         (few, low), (many, high) = ends
         found.append(
-            Bar(
-                f"{name} with subscribers",
+            Statement(
                 "sublinear",
                 f"subscribers^{power:.2f}: {low:.4g} at {few:,}, {high:.4g} at {many:,}",
                 power < 1,
+                f"{name} with subscribers",
             )
         )
     return found

@@ -8,21 +8,25 @@ at which it found its best plan, as the paper has them.
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pubweave.experiments.experiment import OptionError
 from pubweave.generate.mutation import change_links
 from pubweave.generate.trees import ipitt_topologies
 from pubweave.planning.action_sets import ActionSet
 from pubweave.planning.backends.highs import HighsSession
 from pubweave.planning.ip_model import model_size
+from pubweave.planning.paper_methods import PAPER_METHODS, solve_by_paper
 from pubweave.planning.paper_planner import ip_problem
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.result import PlanResult
+from pubweave.planning.solve import solve
 from pubweave.planning.stop import Stop
+from pubweave.planning.validate import InvalidPlanError
 
 METHODS = ("auto", "fast", "ip-each-path", "ip-all-paths", "ip-naive", "bfs")
 SIZES, FULL_SIZES = (10, 20, 30), (20, 30, 40, 50, 60, 70, 80, 90, 100, 150)
@@ -62,9 +66,6 @@ class Measured:
     """No plan has fewer steps, as far as this method can tell."""
     notes: tuple[str, ...]
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Averages:
@@ -94,6 +95,29 @@ class ModelSize:
     """What a process holds that has loaded the program into HiGHS, where that was measured."""
 
 
+@dataclass(frozen=True)
+class MethodTask:
+    """One method on all instances of Figure 5, because what it fails at spares it others."""
+
+    method: str
+    where: tuple[tuple[int, float], ...]
+    topologies: int
+    limit_s: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class SizeTask:
+    """One topology of Table I."""
+
+    brokers: int
+    number: int
+    topologies: int
+    limit_s: float
+    seed: int
+    with_memory: bool
+
+
 def instances(brokers: int, ratio: float, seed: int, count: int = 12) -> list[Instance]:
     """The first of the paper's 12 topologies, spread over its kinds, each with a target."""
     named = list(ipitt_topologies(brokers, seed).items())
@@ -115,6 +139,45 @@ def points(
     """Where Figure 5 is measured: overlay sizes at 20%, change ratios at one size; each once."""
     wanted = [(size, RATIO) for size in sizes] + [(ratio_size, ratio) for ratio in ratios]
     return list(dict.fromkeys(wanted))
+
+
+def run_method(task: MethodTask) -> Iterator[Measured]:
+    return measure(
+        task.where,
+        (task.method,),
+        planner_of(task.seed),
+        lambda: _until(task.limit_s),
+        seed=task.seed,
+        topologies=task.topologies,
+    )
+
+
+def count_sizes(task: SizeTask) -> list[ModelSize]:
+    """The programs of one topology, for the fewest steps our planner finds."""
+    instance = instances(task.brokers, RATIO, task.seed, task.topologies)[task.number]
+    plan = planner_of(task.seed)(instance.problem, "auto", _until(task.limit_s)).plan
+    if plan is None:
+        raise OptionError(f"no plan within {task.limit_s:g} s: raise --time-limit")
+    return model_sizes(instance, plan.step_count, with_memory=task.with_memory)
+
+
+def planner_of(seed: int) -> Planner:
+    """The paper's methods and ours, by the clock."""
+
+    def plan(problem: PlanningProblem, method: str, stop: Stop) -> PlanResult:
+        solver = solve_by_paper if method in PAPER_METHODS else solve
+        try:
+            return solver(problem, method=method, stop=stop, clock=time.perf_counter, seed=seed)
+        except InvalidPlanError as error:
+            # A ValueError would be taken for bad input.
+            raise RuntimeError(f"the planner ({method}) made an invalid plan: {error}") from error
+
+    return plan
+
+
+def _until(limit_s: float) -> Stop:
+    end = time.monotonic() + limit_s
+    return lambda: time.monotonic() >= end
 
 
 def measure(

@@ -8,7 +8,7 @@ from typing import Any
 
 from pubweave.experiments.ipitt.disruption import Mean, Point, Way
 from pubweave.experiments.ipitt.disruption_targets import EXCESS_MS_MAX, PANELS, Panel, line, ours
-from pubweave.experiments.plotting import headless_pyplot, tidy
+from pubweave.experiments.plotting import shared_legend, sheet, tidy
 
 COLOURS = {Way.BFS: "#e09f3e", Way.SERIAL: "#d1495b", Way.PARALLEL: "#2a9d5c"}
 """Drawn in this order: ours on top, where lines meet."""
@@ -24,32 +24,18 @@ VARIABLES = {"brokers": "brokers", "ratio": "links changed, %", "subscribers": "
 
 def draw_figure_6(means: Sequence[Mean], base: Point, output: Path) -> None:
     """A row for each variable, a column for each metric, as in the paper."""
-    pyplot = headless_pyplot()
-    figure, grid = pyplot.subplots(3, 3, figsize=(14, 12.4))
-    for panel, axes in zip(PANELS, grid.flat, strict=True):
-        _draw_panel(axes, panel, means, base)
-    entries: dict[str, Any] = {}
-    for axes in grid.flat:
-        handles, labels = axes.get_legend_handles_labels()
-        entries |= {label: handle for handle, label in zip(handles, labels, strict=True)}
-    figure.legend(
-        list(entries.values()),
-        list(entries),
-        loc="lower center",
-        ncols=len(entries),
-        frameon=False,
-        fontsize=9,
-    )
-    figure.suptitle(
-        f"IPITT Figure 6 in simulation: {base.brokers} brokers, {base.ratio:.0%} of the links "
-        f"changed, {base.subscribers:,} subscribers, where not on the axis",
-        fontsize=12,
-        x=0.01,
-        ha="left",
-    )
-    figure.tight_layout(rect=(0, 0.03, 1, 0.99), h_pad=2.2, w_pad=2.0)
-    figure.savefig(output, dpi=110)
-    pyplot.close(figure)
+    layout = {"rect": (0, 0.03, 1, 0.99), "h_pad": 2.2, "w_pad": 2.0}
+    with sheet(output, 3, 3, layout=layout, figsize=(14, 12.4)) as (figure, grid):
+        for panel, axes in zip(PANELS, grid.flat, strict=True):
+            _draw_panel(axes, panel, means, base)
+        shared_legend(figure, grid.flat, fontsize=9)
+        figure.suptitle(
+            f"IPITT Figure 6 in simulation: {base.brokers} brokers, {base.ratio:.0%} of the links "
+            f"changed, {base.subscribers:,} subscribers, where not on the axis",
+            fontsize=12,
+            x=0.01,
+            ha="left",
+        )
 
 
 def _draw_panel(axes: Any, panel: Panel, means: Sequence[Mean], base: Point) -> None:

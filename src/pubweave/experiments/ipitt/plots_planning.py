@@ -9,7 +9,7 @@ from typing import Any
 
 from pubweave.experiments.ipitt.planning import RATIO, Averages, ModelSize
 from pubweave.experiments.ipitt.reported import TABLE_1, TIME_CLAIMS
-from pubweave.experiments.plotting import headless_pyplot, tidy
+from pubweave.experiments.plotting import shared_legend, sheet, tidy
 
 COLOURS = {
     "auto": "#2a9d5c",
@@ -44,48 +44,39 @@ _METRICS = (("seconds", "planning time, s"), ("actions", "actions"), ("steps", "
 
 def draw_figure_5(means: Sequence[Averages], ratio_size: int, output: Path) -> None:
     """Six panels as in the paper: time, actions, steps against overlay size and change ratio."""
-    pyplot = headless_pyplot()
-    figure, grid = pyplot.subplots(2, 3, figsize=(13, 7.6))
-    for row, by_size in ((0, True), (1, False)):
-        measured = _measured_at(means, by_size, ratio_size)
-        spread = max(measured, default=0) - min(measured, default=0)
-        for column, (metric, label) in enumerate(_METRICS):
-            axes = grid[row][column]
-            for method in COLOURS if metric == "steps" else list(COLOURS)[:-1]:
-                here = [
-                    mean
-                    for mean in means
-                    if mean.method == method
-                    and getattr(mean, metric) is not None
-                    and (mean.ratio == RATIO if by_size else mean.brokers == ratio_size)
-                ]
-                _draw_line(axes, method, metric, here, by_size, spread)
-            if metric == "seconds":
-                axes.set_yscale("log")
-                _mark_claims(axes, by_size, ratio_size)
-            else:
-                axes.yaxis.get_major_locator().set_params(integer=True)
-            where = "20% of the links changed" if by_size else f"{ratio_size} brokers"
-            axes.set_xlabel("brokers" if by_size else "links changed, %")
-            axes.set_xticks(measured)
-            axes.set_title(f"{label} ({where})", fontsize=9)
-            tidy(axes)
-    entries: dict[str, Any] = {}
-    for axes in (grid[0][0], grid[0][2], grid[1][0]):
-        entries |= {
-            label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-    figure.legend(
-        list(entries.values()),
-        list(entries),
-        loc="lower center",
-        ncols=8,
-        frameon=False,
-        fontsize=8,
-    )
-    figure.tight_layout(rect=(0, 0.05, 1, 1))
-    figure.savefig(output, dpi=110)
-    pyplot.close(figure)
+    layout = {"rect": (0, 0.05, 1, 1)}
+    with sheet(output, 2, 3, layout=layout, figsize=(13, 7.6)) as (figure, grid):
+        for panels, by_size in zip(grid, (True, False), strict=True):
+            for axes, (metric, label) in zip(panels, _METRICS, strict=True):
+                _draw_metric(axes, means, metric, label, ratio_size, by_size=by_size)
+        shared_legend(figure, (grid[0][0], grid[0][2], grid[1][0]), ncols=8, fontsize=8)
+
+
+def _draw_metric(
+    axes: Any, means: Sequence[Averages], metric: str, label: str, ratio_size: int, *, by_size: bool
+) -> None:
+    """One panel: every method, against overlay size or change ratio."""
+    measured = _measured_at(means, by_size, ratio_size)
+    spread = max(measured, default=0) - min(measured, default=0)
+    for method in COLOURS if metric == "steps" else list(COLOURS)[:-1]:
+        here = [
+            mean
+            for mean in means
+            if mean.method == method
+            and getattr(mean, metric) is not None
+            and (mean.ratio == RATIO if by_size else mean.brokers == ratio_size)
+        ]
+        _draw_line(axes, method, metric, here, by_size, spread)
+    if metric == "seconds":
+        axes.set_yscale("log")
+        _mark_claims(axes, by_size, ratio_size)
+    else:
+        axes.yaxis.get_major_locator().set_params(integer=True)
+    where = "20% of the links changed" if by_size else f"{ratio_size} brokers"
+    axes.set_xlabel("brokers" if by_size else "links changed, %")
+    axes.set_xticks(measured)
+    axes.set_title(f"{label} ({where})", fontsize=9)
+    tidy(axes)
 
 
 def _measured_at(means: Sequence[Averages], by_size: bool, ratio_size: int) -> list[float]:
@@ -160,34 +151,30 @@ def _mark_claims(axes: Any, by_size: bool, ratio_size: int) -> None:
 
 def draw_table_1(sizes: Sequence[ModelSize], brokers: int, output: Path) -> None:
     """Bars of actions, variables and constraints: the paper's row beside our median."""
-    pyplot = headless_pyplot()
-    figure, grid = pyplot.subplots(1, 3, figsize=(12, 4.2))
     rows = [row for row in TABLE_1 if row.actions is not None]
-    for axes, metric in zip(grid, ("actions", "variables", "constraints"), strict=True):
-        for place, row in enumerate(rows):
-            ours = [getattr(size, metric) for size in sizes if size.method == row.method]
-            theirs = axes.bar(place - 0.2, getattr(row, metric), 0.38, color="#b8bcc2")
-            axes.bar(place + 0.2, median(ours), 0.38, color=COLOURS[row.method])
-            axes.vlines(place + 0.2, min(ours), max(ours), color="#1f2933", linewidth=1)
-            axes.bar_label(theirs, fmt="{:,.0f}", fontsize=6.5, padding=2)
-            above = (place + 0.2, max(ours)), (0, 3)
-            axes.annotate(
-                f"{median(ours):,.0f}",
-                *above,
-                textcoords="offset points",
-                ha="center",
-                fontsize=6.5,
-            )
-        axes.set_yscale("log")
-        axes.set_xticks(range(len(rows)), [row.method.removeprefix("ip-") for row in rows])
-        axes.set_title(metric, fontsize=10)
-        axes.margins(y=0.12)
-        tidy(axes)
-    figure.suptitle(
-        f"Model size: Table I (60 brokers, grey) and ours ({brokers} brokers; median, and range "
-        "over the topologies)",
-        fontsize=10,
-    )
-    figure.tight_layout()
-    figure.savefig(output, dpi=110)
-    pyplot.close(figure)
+    with sheet(output, 1, 3, figsize=(12, 4.2)) as (figure, grid):
+        for axes, metric in zip(grid, ("actions", "variables", "constraints"), strict=True):
+            for place, row in enumerate(rows):
+                ours = [getattr(size, metric) for size in sizes if size.method == row.method]
+                theirs = axes.bar(place - 0.2, getattr(row, metric), 0.38, color="#b8bcc2")
+                axes.bar(place + 0.2, median(ours), 0.38, color=COLOURS[row.method])
+                axes.vlines(place + 0.2, min(ours), max(ours), color="#1f2933", linewidth=1)
+                axes.bar_label(theirs, fmt="{:,.0f}", fontsize=6.5, padding=2)
+                above = (place + 0.2, max(ours)), (0, 3)
+                axes.annotate(
+                    f"{median(ours):,.0f}",
+                    *above,
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=6.5,
+                )
+            axes.set_yscale("log")
+            axes.set_xticks(range(len(rows)), [row.method.removeprefix("ip-") for row in rows])
+            axes.set_title(metric, fontsize=10)
+            axes.margins(y=0.12)
+            tidy(axes)
+        figure.suptitle(
+            f"Model size: Table I (60 brokers, grey) and ours ({brokers} brokers; median, and "
+            "range over the topologies)",
+            fontsize=10,
+        )

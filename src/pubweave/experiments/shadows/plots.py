@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pubweave.experiments.plotting import headless_pyplot, tidy
+from pubweave.experiments.plotting import sheet, tidy
 from pubweave.experiments.shadows.figures import LOW_ODA, Row, chosen, mean_of
 
 COLOURS = ("#7b2cbf", "#2a9d5c", "#1b4965", "#e09f3e", "#d1495b", "#7b8794")
@@ -23,24 +23,19 @@ TITLES = {
 
 def draw(figure: str, rows: Sequence[Row], output: Path) -> None:
     """One picture into a file, a panel for each distribution."""
-    pyplot = headless_pyplot()
     names = list(dict.fromkeys(row["popularity"] for row in rows))
-    sheet, panels = pyplot.subplots(
-        1, len(names), figsize=(4 + 4 * len(names), 4.8), squeeze=False, sharey=True
-    )
-    for axes, name in zip(panels[0], names, strict=True):
-        _panel(figure, axes, chosen(rows, popularity=name))
-        axes.set_title(f"{name} topics", loc="left", fontsize=10)
-        tidy(axes)
-    panels[0][-1].legend(
-        frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), markerscale=2
-    )
-    count = len({row["seed"] for row in rows})
-    seeds = "1 seed" if count == 1 else f"{count} seeds"
-    sheet.suptitle(f"Shadows {TITLES[figure]} ({seeds})", x=0.01, ha="left", fontsize=11)
-    sheet.tight_layout()
-    sheet.savefig(output, dpi=110)
-    pyplot.close(sheet)
+    size = (4 + 4 * len(names), 4.8)
+    with sheet(output, 1, len(names), figsize=size, squeeze=False, sharey=True) as (page, panels):
+        for axes, name in zip(panels[0], names, strict=True):
+            _panel(figure, axes, chosen(rows, popularity=name))
+            axes.set_title(f"{name} topics", loc="left", fontsize=10)
+            tidy(axes)
+        panels[0][-1].legend(
+            frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), markerscale=2
+        )
+        count = len({row["seed"] for row in rows})
+        seeds = "1 seed" if count == 1 else f"{count} seeds"
+        page.suptitle(f"Shadows {TITLES[figure]} ({seeds})", x=0.01, ha="left", fontsize=11)
 
 
 def _panel(figure: str, axes: Any, rows: Sequence[Row]) -> None:

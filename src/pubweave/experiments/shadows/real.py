@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,34 @@ def run_real(kind: str, data: Path, rounds: int, seed: int, clock: Callable[[], 
             "low-oda": _described(now, again, clock() - began),
         }
     return RealRun(kind, wanted, built, played, afresh)
+
+
+def described(run: RealRun) -> dict[str, Any]:
+    """The means of a run, for people and programs."""
+    churn = {}
+    for variant, records in run.rounds.items():
+        kinds = {}
+        for kind in ("join", "leave"):
+            own = [record for record in records if record.kind == kind]
+            kinds[kind] = {
+                name: round(statistics.fmean(getattr(each, name) for each in own), 3)
+                for name in ("changed", "repair_ms", "backups_ms", "tidy_ms", "shadow_size")
+            }
+        verified = [record for record in records if record.is_verified]
+        churn[variant] = {
+            **kinds,
+            "verified_rounds": len(verified),
+            "is_connected": all(record.gap is None for record in verified),
+            **run.afresh[variant],
+        }
+    return {
+        "kind": run.kind,
+        "nodes": run.wanted.node_count,
+        "topics": run.wanted.topic_count,
+        "subscriptions": run.wanted.size,
+        "built": run.built,
+        "churn": churn,
+    }
 
 
 def _rng(seed: int) -> np.random.Generator:
