@@ -84,9 +84,14 @@ def test_rows_come_in_the_order_of_tasks_wherever_they_ran(jobs: int, tmp_path: 
     }
 
 
-def test_an_interrupted_run_keeps_its_rows_and_a_whole_one_removes_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_an_interrupted_run_keeps_its_rows_and_a_whole_one_removes_them(
+    is_compiled: bool, tmp_path: Path
+) -> None:
     def interrupted(task: int) -> Iterator[dict[str, int]]:
         if task == 2:
+            if is_compiled:
+                raise SystemError("join returned a result") from KeyboardInterrupt()
             raise KeyboardInterrupt
         yield from squares(task)
 

@@ -1,7 +1,9 @@
 """The papers' evaluations again, and a virtual day of the autopilot: our figures beside theirs.
 
-`catalog` names every experiment, `runner` runs one, `report` is what comes of it. A room for each
-paper holds the setting, the engine that measures, the paper's statements and the pictures. What
-is measured lives below: algorithms in `design` and `planning`, brokers in `core`, worlds in `sim`.
-Nothing here reads options or prints: `cli/reproduce.py` does.
+`runner` lists every experiment (`EXPERIMENTS`) and runs one (`reproduce`): here, in processes or on
+Spark. `experiment` says what an `Experiment` is: options, tasks, rows, and a `Report` of them with
+the paper's `Statement`s. `plotting` is what all pictures share. A folder for each paper holds the
+setting, the engine that measures, the statements, the pictures, and in `experiments` the
+registration. What is measured lives below: algorithms in `design` and `planning`, brokers in
+`core`, worlds in `sim`. Nothing here reads arguments or prints: `cli/reproduce.py` does.
 """

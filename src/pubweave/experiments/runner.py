@@ -61,8 +61,9 @@ def reproduce(
             by_task.setdefault(place, []).extend(chunk)
             done += steps
             on_progress(done, total)
-    except KeyboardInterrupt:
-        if not by_task:
+    except (KeyboardInterrupt, SystemError) as error:
+        # Numba turns a Ctrl-C that comes within a kernel into a SystemError.
+        if not any(isinstance(each, KeyboardInterrupt) for each in (error, error.__cause__)):
             raise
         _write(kept, _in_order(by_task))
         raise InterruptedRunError(

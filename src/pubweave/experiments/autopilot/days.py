@@ -123,24 +123,20 @@ class Options:
         os.cpu_count() or 1, "Days at the same time.", low=1, default_words="processors"
     )
 
-
-@dataclass(frozen=True)
-class Task:
-    """One seed."""
-
-    seed: int
-    setting: DaySetting
-    settings: ControlSettings
+    @property
+    def settings(self) -> ControlSettings:
+        return day_settings(self.period, self.free_period)
 
 
-def _tasks(options: Options) -> list[Task]:
-    settings = day_settings(options.period, options.free_period)
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
-    return [Task(seed, DaySetting(hours=options.hours), settings) for seed in seeds]
+def _tasks(options: Options) -> list[tuple[int, Options]]:
+    first = options.first_seed
+    return [(seed, options) for seed in range(first, first + options.seeds)]
 
 
-def run_task(task: Task) -> list[Day]:
-    return [measure_day(task.seed, task.setting, task.settings)]
+def run_task(task: tuple[int, Options]) -> list[Day]:
+    """One day."""
+    seed, options = task
+    return [measure_day(seed, DaySetting(hours=options.hours), options.settings)]
 
 
 def bars(days: Sequence[Day], settings: ControlSettings) -> list[Statement]:
@@ -171,7 +167,7 @@ def bars(days: Sequence[Day], settings: ControlSettings) -> list[Statement]:
 
 
 def _report(options: Options, days: Sequence[Day]) -> Report:
-    judged = bars(days, day_settings(options.period, options.free_period))
+    judged = bars(days, options.settings)
     below = (Policy.STATIC, Policy.ONCE, Policy.FOLLOW)
     rows = []
     for day in days:

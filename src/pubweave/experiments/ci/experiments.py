@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,14 +18,7 @@ from pubweave.experiments.ci.figures import (
     run_task,
     tasks,
 )
-from pubweave.experiments.ci.real import (
-    KINDS,
-    REAL_VARIANTS,
-    RealCost,
-    RealTask,
-    cost_shares,
-    run_real,
-)
+from pubweave.experiments.ci.real import KINDS, REAL_VARIANTS, RealCost, cost_shares, run_real
 from pubweave.experiments.ci.statements import percent, statements
 from pubweave.experiments.experiment import Experiment, Report, Table, Verdicts, data_folder, option
 
@@ -93,9 +86,14 @@ class RealOptions:
     ticks: int = option(25_000, low=2_500)
 
 
-def _real_tasks(options: RealOptions) -> list[RealTask]:
+def _real_tasks(options: RealOptions) -> list[tuple[str, int, RealOptions]]:
     seeds = range(options.seed, options.seed + options.seeds)
-    return [RealTask(kind, seed, options.data, options.ticks) for kind in KINDS for seed in seeds]
+    return [(kind, seed, options) for kind in KINDS for seed in seeds]
+
+
+def _run_real(task: tuple[str, int, RealOptions]) -> Iterator[RealCost]:
+    kind, seed, options = task
+    return run_real(kind, seed, options.data, options.ticks)
 
 
 def _real_report(options: RealOptions, costs: Sequence[RealCost]) -> Report:
@@ -131,7 +129,7 @@ EXPERIMENTS = (
         "CI, lMST and lMIT where the paper had no data: PlanetLab, Seattle, CAIDA, SNDlib.",
         RealOptions,
         tasks=_real_tasks,
-        run=run_real,
+        run=_run_real,
         report=_real_report,
         plot=lambda _, costs, path: plots.draw_real(cost_shares(costs), path),
         example="--data ../shared/data",

@@ -43,16 +43,6 @@ REAL_VARIANTS = ("ci", "ci-damped", "ci-sides", "lmst", "lmit", "best")
 
 
 @dataclass(frozen=True)
-class RealTask:
-    """One world, in which every heuristic is played."""
-
-    kind: str
-    seed: int
-    data: Path
-    ticks: int
-
-
-@dataclass(frozen=True)
 class RealCost:
     """What one heuristic cost in one world."""
 
@@ -62,12 +52,12 @@ class RealCost:
     cost: float
 
 
-def run_real(task: RealTask) -> Iterator[RealCost]:
+def run_real(kind: str, seed: int, data: Path, ticks: int) -> Iterator[RealCost]:
     """All heuristics in one world."""
-    world = make_real_world(task.kind, task.seed, task.data, Setting(ticks=task.ticks))
+    world = make_real_world(kind, seed, data, Setting(ticks=ticks))
     for name in (STATIC, *REAL_VARIANTS):
-        cost = float(run_variant(world, name, seed=task.seed).total.sum())
-        yield RealCost(task.kind, task.seed, name, cost)
+        cost = float(run_variant(world, name, seed=seed).total.sum())
+        yield RealCost(kind, seed, name, cost)
 
 
 def cost_shares(costs: Sequence[RealCost]) -> dict[str, dict[str, Mean]]:

@@ -21,11 +21,7 @@ import numpy as np
 from pubweave.design.dynatops.costs import RATE_SMOOTHING
 from pubweave.design.dynatops.routed_overlay import Publications
 from pubweave.design.traffic import Floats
-from pubweave.experiments.dynatops.location_systems import (
-    LocationSetting,
-    LocationWorld,
-    Residence,
-)
+from pubweave.experiments.dynatops.location_systems import LocationSetting, LocationWorld, Residence
 from pubweave.experiments.dynatops.rows import SystemRun
 from pubweave.experiments.dynatops.systems import Account
 from pubweave.generate.checkins import Indices, Integers, Travels

@@ -22,12 +22,7 @@ from pubweave.design.dynatops.user_placement import (
     UserPlacement,
 )
 from pubweave.design.traffic import Floats
-from pubweave.experiments.dynatops.systems import (
-    Account,
-    FixedOverlay,
-    RingOverlay,
-    broker_keys,
-)
+from pubweave.experiments.dynatops.systems import Account, FixedOverlay, RingOverlay, broker_keys
 from pubweave.generate.checkins import Indices, Integers, Travels
 
 CLUSTER_SIZES = (5, 10, 20, 50)

@@ -20,11 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pubweave.design.dynatops.connected_brokers import (
-    ConnectedBrokers,
-    Upkeep,
-    subscriptions_of,
-)
+from pubweave.design.dynatops.connected_brokers import ConnectedBrokers, Upkeep, subscriptions_of
 from pubweave.design.dynatops.deciding import decide
 from pubweave.design.dynatops.ring import Ring, key_of
 from pubweave.design.dynatops.routed_overlay import (

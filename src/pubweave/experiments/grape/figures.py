@@ -11,14 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pubweave.experiments.grape.run import (
-    BASELINE,
-    POP,
-    WITH_SUBSCRIBERS,
-    Outcome,
-    StockRun,
-    named,
-)
+from pubweave.experiments.grape.run import BASELINE, POP, WITH_SUBSCRIBERS, Outcome, StockRun, named
 from pubweave.experiments.grape.setting import FULL, Setting, make_stock_world, read_data
 from pubweave.generate.stocks import Distribution
 

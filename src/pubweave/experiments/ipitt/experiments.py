@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -22,11 +22,11 @@ from pubweave.experiments.ipitt.disruption_targets import PANELS, bars, ours
 from pubweave.experiments.ipitt.planning import (
     METHODS,
     Measured,
-    MethodTask,
     ModelSize,
-    SizeTask,
     averages,
     excess_steps,
+    planner_of,
+    until,
 )
 from pubweave.experiments.ipitt.plots_disruption import draw_figure_6
 from pubweave.experiments.ipitt.plots_planning import draw_figure_5, draw_table_1
@@ -75,22 +75,35 @@ class Figure5Options(PlannerOptions):
         return planning.FULL_RATIO_SIZE if self.full else planning.RATIO_SIZE
 
 
+MethodTask = tuple[str, tuple[tuple[int, float], ...], Figure5Options]
+
+
 def _figure_5_tasks(options: Figure5Options) -> list[MethodTask]:
+    """A method on all instances, because what it fails at spares it harder ones."""
     sizes = numbers("--sizes", options.sizes, int, 3, 99_999) or (
         planning.FULL_SIZES if options.full else planning.SIZES
     )
     ratios = numbers("--ratios", options.ratios, float, 0, 1) or (
         planning.FULL_RATIOS if options.full else planning.RATIOS
     )
-    where = planning.points(sizes, ratios, options.ratio_size)
+    where = tuple(planning.points(sizes, ratios, options.ratio_size))
     methods = METHODS if options.methods is None else options.methods.split(",")
     for method in methods:
         if method not in METHODS:
             raise OptionError(f"--methods {method}: there are {', '.join(METHODS)}")
-    return [
-        MethodTask(method, tuple(where), options.topology_count, options.limit_s, options.seed)
-        for method in methods
-    ]
+    return [(method, where, options) for method in methods]
+
+
+def _run_method(task: MethodTask) -> Iterator[Measured]:
+    method, where, options = task
+    return planning.measure(
+        where,
+        (method,),
+        planner_of(options.seed),
+        lambda: until(options.limit_s),
+        seed=options.seed,
+        topologies=options.topology_count,
+    )
 
 
 def _by_point(runs: Sequence[Measured]) -> list[Measured]:
@@ -139,13 +152,22 @@ class Table1Options(PlannerOptions):
     memory: bool = option(False, "Load each program and measure; naive takes GBs.")
 
 
-def _table_1_tasks(options: Table1Options) -> list[SizeTask]:
-    count = options.topology_count
-    return [
-        SizeTask(options.brokers, number, count, options.limit_s, options.seed,
-                 with_memory=options.memory and number == 0)
-        for number in range(count)
-    ]  # fmt: skip
+def _table_1_tasks(options: Table1Options) -> list[tuple[int, Table1Options]]:
+    return [(number, options) for number in range(options.topology_count)]
+
+
+def _count_sizes(task: tuple[int, Table1Options]) -> list[ModelSize]:
+    """The programs of one topology, for the fewest steps our planner finds."""
+    number, options = task
+    batch = planning.instances(
+        options.brokers, planning.RATIO, options.seed, options.topology_count
+    )
+    planner, stop = planner_of(options.seed), until(options.limit_s)
+    plan = planner(batch[number].problem, "auto", stop).plan
+    if plan is None:
+        raise OptionError(f"no plan within {options.limit_s:g} s: raise --time-limit")
+    with_memory = options.memory and number == 0
+    return planning.model_sizes(batch[number], plan.step_count, with_memory=with_memory)
 
 
 def _table_1_report(options: Table1Options, sizes: Sequence[ModelSize]) -> Report:
@@ -259,14 +281,14 @@ EXPERIMENTS: tuple[Experiment[Any, Any, Any], ...] = (
         "IPITT Figure 5: planning time, actions and steps of all methods on the same instances.",
         Figure5Options,
         tasks=_figure_5_tasks,
-        run=planning.run_method,
+        run=_run_method,
         report=_figure_5_report,
         plot=lambda options, runs, path: draw_figure_5(
             averages(_by_point(runs)), options.ratio_size, path
         ),
         example="--sizes 20,40,60 --methods auto,ip-each-path,bfs",
         unit="plans",
-        steps=lambda task: len(task.where) * task.topologies,
+        steps=lambda task: len(task[1]) * task[2].topology_count,
         tells_folder=True,
     ),
     Experiment(
@@ -278,7 +300,7 @@ EXPERIMENTS: tuple[Experiment[Any, Any, Any], ...] = (
         process that has loaded the program, before solving it.""",
         Table1Options,
         tasks=_table_1_tasks,
-        run=planning.count_sizes,
+        run=_count_sizes,
         report=_table_1_report,
         plot=lambda options, sizes, path: draw_table_1(sizes, options.brokers, path),
         unit="topologies",

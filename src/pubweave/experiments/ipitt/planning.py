@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pubweave.experiments.experiment import OptionError
 from pubweave.generate.mutation import change_links
 from pubweave.generate.trees import ipitt_topologies
 from pubweave.planning.action_sets import ActionSet
@@ -95,29 +94,6 @@ class ModelSize:
     """What a process holds that has loaded the program into HiGHS, where that was measured."""
 
 
-@dataclass(frozen=True)
-class MethodTask:
-    """One method on all instances of Figure 5, because what it fails at spares it others."""
-
-    method: str
-    where: tuple[tuple[int, float], ...]
-    topologies: int
-    limit_s: float
-    seed: int
-
-
-@dataclass(frozen=True)
-class SizeTask:
-    """One topology of Table I."""
-
-    brokers: int
-    number: int
-    topologies: int
-    limit_s: float
-    seed: int
-    with_memory: bool
-
-
 def instances(brokers: int, ratio: float, seed: int, count: int = 12) -> list[Instance]:
     """The first of the paper's 12 topologies, spread over its kinds, each with a target."""
     named = list(ipitt_topologies(brokers, seed).items())
@@ -141,26 +117,6 @@ def points(
     return list(dict.fromkeys(wanted))
 
 
-def run_method(task: MethodTask) -> Iterator[Measured]:
-    return measure(
-        task.where,
-        (task.method,),
-        planner_of(task.seed),
-        lambda: _until(task.limit_s),
-        seed=task.seed,
-        topologies=task.topologies,
-    )
-
-
-def count_sizes(task: SizeTask) -> list[ModelSize]:
-    """The programs of one topology, for the fewest steps our planner finds."""
-    instance = instances(task.brokers, RATIO, task.seed, task.topologies)[task.number]
-    plan = planner_of(task.seed)(instance.problem, "auto", _until(task.limit_s)).plan
-    if plan is None:
-        raise OptionError(f"no plan within {task.limit_s:g} s: raise --time-limit")
-    return model_sizes(instance, plan.step_count, with_memory=task.with_memory)
-
-
 def planner_of(seed: int) -> Planner:
     """The paper's methods and ours, by the clock."""
 
@@ -175,7 +131,7 @@ def planner_of(seed: int) -> Planner:
     return plan
 
 
-def _until(limit_s: float) -> Stop:
+def until(limit_s: float) -> Stop:
     end = time.monotonic() + limit_s
     return lambda: time.monotonic() >= end
 

@@ -115,23 +115,13 @@ class RealOptions:
     seed: int = option(1, low=0)
 
 
-@dataclass(frozen=True)
-class RealTask:
-    """One data set."""
-
-    kind: str
-    data: Path
-    rounds: int
-    seed: int
+def _real_tasks(options: RealOptions) -> list[tuple[str, RealOptions]]:
+    return [(kind, options) for kind in options.kinds or FILES]
 
 
-def _real_tasks(options: RealOptions) -> list[RealTask]:
-    kinds = options.kinds or tuple(FILES)
-    return [RealTask(kind, options.data, options.rounds, options.seed) for kind in kinds]
-
-
-def _run_real(task: RealTask) -> list[dict[str, Any]]:
-    run = run_real(task.kind, task.data, task.rounds, task.seed, time.perf_counter)
+def _run_real(task: tuple[str, RealOptions]) -> list[dict[str, Any]]:
+    kind, options = task
+    run = run_real(kind, options.data, options.rounds, options.seed, time.perf_counter)
     return [described(run)]
 
 
