@@ -36,7 +36,7 @@ from pubweave.design.dynatops.routed_overlay import RingRoutes
 from pubweave.design.dynatops.ssbr import ssbr_greedy
 from pubweave.design.dynatops.topic_trees import MappingProblem
 from pubweave.design.dynatops.user_placement import Clusters, PlacementRule, UserPlacement
-from pubweave.experiments.dynatops_mapping import PATTERNS, hashed_problem
+from pubweave.experiments.dynatops.mapping import PATTERNS, hashed_problem
 from pubweave.generate.dynatops_workloads import Pattern, drawn_topics
 
 GREEDY_BARS_S = {(1_000, 100): 0.3, (100, 5_000): 0.1, (10_000, 100): 30.0}

@@ -13,12 +13,12 @@ from pubweave.cli import main
 from pubweave.design.ci_rules import Estimate
 from pubweave.design.cost import total_cost
 from pubweave.design.side_counts import exact_unions
-from pubweave.experiments import ci_figures
-from pubweave.experiments.ci_figures import Mean, Run, Task, mean, ratio, run_task
-from pubweave.experiments.ci_filters import FilterInterest, filter_unions
-from pubweave.experiments.ci_run import ALL, BEST, STATIC, run_variant
-from pubweave.experiments.ci_setting import Setting, World, make_world
-from pubweave.experiments.ci_statements import percent, statements
+from pubweave.experiments.ci import figures as ci_figures
+from pubweave.experiments.ci.figures import Mean, Run, Task, mean, ratio, run_task
+from pubweave.experiments.ci.filters import FilterInterest, filter_unions
+from pubweave.experiments.ci.run import ALL, BEST, STATIC, run_variant
+from pubweave.experiments.ci.setting import Setting, World, make_world
+from pubweave.experiments.ci.statements import percent, statements
 
 SETTING = Setting(
     brokers=30,

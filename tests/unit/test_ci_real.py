@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from pubweave.cli.main import cli
-from pubweave.experiments.ci_real import KINDS, PLANETLAB, SEATTLE, make_real_world
-from pubweave.experiments.ci_setting import Setting
+from pubweave.experiments.ci.real import KINDS, PLANETLAB, SEATTLE, make_real_world
+from pubweave.experiments.ci.setting import Setting
 from tests.shared_data import shared_data
 
 BROKERS = 9

@@ -42,9 +42,9 @@ def test_table_1_stands_beside_ours(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--sizes", "ten"], "--sizes ten: expected numbers"),
-        (["--sizes", "1"], "sizes are 3 or more"),
-        (["--ratios", "20"], "ratios above 0 and at most 1"),
+        (["--sizes", "ten"], "--sizes ten: expected whole numbers"),
+        (["--sizes", "1"], "--sizes 1: expected numbers from 3"),
+        (["--ratios", "20"], "--ratios 20: expected numbers above 0 and at most 1"),
         (["--methods", "magic"], "--methods magic: there are auto"),
     ],
 )
@@ -75,7 +75,7 @@ def test_figure_6_is_measured_judged_and_drawn(
     ("arguments", "complaint"),
     [
         (["--sizes", "five"], "--sizes five: expected whole numbers"),
-        (["--sizes", "2"], "--sizes 2: numbers from 6"),
+        (["--sizes", "2"], "--sizes 2: expected numbers from 6"),
         (["--ratios", "0.9"], "above 0 and at most 0.5"),
         (["--ratios", "much"], "--ratios much: expected numbers"),
     ],

@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 
 from pubweave.cli import main
-from pubweave.experiments import dynatops_mapping
-from pubweave.experiments.dynatops_poisson import PoissonSetting, changed_topics
+from pubweave.experiments.dynatops import mapping as dynatops_mapping
+from pubweave.experiments.dynatops.poisson import PoissonSetting, changed_topics
 from pubweave.generate.dynatops_workloads import Pattern, broker_subscriptions, drawn_topics
 
 
 def test_savings_lie_between_nothing_and_what_is_possible() -> None:
     ticks = itertools.count()
-    rows = list(dynatops_mapping.measure([(60, 40)], [1, 2], lambda: float(next(ticks))))
+    rows = [
+        dynatops_mapping.measure(task, lambda: float(next(ticks)))
+        for task in dynatops_mapping.tasks([(60, 40)], [1, 2])
+    ]
     assert [(row.pattern, row.seed) for row in rows] == [
         ("uniform", 1), ("uniform", 2), ("multimodal", 1), ("multimodal", 2),
     ]  # fmt: skip
@@ -59,12 +62,6 @@ def test_figures_are_drawn_written_and_told(
     sizes = ((10, 20), (12, 20), (14, 20), (10, 30), (10, 40), (10, 50))
     monkeypatch.setattr(dynatops_mapping, "SIZES", sizes)
     monkeypatch.setattr(dynatops_mapping, "PAPER_SECONDS", dict.fromkeys(sizes, 1.0))
-    from pubweave.cli import reproduce_dynatops_pictures as pictures
-
-    monkeypatch.setattr(pictures, "SIZES", sizes)
-    monkeypatch.setattr(pictures, "BY_BROKERS", sizes[:3])
-    monkeypatch.setattr(pictures, "BY_TOPICS", sizes[3:])
-    monkeypatch.setattr(pictures, "PAPER_SECONDS", dict.fromkeys(sizes, 1.0))
     for name in ("dynatops-fig10", "dynatops-table1"):
         code = main.run(["reproduce", name, "--seeds", "1", "--out", str(tmp_path)])
         assert code == 0

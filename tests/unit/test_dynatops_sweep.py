@@ -11,13 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pubweave.cli import main
-from pubweave.experiments import dynatops_statements, dynatops_sweep
-from pubweave.experiments.dynatops_location import run_location
-from pubweave.experiments.dynatops_location_systems import LocationSetting
-from pubweave.experiments.dynatops_poisson import SYSTEMS, PoissonSetting, run_poisson
-from pubweave.experiments.dynatops_sweep import Scale, as_rows, run_task
+from pubweave.experiments.dynatops import statements as dynatops_statements
+from pubweave.experiments.dynatops import sweep as dynatops_sweep
+from pubweave.experiments.dynatops.location import run_location
+from pubweave.experiments.dynatops.location_systems import LocationSetting
+from pubweave.experiments.dynatops.poisson import SYSTEMS, PoissonSetting, run_poisson
+from pubweave.experiments.dynatops.sweep import Scale, run_task
 from pubweave.generate.checkins import CheckInError, Travels, drawn_travels, read_travels
-from pubweave.pipeline.sweeps import swept_rows
+from pubweave.pipeline.tco_build import on_spark
 from tests.shared_data import shared_data
 
 SMALL = Scale(users=1_500, brokers=20, topics=200, hours=2)
@@ -113,20 +114,20 @@ def test_other_figures_as_json(
 @pytest.mark.slow
 def test_spark_runs_the_same_tasks(spark: SparkSession) -> None:
     tasks = dynatops_sweep.figure_7(SMALL, [1], ["zipf"], rates=(0.1, 0.2))
-    here = [row for task in tasks for row in run_task(task)]
-    assert swept_rows(spark, run_task, tasks, lambda share: None) == here
-    assert swept_rows(spark, run_task, [], lambda share: None) == []
-    assert as_rows(here)[0].system == "bayeux"
+    here = [run_task(task) for task in tasks]
+    assert on_spark(spark, lambda share: None)(run_task, tasks) == here
+    assert here[0][0].system == "bayeux"
 
 
 def test_statements_say_whether_they_hold() -> None:
-    rows = as_rows(run_task(dynatops_sweep.figure_7(SMALL, [1], ["multimodal"], rates=(0.2,))[0]))
-    by_words = {each.words: each for each in dynatops_statements.figure_7(rows)}
+    rows = run_task(dynatops_sweep.figure_7(SMALL, [1], ["multimodal"], rates=(0.2,))[0])
+    by_words = {each.about: each for each in dynatops_statements.figure_7(rows)}
     fewer = next(each for words, each in by_words.items() if words.startswith("changes of"))
-    assert fewer.holds in ("yes", "with our rules")
-    assert fewer.by_paper is not None
-    assert dynatops_statements.figure_7(rows[:1])[0].holds == "no"
-    assert dynatops_statements.figure_8(rows)[0].words == "multimodal: delay below bayeux"
+    assert fewer.is_met
+    assert fewer.verdict in ("met", "met with our rules")
+    assert fewer.numbers["by_paper"] is not None
+    assert dynatops_statements.figure_7(rows[:1])[0].verdict == "not met"
+    assert dynatops_statements.figure_8(rows)[0].about == "multimodal: delay below bayeux"
 
 
 WINDOW = {

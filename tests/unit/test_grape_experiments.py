@@ -12,8 +12,8 @@ import pytest
 from pubweave.cli import main
 from pubweave.core.relocation_config import RelocationMode
 from pubweave.design.relocation_rules import Preference, Priority
-from pubweave.experiments import grape_figures
-from pubweave.experiments.grape_figures import (
+from pubweave.experiments.grape import figures as grape_figures
+from pubweave.experiments.grape.figures import (
     Task,
     best_reduction,
     reduction,
@@ -21,9 +21,9 @@ from pubweave.experiments.grape_figures import (
     tasks,
     waits_by_hops,
 )
-from pubweave.experiments.grape_run import BASELINE, Figures, Outcome, relocation_of
-from pubweave.experiments.grape_setting import Setting, make_stock_world, read_data
-from pubweave.experiments.grape_statements import headlines, statements
+from pubweave.experiments.grape.run import BASELINE, Figures, Outcome, relocation_of
+from pubweave.experiments.grape.setting import Setting, make_stock_world, read_data
+from pubweave.experiments.grape.statements import headlines, statements
 from pubweave.generate.stocks import Distribution
 from tests.shared_data import shared_data
 
@@ -126,7 +126,7 @@ def test_reductions_are_of_the_same_world_and_the_best_is_named() -> None:
     best = best_reduction(found, "load100", "message_rate", CLUSTERED)
     assert best == (pytest.approx(0.8), 1)
     assert reduction(found, "pop", "message_rate", CLUSTERED, 4) is None
-    told = {headline.words: headline.ours for headline in headlines(found)}
+    told = {each.about: each.found for each in headlines(found)}
     assert told["load100: average message rate"] == "80% (subscribers at 1)"
 
 
@@ -151,7 +151,7 @@ def test_the_commands_draw_and_judge(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = replace(SETTING, brokers=7, publishers=1, duration_s=12.0, measured_s=4.0)
-    monkeypatch.setattr("pubweave.experiments.grape_setting.Setting", lambda: quick)
+    monkeypatch.setattr("pubweave.experiments.grape.setting.Setting", lambda: quick)
     monkeypatch.setattr(grape_figures, "SPREADS", (1, 4))
     for figure in grape_figures.FIGURES:
         assert main.run(["reproduce", figure, "--out", str(tmp_path)]) == 0

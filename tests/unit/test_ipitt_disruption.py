@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pubweave.core.events import DeadlineReached, MessagesReceived
-from pubweave.experiments.ipitt_disruption import (
+from pubweave.experiments.ipitt.disruption import (
     Case,
     Disruption,
     Plans,
@@ -18,8 +18,7 @@ from pubweave.experiments.ipitt_disruption import (
     measure,
     points,
 )
-from pubweave.experiments.ipitt_disruption_bars import PANELS, bars, exponent, line, ours
-from pubweave.experiments.ipitt_disruption_run import (
+from pubweave.experiments.ipitt.disruption_run import (
     ClassChecker,
     Cost,
     DisruptionRun,
@@ -27,7 +26,8 @@ from pubweave.experiments.ipitt_disruption_run import (
     handed_over,
     paper_traffic,
 )
-from pubweave.experiments.ipitt_planning import instances
+from pubweave.experiments.ipitt.disruption_targets import PANELS, bars, exponent, line, ours
+from pubweave.experiments.ipitt.planning import instances
 from pubweave.generate.ipitt import PUBLISHERS
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.messages import ActionSignal, ShiftTables, Signal
@@ -191,7 +191,7 @@ def test_bars_are_met_and_missed_by_their_figures() -> None:
         run(Way.FEWEST_SERIAL, plan_s=10.0),
         run(Way.PARALLEL, few, affected_ms=90.0, plan_s=4.0, queue_growth=4.0),
     ]
-    verdicts = {bar.name: (bar.found, bar.is_met) for bar in bars(runs, means(runs), BASE)}
+    verdicts = {bar.about: (bar.found, bar.is_met) for bar in bars(runs, means(runs), BASE)}
     held = "p99 latency, held on their way against not held meanwhile"
     assert verdicts[held] == ("200 ms", True)
     # From 90 to 500 is more than 5 times as much.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pubweave.experiments.ipitt_planning import (
+from pubweave.experiments.ipitt.planning import (
     Measured,
     averages,
     excess_steps,

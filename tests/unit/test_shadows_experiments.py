@@ -13,7 +13,7 @@ from pubweave.cli import main
 from pubweave.design.tco.churn import MaintainedOverlay
 from pubweave.design.tco.interests import Subscriptions
 from pubweave.design.tco.low_oda import build_overlay
-from pubweave.experiments.shadows_figures import (
+from pubweave.experiments.shadows.figures import (
     FIGURES,
     LOW_ODA,
     Task,
@@ -21,10 +21,10 @@ from pubweave.experiments.shadows_figures import (
     gaps,
     run_task,
 )
-from pubweave.experiments.shadows_real import real_subscriptions, run_real
-from pubweave.experiments.shadows_rounds import play
-from pubweave.experiments.shadows_setting import VARIANTS, Setting, make_world, rebuilt
-from pubweave.experiments.shadows_statements import statements
+from pubweave.experiments.shadows.real import real_subscriptions, run_real
+from pubweave.experiments.shadows.rounds import play
+from pubweave.experiments.shadows.setting import VARIANTS, Setting, make_world, rebuilt
+from pubweave.experiments.shadows.statements import statements
 from pubweave.generate.subscription_sets import Popularity
 from tests.shared_data import shared_data
 

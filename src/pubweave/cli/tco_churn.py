@@ -27,7 +27,7 @@ from pubweave.cli.tco_report import print_round, print_summary, summary_of
 if TYPE_CHECKING:
     from pubweave.design.tco.changes import Change
     from pubweave.design.tco.churn import MaintainedOverlay
-    from pubweave.experiments.shadows_rounds import RoundRecord
+    from pubweave.experiments.shadows.rounds import RoundRecord
 
     Named = tuple[str, Sequence[Change] | str]
     """A round, or the line of JSON that has one, and where it is from."""
@@ -123,7 +123,7 @@ def churn(
       tail -f changes.jsonl | pubweave tco churn overlay.json --subscriptions s.csv --follow
     """
     from pubweave.design.tco.warm_up import warm_up_tco
-    from pubweave.experiments.shadows_rounds import play
+    from pubweave.experiments.shadows.rounds import play
 
     warm_up_tco()
     maintained = _opened(overlay, subscriptions, seed, options)

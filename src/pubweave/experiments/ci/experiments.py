@@ -1,0 +1,138 @@
+"""CI's figures and its comparison on real latencies, as experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from pubweave.experiments.ci import plots
+from pubweave.experiments.ci.figures import (
+    FULL_SEEDS,
+    SEEDS,
+    Run,
+    Task,
+    chosen,
+    mean,
+    run_task,
+    tasks,
+)
+from pubweave.experiments.ci.real import KINDS, REAL_VARIANTS, RealCost, cost_shares, run_real
+from pubweave.experiments.ci.statements import percent, statements
+from pubweave.experiments.experiment import Experiment, Report, Table, Verdicts, data_folder, option
+
+IN_THIS_PROCESS = "none"
+PARTS = ("notifications", "broadcasts", "reconfigurations", "exchanges")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    full: bool = option(False, "The paper's 25 underlays of 10,100 routers.")
+    underlays: int | None = option(None, f"How many. [default: {SEEDS}]", low=2, high=100)
+    seed: int = option(1, low=0)
+    master: str = option("local[*]", "Where Spark runs; 'none' does without it.")
+
+
+def _tasks(figure: str, options: Options) -> list[Task]:
+    count = options.underlays or (FULL_SEEDS if options.full else SEEDS)
+    return tasks(figure, seed=options.seed, count=count, full=options.full)
+
+
+def _master(options: Options, count: int) -> str | None:
+    return None if options.master == IN_THIS_PROCESS else options.master
+
+
+def _report(figure: str, options: Options, runs: Sequence[Run]) -> Report:
+    rows = []
+    for variant, point in dict.fromkeys((run.variant, run.point) for run in runs):
+        group = chosen(runs, variant, point)
+        total = mean([run.total for run in group])
+        parts = (mean([getattr(run, name) for run in group]).value for name in PARTS)
+        rows.append((
+            variant, "" if point is None else f"{point:g}", f"{total.value:,.0f}",
+            f"{total.half / total.value:.1%}", *(f"{part:,.0f}" for part in parts),
+        ))  # fmt: skip
+    title = f"{figure}: means over {len({run.seed for run in runs})} underlays, 95% intervals"
+    headings = ("heuristic", "eta or alpha", "cost", "± 95%", *PARTS)
+    return Report(
+        {"runs": list(runs)},
+        [Table(title, headings, rows, left=2)],
+        [Verdicts(statements(figure, runs))],
+    )
+
+
+def _figure(name: str, about: str, example: str) -> Experiment[Options, Task, Run]:
+    return Experiment(
+        name,
+        about,
+        Options,
+        tasks=partial(_tasks, name),
+        run=run_task,
+        report=partial(_report, name),
+        plot=lambda _, runs, path: plots.draw(name, runs, path),
+        example=example,
+        unit="underlays",
+        spark=_master,
+        tells_folder=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealOptions:
+    data: Path = field(metadata=data_folder("The folder with latency/ and topology/."))
+    seeds: int = option(4, low=2, high=100)
+    seed: int = option(1, low=0)
+    ticks: int = option(25_000, low=2_500)
+
+
+def _real_tasks(options: RealOptions) -> list[tuple[str, int, RealOptions]]:
+    seeds = range(options.seed, options.seed + options.seeds)
+    return [(kind, seed, options) for kind in KINDS for seed in seeds]
+
+
+def _run_real(task: tuple[str, int, RealOptions]) -> Iterator[RealCost]:
+    kind, seed, options = task
+    return run_real(kind, seed, options.data, options.ticks)
+
+
+def _real_report(options: RealOptions, costs: Sequence[RealCost]) -> Report:
+    numbers: dict[str, dict[str, list[float]]] = {}
+    for each in costs:
+        numbers.setdefault(each.kind, {}).setdefault(each.variant, []).append(each.cost)
+    shares = cost_shares(costs)
+    table = Table(
+        f"cost against the static tree, {options.seeds} seeds, 95% intervals",
+        ("", *KINDS),
+        [
+            (plots.LABELS[name], *(percent(shares[kind][name]) for kind in KINDS))
+            for name in REAL_VARIANTS
+        ],
+    )
+    return Report({"costs": numbers}, [table], numbers=numbers)
+
+
+EXPERIMENTS = (
+    _figure(
+        "ci-fig4",
+        "CI Figure 4: costs over time of all heuristics, with two total changes.",
+        "--underlays 8",
+    ),
+    _figure("ci-fig5", "CI Figure 5: what a larger neighborhood brings and costs.", "--full"),
+    _figure(
+        "ci-fig6",
+        "CI Figure 6: all heuristics while processing outweighs communication more and more.",
+        "--full",
+    ),
+    Experiment(
+        "ci-real",
+        "CI, lMST and lMIT where the paper had no data: PlanetLab, Seattle, CAIDA, SNDlib.",
+        RealOptions,
+        tasks=_real_tasks,
+        run=_run_real,
+        report=_real_report,
+        plot=lambda _, costs, path: plots.draw_real(cost_shares(costs), path),
+        example="--data ../shared/data",
+        unit="worlds",
+    ),
+)

@@ -1,0 +1,180 @@
+"""One heuristic in one world of CI's evaluation: what it costs, interval by interval.
+
+In each interval the notifications pay for the tree as it is; then the brokers broadcast what they
+saw, and exchange links by the rules of `ci_rules`. Control messages pay like notifications: the
+latency of each link they cross and the processing of each broker they reach. A request goes along
+the path; an exchange that was agreed on takes two more messages over every link of its cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pubweave.design.ci_rules import Estimate, Heuristic
+from pubweave.design.cost import links_of, total_cost
+from pubweave.design.global_search import GlobalSearch
+from pubweave.design.local_rounds import LIVE_PATIENCE, LIVE_REQUESTS, LocalOverlay, LocalSettings
+from pubweave.design.prices import Prices
+from pubweave.design.problem import DesignProblem
+from pubweave.design.traffic import Floats, Integers, Traffic
+from pubweave.experiments.ci.filters import FilterInterest
+from pubweave.experiments.ci.setting import World
+from pubweave.model.topology import Topology
+
+DAMPED_GAIN = 0.3
+"""The share of its cycle's cost that a damped exchange must save; found on seeds 1001 and 1002."""
+STATIC, BEST = "static", "best"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A heuristic with its switches: the paper's own have none."""
+
+    heuristic: Heuristic
+    estimate: Estimate = Estimate.OVERLAP
+    least_gain: float = 0.0
+    requests: int | None = None
+
+
+VARIANTS = {
+    "ci": Variant(Heuristic.CI),
+    "ci-conjunction": Variant(Heuristic.CI, Estimate.CONJUNCTION),
+    "ci-damped": Variant(Heuristic.CI, least_gain=DAMPED_GAIN),
+    "ci-sides": Variant(Heuristic.CI, Estimate.SIDES, requests=LIVE_REQUESTS),
+    "lmst": Variant(Heuristic.MST),
+    "lmit": Variant(Heuristic.MIT),
+}
+ALL = (STATIC, *VARIANTS, BEST)
+"""best is the global search with each interval's notifications known in advance and nothing paid
+for its changes: what no heuristic can hope for."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Costs of each interval of one run."""
+
+    variant: str
+    eta: int
+    notifications: list[float]
+    broadcasts: list[float]
+    reconfigurations: list[float]
+    requests: int
+    exchanges: int
+
+    @property
+    def total(self) -> Floats:
+        parts = np.array([self.notifications, self.broadcasts, self.reconfigurations])
+        summed: Floats = parts.sum(axis=0)
+        return summed
+
+
+def run_variant(
+    world: World, variant: str, *, eta: int = 4, seed: int = 0, until: int | None = None
+) -> Series:
+    """Play a world with one heuristic, from its beginning up to a tick."""
+    intervals = world.setting.intervals if until is None else until // world.setting.interval_ticks
+    if variant == STATIC:
+        costs = [_paid(world, k, world.start) for k in range(intervals)]
+        return Series(variant, eta, costs, [0.0] * intervals, [0.0] * intervals, 0, 0)
+    if variant == BEST:
+        costs = _best_costs(world, intervals, seed)
+        return Series(variant, eta, costs, [0.0] * intervals, [0.0] * intervals, 0, 0)
+    return _reorganizing(world, variant, eta, seed, intervals)
+
+
+def _reorganizing(world: World, variant: str, eta: int, seed: int, intervals: int) -> Series:
+    rng = np.random.default_rng([seed, 1])
+    chosen = VARIANTS[variant]
+    settings = LocalSettings(
+        chosen.heuristic,
+        eta,
+        chosen.least_gain,
+        chosen.requests,
+        LIVE_PATIENCE,
+        chosen.estimate,
+    )
+    neighbors: list[list[int]] = [[] for _ in world.names]
+    for a, b in world.start.tolist():
+        neighbors[a].append(b)
+        neighbors[b].append(a)
+    overlay: LocalOverlay | None = None
+    paid: list[float] = []
+    broadcasts: list[float] = []
+    reconfigurations: list[float] = []
+    requests = exchanges = 0
+    edges = world.start
+    for k in range(intervals):
+        prices = world.prices(k)
+        interest = FilterInterest(world.common(k), world.traffic[k], chosen.estimate, rng)
+        if overlay is None:
+            overlay = LocalOverlay(neighbors, [], [], interest, settings)
+        overlay.processing = prices.processing.tolist()
+        overlay.prices = prices.communication.tolist()
+        overlay.knowledge = interest
+        paid.append(_paid(world, k, edges))
+        broadcasts.append(_crossing_cost(overlay.broadcasts(), prices))
+        made = overlay.play(rng)
+        reconfigurations.append(_control_cost(made.requested, made.agreed, prices))
+        requests += len(made.requested)
+        exchanges += len(made.exchanges)
+        if made.exchanges:
+            edges = _edges(overlay.neighbors)
+    return Series(variant, eta, paid, broadcasts, reconfigurations, requests, exchanges)
+
+
+def _paid(world: World, interval: int, edges: Integers) -> float:
+    return total_cost(world.traffic[interval], world.prices(interval), edges)
+
+
+def _crossing_cost(crossed: Iterable[tuple[int, int]], prices: Prices) -> float:
+    ends = np.array(list(crossed), dtype=np.int64).reshape(-1, 2)
+    links = prices.communication[ends[:, 0], ends[:, 1]].sum()
+    return float(links + prices.processing[ends[:, 1]].sum())
+
+
+def _control_cost(
+    requested: Iterable[tuple[int, ...]], agreed: Iterable[tuple[int, ...]], prices: Prices
+) -> float:
+    hops = [(path[m], path[m + 1]) for path in requested for m in range(len(path) - 1)]
+    for path in agreed:
+        ring = [*path, path[0]]
+        once = [(ring[m], ring[m + 1]) for m in range(len(path))]
+        hops += once + once
+    return _crossing_cost(hops, prices)
+
+
+def _edges(neighbors: list[list[int]]) -> Integers:
+    pairs = [(a, b) for a, ends in enumerate(neighbors) for b in ends if a < b]
+    return np.array(pairs, dtype=np.int64)
+
+
+def _best_costs(world: World, intervals: int, seed: int) -> list[float]:
+    """What the global search's tree for every four intervals costs, built anew each time."""
+    costs: list[float] = []
+    edges = world.start
+    for first in range(0, intervals, 4):
+        block = range(first, min(first + 4, intervals))
+        traffic = _joined([world.traffic[k] for k in block])
+        links = links_of(edges, world.names)
+        problem = DesignProblem(
+            Topology(frozenset(world.names), links), traffic, world.prices(first)
+        )
+        search = GlobalSearch(problem, stop=lambda: False, rng=np.random.default_rng(seed))
+        search.descend_from_starts()
+        edges = search.best.edges
+        costs.extend(_paid(world, k, edges) for k in block)
+    return costs
+
+
+def _joined(parts: list[Traffic]) -> Traffic:
+    sizes = np.concatenate([part.sizes for part in parts])
+    return Traffic.from_pairs(
+        parts[0].brokers,
+        np.repeat(np.arange(len(sizes)), sizes),
+        np.concatenate([part.members for part in parts]),
+        np.concatenate([part.weights for part in parts]),
+        sum(part.deliveries for part in parts),
+    )

@@ -1,0 +1,244 @@
+"""IPITT's planner evaluation again: Table I and Figure 5, all methods on the same instances.
+
+Instances are the paper's: its 12 topologies and targets by change ratio. What is measured goes
+into plain records, so that reports and pictures need nothing else. Planning times of BFS are those
+at which it found its best plan, as the paper has them.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pubweave.generate.mutation import change_links
+from pubweave.generate.trees import ipitt_topologies
+from pubweave.planning.action_sets import ActionSet
+from pubweave.planning.backends.highs import HighsSession
+from pubweave.planning.ip_model import model_size
+from pubweave.planning.paper_methods import PAPER_METHODS, solve_by_paper
+from pubweave.planning.paper_planner import ip_problem
+from pubweave.planning.problem import PlanningProblem
+from pubweave.planning.result import PlanResult
+from pubweave.planning.solve import solve
+from pubweave.planning.stop import Stop
+from pubweave.planning.validate import InvalidPlanError
+
+METHODS = ("auto", "fast", "ip-each-path", "ip-all-paths", "ip-naive", "bfs")
+SIZES, FULL_SIZES = (10, 20, 30), (20, 30, 40, 50, 60, 70, 80, 90, 100, 150)
+RATIOS, FULL_RATIOS = (0.10, 0.20, 0.30), (0.05, 0.10, 0.15, 0.20, 0.25, 0.30)
+RATIO = 0.20
+RATIO_SIZE, FULL_RATIO_SIZE = 20, 60
+
+Planner = Callable[[PlanningProblem, str, Stop], PlanResult]
+"""Plans a problem by a method until stopped."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One problem of the paper's setting."""
+
+    brokers: int
+    ratio: float
+    topology: str
+    problem: PlanningProblem
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One method on one instance; None where it found no plan."""
+
+    brokers: int
+    ratio: float
+    topology: str
+    method: str
+    status: str
+    seconds: float
+    steps: int | None
+    actions: int | None
+    parallel_steps: int | None
+    """Steps of a BFS plan after putting its actions side by side."""
+    least_steps: int
+    """No plan has fewer steps, as far as this method can tell."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Averages:
+    """A method at one point of the figure, over the topologies on which it found a plan."""
+
+    brokers: int
+    ratio: float
+    method: str
+    found: int
+    tried: int
+    seconds: float | None
+    steps: float | None
+    actions: float | None
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """The program of one action set on one instance, for the fewest steps."""
+
+    topology: str
+    method: str
+    step_count: int
+    actions: int
+    variables: int
+    constraints: int
+    memory_mb: float | None = None
+    """What a process holds that has loaded the program into HiGHS, where that was measured."""
+
+
+def instances(brokers: int, ratio: float, seed: int, count: int = 12) -> list[Instance]:
+    """The first of the paper's 12 topologies, spread over its kinds, each with a target."""
+    named = list(ipitt_topologies(brokers, seed).items())
+    chosen = [named[place * len(named) // count] for place in range(min(count, len(named)))]
+    found = []
+    for number, (name, source) in enumerate(chosen):
+        rng = np.random.default_rng([seed, brokers, round(1000 * ratio), number])
+        found.append(
+            Instance(
+                brokers, ratio, name, PlanningProblem(source, change_links(source, ratio, rng))
+            )
+        )
+    return found
+
+
+def points(
+    sizes: Sequence[int], ratios: Sequence[float], ratio_size: int
+) -> list[tuple[int, float]]:
+    """Where Figure 5 is measured: overlay sizes at 20%, change ratios at one size; each once."""
+    wanted = [(size, RATIO) for size in sizes] + [(ratio_size, ratio) for ratio in ratios]
+    return list(dict.fromkeys(wanted))
+
+
+def planner_of(seed: int) -> Planner:
+    """The paper's methods and ours, by the clock."""
+
+    def plan(problem: PlanningProblem, method: str, stop: Stop) -> PlanResult:
+        solver = solve_by_paper if method in PAPER_METHODS else solve
+        try:
+            return solver(problem, method=method, stop=stop, clock=time.perf_counter, seed=seed)
+        except InvalidPlanError as error:
+            # A ValueError would be taken for bad input.
+            raise RuntimeError(f"the planner ({method}) made an invalid plan: {error}") from error
+
+    return plan
+
+
+def until(limit_s: float) -> Stop:
+    end = time.monotonic() + limit_s
+    return lambda: time.monotonic() >= end
+
+
+def measure(
+    where: Sequence[tuple[int, float]],
+    methods: Sequence[str],
+    planner: Planner,
+    new_stop: Callable[[], Stop],
+    *,
+    seed: int,
+    topologies: int,
+) -> Iterator[Measured]:
+    """Every method on every instance. One that found nothing at a point is spared harder ones."""
+    gave_up: dict[str, list[tuple[int, float]]] = {}
+    for brokers, ratio in sorted(where):
+        batch = instances(brokers, ratio, seed, topologies)
+        for method in methods:
+            if any(size <= brokers and share <= ratio for size, share in gave_up.get(method, [])):
+                continue
+            found = 0
+            for instance in batch:
+                result = planner(instance.problem, method, new_stop())
+                measured = measured_of(instance, method, result)
+                found += measured.steps is not None
+                yield measured
+            if not found:
+                gave_up.setdefault(method, []).append((brokers, ratio))
+
+
+def measured_of(instance: Instance, method: str, result: PlanResult) -> Measured:
+    seconds = result.figures.get("best_found_s") if method == "bfs" else None
+    plan = result.plan
+    return Measured(
+        instance.brokers,
+        instance.ratio,
+        instance.topology,
+        method,
+        result.status.value,
+        result.seconds if seconds is None else seconds,
+        None if plan is None else plan.step_count,
+        None if plan is None else plan.action_count,
+        result.figures.get("parallel_steps"),
+        result.bounds.steps,
+        result.notes,
+    )
+
+
+def averages(runs: Iterable[Measured]) -> list[Averages]:
+    """Means over the topologies, as the paper has them; a method only where it found plans."""
+    grouped: dict[tuple[int, float, str], list[Measured]] = {}
+    for run in runs:
+        grouped.setdefault((run.brokers, run.ratio, run.method), []).append(run)
+    found = []
+    for (brokers, ratio, method), group in grouped.items():
+        solved = [run for run in group if run.steps is not None]
+        found.append(
+            Averages(
+                brokers,
+                ratio,
+                method,
+                len(solved),
+                len(group),
+                _mean(run.seconds for run in solved),
+                _mean(run.steps for run in solved if run.steps is not None),
+                _mean(run.actions for run in solved if run.actions is not None),
+            )
+        )
+        beside = [run.parallel_steps for run in solved if run.parallel_steps is not None]
+        if beside:
+            # The same plans with their actions side by side, to be fair to BFS.
+            found.append(replace(found[-1], method=f"{method}-parallel", steps=_mean(beside)))
+    return found
+
+
+def excess_steps(runs: Sequence[Measured], method: str) -> float | None:
+    """The most steps a method has above the fewest proven by any method, as a share."""
+    proven = {
+        (run.brokers, run.ratio, run.topology): run.steps
+        for run in runs
+        if run.status in {"optimal", "steps_optimal"} and run.steps
+    }
+    shares = []
+    for run in runs:
+        least = proven.get((run.brokers, run.ratio, run.topology))
+        if run.method == method and run.steps is not None and least:
+            shares.append(run.steps / least - 1)
+    return max(shares, default=None)
+
+
+def model_sizes(
+    instance: Instance, step_count: int, *, with_memory: bool = False
+) -> list[ModelSize]:
+    """How large the three programs are, by counting; memory by loading each into a process."""
+    found = []
+    for kind in ActionSet:
+        problem = ip_problem(instance.problem, kind)
+        size = model_size(problem, step_count)
+        memory_mb = None
+        if with_memory:
+            with HighsSession() as highs:
+                memory_mb = highs.load(problem, step_count).memory_mb
+        name = f"ip-{kind.value}"
+        found.append(ModelSize(instance.topology, name, step_count, *size, memory_mb))
+    return found
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    listed = list(values)
+    return statistics.fmean(listed) if listed else None
