@@ -33,6 +33,8 @@ ESTIMATED_AFTER = 4
 def reproduce() -> None:
     """The papers' figures and tables, theirs beside ours.
 
+    Ctrl-C ends a run and keeps the rows so far in NAME.partial.json.
+
     \b
     Example:
       pubweave reproduce ipitt-table1

@@ -127,7 +127,7 @@ def _run_real(task: tuple[str, RealOptions]) -> list[dict[str, Any]]:
 
 REAL_COLUMNS = {
     "overlay": "{[name]}", "links": "{[links]:,}", "average": "{[average_degree]:.2f}",
-    "maximum": "{[max_degree]}", "connected": "{[is_connected]}", "s": "{[seconds]:.2f}",
+    "maximum": "{[max_degree]}", "connected": "{[connected]}", "s": "{[seconds]}",
 }  # fmt: skip
 
 
@@ -148,7 +148,11 @@ def _real_table(document: dict[str, Any]) -> Table:
         f"{document['kind']}: {document['nodes']:,} nodes, {document['topics']:,} topics, "
         f"{document['subscriptions']:,} subscriptions"
     )
-    return Table.of(title, [{"name": name, **row} for name, row in rows], REAL_COLUMNS)
+    shown = [
+        {**row, "name": name, "connected": "yes" if row["is_connected"] else "NO"}
+        for name, row in rows
+    ]
+    return Table.of(title, shown, REAL_COLUMNS)
 
 
 def _churn_notes(document: dict[str, Any]) -> list[str]:
