@@ -130,7 +130,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     links: tuple[LinkView, ...] = ()
     latency: LatencyView | None = None
     cost_per_s: float | None = None
-    totals: CounterStatus = CounterStatus()
+    totals: CounterStatus = msgspec.field(default_factory=CounterStatus)
     publications_per_s: float | None = None
     deliveries_per_s: float | None = None
     deployment: DeploymentView | None = None
