@@ -19,9 +19,9 @@ from operator import attrgetter
 from zlib import crc32
 
 from pubweave.model.filter_text import format_filter
-from pubweave.model.filters import Filter, Operator
+from pubweave.model.filters import Filter, topic_of
 from pubweave.model.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
-from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication
+from pubweave.model.publications import Publication
 from pubweave.model.status import COUNTERS, CounterStatus
 from pubweave.model.telemetry import (
     RECORDED_TABLES,
@@ -203,7 +203,7 @@ class Metering:
             client_id,
             subscription_id,
             None if filter_ is None else format_filter(filter_),
-            None if filter_ is None else _topic_of(filter_),
+            None if filter_ is None else topic_of(filter_),
             change.value,
         )
 
@@ -222,7 +222,7 @@ class Metering:
             client_id,
             advertisement_id,
             None if filter_ is None else format_filter(filter_),
-            None if filter_ is None else _topic_of(filter_),
+            None if filter_ is None else topic_of(filter_),
             change.value,
         )
 
@@ -314,10 +314,3 @@ class Metering:
 def _growth(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]:
     # A counter below its last value began anew with a new session: all of it is growth.
     return tuple(b - a if b >= a else b for a, b in zip(before, after, strict=True))
-
-
-def _topic_of(filter_: Filter) -> str | None:
-    for predicate in filter_.predicates:
-        if predicate.attribute == TOPIC_ATTRIBUTE and predicate.operator is Operator.EQ:
-            return str(predicate.value)
-    return None

@@ -19,9 +19,8 @@ from typing import Any
 from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.events import LeaveRequested, LinkAdded
-from pubweave.core.topic_routing import topic_of
 from pubweave.generate.latencies import Matrix
-from pubweave.model.filters import Filter, Operator, Predicate
+from pubweave.model.filters import Filter, Operator, Predicate, topic_of
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.publications import TOPIC_ATTRIBUTE
 from pubweave.sim.churn_asking import ask_at_rest
