@@ -140,7 +140,9 @@ def test_a_plan_without_steps_is_nothing_to_apply(
 
 def look(deployment: DeploymentState, *states: ActionState, done: int = 0) -> Look:
     actions = tuple(
-        ActionProgress(f"1-x/0/{place}", f"shift(b{place}, b8, b9)", known)
+        ActionProgress(
+            f"1-x/0/{place}", f"shift(b{place}, b8, b9)", (f"b{place}", "b8", "b9"), known
+        )
         for place, known in enumerate(states)
     )
     document = DeploymentDocument(

@@ -143,8 +143,9 @@ def test_the_prediction_keeps_what_was_measured_beside_the_model() -> None:
 
 
 def test_a_look_without_evidence_says_what_is_missing() -> None:
-    words = "the window is 5 s long; nothing was heard of b2"
-    made = nothing_weighed("demo", settings(), NOW, Verdict.NO_EVIDENCE, words, evidence())
+    gaps = ("the window is 5 s long", "nothing was heard of b2")
+    words = "; ".join(gaps)
+    made = nothing_weighed("demo", settings(), NOW, Verdict.NO_EVIDENCE, words, evidence(), gaps)
     assert made.state is DecisionState.CLOSED
     assert made.inputs is not None
-    assert made.inputs.gaps == ("the window is 5 s long", "nothing was heard of b2")
+    assert made.inputs.gaps == gaps

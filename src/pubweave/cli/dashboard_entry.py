@@ -59,12 +59,14 @@ async def _refusal(address: str, credentials: Credentials) -> str | None:
     import msgspec
 
     from pubweave.model.status import STATUS_SUBJECT
-    from pubweave.runtime.client import ClientError
+    from pubweave.runtime.client import ClientError, NoConnectionError
     from pubweave.runtime.connect import connect
 
     try:
         async with connect(address, timeout_s=ANSWER_LIMIT_S, credentials=credentials) as client:
             answer = msgspec.json.decode(await client.query(STATUS_SUBJECT))
+    except NoConnectionError:
+        return None
     except ClientError as error:
-        return None if str(error).startswith("cannot connect") else str(error)
+        return str(error)
     return str(answer.get("error", ""))

@@ -38,11 +38,11 @@ def nothing_weighed(
     verdict: Verdict,
     reason: str,
     evidence: Evidence | None,
+    gaps: tuple[str, ...] = (),
 ) -> DecisionRecord:
     """Nothing was weighed: the profile is not good enough, there is none, or the time is wrong.
 
     Weighing takes a processor from the brokers, so it is not done in vain (DYNATOPS' step 2)."""
-    gaps = tuple(reason.split("; ")) if verdict is Verdict.NO_EVIDENCE else ()
     return DecisionRecord(
         id=UNNUMBERED,
         overlay=overlay,

@@ -177,7 +177,7 @@ class Autopilot(Conversation):
             return
         gaps = shortcomings(evidence, self.settings.demands, self._now)
         if gaps:
-            yield from self._record_nothing("; ".join(gaps), evidence)
+            yield from self._record_nothing("; ".join(gaps), evidence, gaps=gaps)
             return
         yield from self._measure(evidence)
         if open_ is not None and (yield from self._still_stands(open_, evidence)):
@@ -191,7 +191,7 @@ class Autopilot(Conversation):
         options = yield from self._ask(Weigh(evidence, allowed))
         if isinstance(options, Trouble):
             yield from self._trouble("cannot weigh alternatives", options)
-            yield from self._record_nothing(options.reason, evidence)
+            yield from self._record_nothing(options.reason, evidence, gaps=(options.reason,))
             return
         yield from self._decide(evidence, options)
 
@@ -217,10 +217,11 @@ class Autopilot(Conversation):
         reason: str,
         evidence: Evidence | None = None,
         verdict: Verdict = Verdict.NO_EVIDENCE,
+        gaps: tuple[str, ...] = (),
     ) -> Part[None]:
         overlay = self.layout.overlay
         yield from self._keep(
-            nothing_weighed(overlay, self.settings, self._now, verdict, reason, evidence)
+            nothing_weighed(overlay, self.settings, self._now, verdict, reason, evidence, gaps)
         )
 
     def _measure(self, evidence: Evidence) -> Part[None]:

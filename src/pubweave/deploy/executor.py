@@ -34,7 +34,7 @@ from pubweave.deploy.mirror import Mirror
 from pubweave.deploy.step_clock import StepClock
 from pubweave.deploy.store import Create, Delete, Path, StoreEvent, StoreRequest, Write
 from pubweave.deploy.topology_state import apply_actions
-from pubweave.model.deployment import ActionState, DeploymentState
+from pubweave.model.deployment import AbortedBy, ActionState, DeploymentState
 from pubweave.model.ids import ActionId, BrokerId
 from pubweave.model.plans import Plan
 
@@ -262,8 +262,9 @@ class Executor:
 
     def _give_up(self, deployment: DeploymentDocument, reason: str) -> None:
         number = deployment.steps_done + 1
-        moved = deployment.moved_to(DeploymentState.ABORTING, f"step {number}: {reason}")
-        self._write(self._layout.plan, moved)
+        why = f"step {number}: {reason}"
+        given_up = deployment.given_up(DeploymentState.ABORTING, AbortedBy.EXECUTOR, why)
+        self._write(self._layout.plan, given_up)
 
     def _write_topology(
         self,
@@ -336,7 +337,13 @@ class Executor:
         actions: tuple[ActionProgress, ...] = ()
         if is_executing and deployment is not None and self._plan_of == deployment.deployment:
             actions = tuple(
-                ActionProgress(id_, str(document.action()), document.state, document.reason)
+                ActionProgress(
+                    id_,
+                    str(document.action()),
+                    document.brokers,
+                    document.state,
+                    document.reason,
+                )
                 for id_ in self._ids(deployment, deployment.steps_done)
                 if (document := self._action(id_)) is not None
             )

@@ -24,6 +24,7 @@ class ActionProgress(msgspec.Struct, frozen=True):
 
     action_id: ActionId
     text: str
+    brokers: tuple[BrokerId, ...]
     state: ActionState
     reason: str = ""
 

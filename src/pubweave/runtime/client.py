@@ -67,6 +67,10 @@ class ClientError(Exception):
     """Something the broker refused, or a client that is closed."""
 
 
+class NoConnectionError(ClientError):
+    """No broker answers at that address."""
+
+
 class Client:
     """A connected client; make one with `connect`."""
 
@@ -230,7 +234,7 @@ class Client:
         except TimeoutError:
             reason = self._credentials.fault() or self._dialer.last_error or "no answer"
             await self.close()
-            raise ClientError(f"cannot connect: {reason}") from None
+            raise NoConnectionError(f"cannot connect: {reason}") from None
         if not self._sessions:
             await self.close()
             raise ClientError(f"the broker refused the {self.last_refusal}")
