@@ -47,7 +47,6 @@ DocumentT = TypeVar("DocumentT", bound=Document)
 Script = Generator[StoreRequest, StoreAnswer, T]
 TRIES = 20
 """How often a change is tried again that somebody else came before."""
-_SHOWN = 5
 
 
 class DeploymentError(ValueError):

@@ -96,10 +96,6 @@ class Rebuilt:
     """Links in one of the two overlays and not in the other."""
     build_ms: float
 
-    @property
-    def repair_ratio(self) -> float:
-        return self.changed / self.links
-
 
 def make_world(setting: Setting) -> World:
     """Nodes, overlay and churn; a round is a join or a leave with equal probability."""
