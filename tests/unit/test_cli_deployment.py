@@ -15,7 +15,7 @@ from pubweave.cli.main import run
 from pubweave.cli.plan_deployment import _waiting
 from pubweave.deploy.commands import ActionStatus
 from pubweave.deploy.documents import DeploymentDocument
-from pubweave.deploy.executor_report import ActionProgress, ExecutorReport, ExecutorRole
+from pubweave.deploy.executor import ActionProgress, ExecutorReport, ExecutorRole
 from pubweave.model.deployment import ActionState, DeploymentState
 from pubweave.model.plan_files import PlanRecord, topology_hash, write_plan
 from pubweave.model.plans import Append, Detach, Plan, Shift

@@ -82,7 +82,7 @@ def test_a_deployment_of_a_version_without_the_field_is_known_by_its_purpose(
     assert isinstance(begun, DeploymentDocument)
     assert begun.decision == decision.id
     old = msgspec.json.decode(encode(begun))
-    del old["decision"], old["aborted_by"]
+    del old["decision"]
     store.memory.handle(store.session, Write(LAYOUT.plan, msgspec.json.encode(old)))
     again = store.run(hand_over(LAYOUT, decision))
     assert isinstance(again, DeploymentDocument)

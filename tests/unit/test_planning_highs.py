@@ -12,7 +12,7 @@ from pubweave.planning.backends.ip_outcome import IpStatus
 from pubweave.planning.ip_model import model_size
 from pubweave.planning.paper_planner import ip_problem
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.stop import never
+from pubweave.planning.result import never
 
 
 def tree(text: str) -> Topology:

@@ -11,9 +11,7 @@ from pubweave.model.topology import Topology
 from pubweave.planning.paper_methods import PAPER_METHODS, solve_by_paper
 from pubweave.planning.paper_planner import RememberedSteps
 from pubweave.planning.problem import PlanningError, PlanningProblem
-from pubweave.planning.progress import Progress
-from pubweave.planning.result import PlanResult
-from pubweave.planning.stop import never
+from pubweave.planning.result import PlanResult, Progress, never
 from pubweave.planning.validate import validate_plan
 
 

@@ -16,9 +16,7 @@ from pubweave.model.topology import Topology
 from pubweave.planning.action_sets import ActionSet
 from pubweave.planning.paper_planner import RememberedSteps, plan_by_paper, step_cap
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.progress import Progress
-from pubweave.planning.result import PlanResult
-from pubweave.planning.stop import never
+from pubweave.planning.result import PlanResult, Progress, never
 from pubweave.planning.validate import validate_plan
 from tests.naive import planning as naive
 

@@ -14,8 +14,7 @@ from pubweave.control.handover import carried_out, hand_over
 from pubweave.control.requests import CarriedOut
 from pubweave.deploy.commands import DeploymentError, request_pause
 from pubweave.deploy.documents import DeploymentDocument
-from pubweave.deploy.executor import ExecutorConfig
-from pubweave.deploy.executor_report import ExecutorReport
+from pubweave.deploy.executor import ExecutorConfig, ExecutorReport
 from pubweave.deploy.layout import Layout
 from pubweave.model.decisions import DecisionRecord
 from pubweave.model.deployment import DeploymentState

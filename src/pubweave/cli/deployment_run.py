@@ -26,8 +26,7 @@ from pubweave.deploy.documents import (
     PartDocument,
     decode,
 )
-from pubweave.deploy.executor import ExecutorConfig
-from pubweave.deploy.executor_report import ExecutorReport, ExecutorRole
+from pubweave.deploy.executor import ExecutorConfig, ExecutorReport, ExecutorRole
 from pubweave.deploy.layout import Layout
 from pubweave.deploy.store import List, Outcome, Read
 from pubweave.model.deployment import DeploymentState

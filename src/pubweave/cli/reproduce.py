@@ -31,8 +31,7 @@ from pubweave.cli.reproduce_disruption import figure_6
 if TYPE_CHECKING:
     from pubweave.experiments.ipitt_planning import Averages, Measured, ModelSize
     from pubweave.planning.problem import PlanningProblem
-    from pubweave.planning.result import PlanResult
-    from pubweave.planning.stop import Stop
+    from pubweave.planning.result import PlanResult, Stop
 
 LIMIT_S, FULL_LIMIT_S = 5.0, 600.0
 TOPOLOGIES, FULL_TOPOLOGIES = 2, 12

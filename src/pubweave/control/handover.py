@@ -7,6 +7,8 @@ has. The one lock for changes of the topology is the store's plan node, as for e
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from pubweave.control.requests import CarriedOut
 from pubweave.deploy.commands import Script, read_topology, resume, submit, sweep
 from pubweave.deploy.documents import DeploymentDocument, decode
@@ -47,15 +49,18 @@ def carried_out(deployment: DeploymentDocument) -> CarriedOut:
     """How a deployment that is over ended."""
     assert deployment.state.is_final, f"{deployment.deployment} is {deployment.state}"
     return CarriedOut(
-        deployment.state, deployment.deployment, deployment.reason, deployment.aborted_by
+        deployment.state,
+        deployment.deployment,
+        deployment.reason,
+        deployment.aborted_by or None,
     )
 
 
 def _carries_out(deployment: DeploymentDocument, record: DecisionRecord) -> bool:
     """Documents of versions before ``decision`` was a field have it in their purpose alone."""
-    if deployment.decision:
-        return deployment.decision == record.id
-    return deployment.purpose == _purpose(record)
+    if deployment.decision is UNSET:
+        return deployment.purpose == _purpose(record)
+    return deployment.decision == record.id
 
 
 def _purpose(record: DecisionRecord) -> str:

@@ -19,10 +19,8 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.broker_deadlines import next_deadline, on_deadline
 from pubweave.core.broker_greeting import greet, link_added, link_removed
 from pubweave.core.broker_meter import BrokerMeter
-from pubweave.core.broker_status import broker_status
 from pubweave.core.broker_wiring import door_of, inside_of
 from pubweave.core.counters import Counters
-from pubweave.core.early_log import EarlyLog
 from pubweave.core.effects import DecideAction, Effect, EmitTelemetry, Transmit
 from pubweave.core.endings import Endings
 from pubweave.core.events import (
@@ -51,7 +49,8 @@ from pubweave.core.flow import FlowControl
 from pubweave.core.metering import Metering
 from pubweave.core.migrations import Migrations
 from pubweave.core.publisher_gate import PublisherGate, cut_behind_advertisements
-from pubweave.core.queries import answer
+from pubweave.core.publishing import EarlyLog
+from pubweave.core.queries import answer, broker_status
 from pubweave.core.relocating import Relocator
 from pubweave.core.rendezvous_routing import RendezvousRouting
 from pubweave.core.rendezvous_upkeep import RendezvousUpkeep

@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from pubweave.core.client_tables import ClientAdvertisements, check_name
 from pubweave.core.matching import MatchIndex
-from pubweave.core.routing import RefusedError, Send, TableSizes
+from pubweave.core.routing import ClientAdvertisements, RefusedError, Send, TableSizes, check_name
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.topic_dropped import Span
 from pubweave.core.topic_log import TopicLogs

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from pubweave.deploy.documents import (
     ActionDocument,
@@ -120,7 +121,7 @@ def submit(
     *,
     by: BrokerId = "",
     purpose: str = "",
-    decision: str = "",
+    decision: str | UnsetType = UNSET,
 ) -> Script[DeploymentDocument]:
     """Hand a plan over: the deployment that an executor will carry out.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from pubweave.deploy.store import Path
 from pubweave.model.deployment import (
@@ -120,13 +121,13 @@ class DeploymentDocument(Document, frozen=True, kw_only=True):
     """Pause when this many steps are done; None: do not."""
     reason: str = ""
     """Why it is aborting or was aborted."""
-    aborted_by: AbortedBy | None = None
-    """None: nobody aborted it, or a version did that did not say who."""
+    aborted_by: AbortedBy | UnsetType = UNSET
+    """Left out where nobody aborted it, or a version did that did not say who."""
     by: BrokerId = ""
     """The broker that submitted it in a self-organizing overlay; empty: an operator did."""
     purpose: str = ""
     """Why the overlay is changed, in the words of whoever asked for it."""
-    decision: str = ""
+    decision: str | UnsetType = UNSET
     """The autopilot's decision that it carries out, if any."""
 
     def moved_to(self, state: DeploymentState) -> DeploymentDocument:

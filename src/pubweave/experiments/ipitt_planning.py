@@ -21,8 +21,7 @@ from pubweave.planning.backends.highs import HighsSession
 from pubweave.planning.ip_model import model_size
 from pubweave.planning.paper_planner import ip_problem
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.result import PlanResult
-from pubweave.planning.stop import Stop
+from pubweave.planning.result import PlanResult, Stop
 
 METHODS = ("auto", "fast", "ip-each-path", "ip-all-paths", "ip-naive", "bfs")
 SIZES, FULL_SIZES = (10, 20, 30), (20, 30, 40, 50, 60, 70, 80, 90, 100, 150)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pubweave.generate.disjoint_sets import DisjointSets
 from pubweave.generate.latencies import LEAST_LATENCY_MS
+from pubweave.generate.mutation import DisjointSets
 from pubweave.generate.trees import broker_name
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology, TopologyError

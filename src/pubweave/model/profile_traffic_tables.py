@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pubweave.model.profile import ProfileColumn, ProfileKind, ProfileTable
-from pubweave.model.profile_columns import (
+from pubweave.model.profile_state_tables import (
     BROKER,
     BROKER_A,
     BROKER_B,

@@ -13,9 +13,7 @@ from pubweave.planning.bfs import plan_by_bfs
 from pubweave.planning.membership import split_membership
 from pubweave.planning.paper_planner import RememberedSteps, plan_by_paper
 from pubweave.planning.problem import PlanningError, PlanningProblem, validate_problem
-from pubweave.planning.progress import OnProgress, Progress, ignore_progress
-from pubweave.planning.result import PlanResult
-from pubweave.planning.stop import Stop
+from pubweave.planning.result import OnProgress, PlanResult, Progress, Stop, ignore_progress
 from pubweave.planning.validate import validate_plan
 
 _ACTION_SETS = {f"ip-{kind.value}": kind for kind in ActionSet}

@@ -21,9 +21,7 @@ from pubweave.planning.backends.highs import HighsSession
 from pubweave.planning.backends.ip_outcome import ChosenActions, IpOutcome, IpStatus
 from pubweave.planning.ip_model import IpProblem
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.progress import OnProgress, Progress, ignore_progress
-from pubweave.planning.result import PlanResult
-from pubweave.planning.stop import Stop
+from pubweave.planning.result import OnProgress, PlanResult, Progress, Stop, ignore_progress
 from pubweave.planning.validate import validate_plan
 
 _NEXT = {ActionSet.EACH_PATH: ActionSet.ALL_PATHS, ActionSet.ALL_PATHS: ActionSet.NAIVE}
