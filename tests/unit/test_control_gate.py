@@ -9,8 +9,7 @@ import pytest
 from pubweave.control.evidence import Evidence
 from pubweave.control.gate import decide, not_now, nothing_weighed, outdated
 from pubweave.control.history import History
-from pubweave.control.quiet_hours import QuietHours
-from pubweave.control.settings import ControlSettings, OperatorLimits
+from pubweave.control.settings import ControlSettings, OperatorLimits, QuietHours
 from pubweave.control.weighing import Allowed
 from pubweave.design.traffic import Traffic
 from pubweave.model.decisions import ControlMode, DecisionRecord, DecisionState, Verdict

@@ -17,7 +17,7 @@ from pubweave.experiments.dynatops_location_systems import LocationSetting
 from pubweave.experiments.dynatops_poisson import SYSTEMS, PoissonSetting, run_poisson
 from pubweave.experiments.dynatops_sweep import Scale, as_rows, run_task
 from pubweave.generate.checkins import CheckInError, Travels, drawn_travels, read_travels
-from pubweave.pipeline.sweeps import swept_rows
+from pubweave.pipeline.tco_build import swept_rows
 from tests.shared_data import shared_data
 
 SMALL = Scale(users=1_500, brokers=20, topics=200, hours=2)

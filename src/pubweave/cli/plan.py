@@ -250,7 +250,7 @@ def solve_with(problem: PlanningProblem, *, method: str, **settings: Any) -> Pla
 
     try:
         if method.startswith(("ip-", "bfs")):
-            from pubweave.planning.paper_methods import solve_by_paper
+            from pubweave.planning.paper_planner import solve_by_paper
 
             return solve_by_paper(problem, method=method, **settings)
         from pubweave.planning.solve import solve

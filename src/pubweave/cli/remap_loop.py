@@ -20,7 +20,7 @@ from pubweave.deploy.remap_documents import (
 )
 from pubweave.deploy.store import List, Outcome, Read
 from pubweave.model.ids import BrokerId
-from pubweave.model.rendezvous_status import RendezvousStatus
+from pubweave.model.rendezvous_messages import RendezvousStatus
 from pubweave.model.status import TOPICS_SUBJECT
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.overlay_observer import OverlayObserver

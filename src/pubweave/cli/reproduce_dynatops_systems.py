@@ -211,7 +211,7 @@ def _rows(tasks: list[Task], log: Path, master: str | None, *, shown: bool) -> l
                 bar.to(number)
             return as_rows(documents)
         from pubweave.pipeline.session import spark_session
-        from pubweave.pipeline.sweeps import swept_rows
+        from pubweave.pipeline.tco_build import swept_rows
 
         session = spark_session(master, quick=True, log=log, name="pubweave reproduce")
         try:

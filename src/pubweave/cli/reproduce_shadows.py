@@ -94,7 +94,7 @@ def _reproduce(
     from pubweave.cli.reproduce_shadows_pictures import draw
     from pubweave.experiments.shadows_figures import run_task, tasks
     from pubweave.experiments.shadows_statements import statements
-    from pubweave.generate.subscription_sets import Popularity
+    from pubweave.generate.churn_rounds import Popularity
 
     count = seeds or (FULL_SEEDS if full else 1)
     every = min(low_oda_every or (10 if full else 25), sizes["rounds"])

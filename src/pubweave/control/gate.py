@@ -11,8 +11,7 @@ import msgspec
 
 from pubweave.control.evidence import Evidence
 from pubweave.control.history import History
-from pubweave.control.quiet_hours import quiet_until, time_of_day
-from pubweave.control.settings import ControlSettings
+from pubweave.control.settings import ControlSettings, quiet_until, time_of_day
 from pubweave.control.weighing import STAY, Option, best_option
 from pubweave.deploy.topology_state import apply_actions, spell_out_step
 from pubweave.model.decisions import (

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pubweave.core.matching_axis import Axis, Words
-from pubweave.core.matching_limits import Limits
+from pubweave.core.matching_axis import Axis, Limits, Words
 from pubweave.core.matching_row import Destination, Row
 from pubweave.model.publications import Value
 

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from pubweave.core.matching_axis import Limits
 from pubweave.core.matching_bitmap import Attributes, Bitmap
-from pubweave.core.matching_limits import Limits
 from pubweave.core.matching_row import Constraint, Destination, Kind, Row
 
 REBUILD_SHARE = 6

@@ -16,9 +16,8 @@ import numpy as np
 
 from pubweave.generate.mutation import change_links
 from pubweave.generate.trees import ipitt_topologies
-from pubweave.planning.action_sets import ActionSet
 from pubweave.planning.backends.highs import HighsSession
-from pubweave.planning.ip_model import model_size
+from pubweave.planning.ip_model import ActionSet, model_size
 from pubweave.planning.paper_planner import ip_problem
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.result import PlanResult, Stop

@@ -43,7 +43,7 @@ from pubweave.pipeline.screening import Screening, screen
 from pubweave.pipeline.settings import ProfileSettings
 from pubweave.pipeline.sources import check_files, telemetry_folder
 from pubweave.pipeline.sources import read_description as read_run
-from pubweave.pipeline.unchanged import KnownFrames
+from pubweave.pipeline.table_tasks import KnownFrames
 
 FOLLOW_FOLDER = "_follow"
 OPEN_BATCHES_MAX = 20

@@ -71,7 +71,7 @@ def solve(
     if method not in METHODS:
         raise PlanningError(f"no method {method!r}: use one of {', '.join(METHODS)}")
     if method.startswith("ip-") or method == "bfs":
-        from pubweave.planning.paper_methods import solve_by_paper
+        from pubweave.planning.paper_planner import solve_by_paper
 
         return solve_by_paper(
             problem, method=method, stop=stop, clock=clock, seed=seed, on_progress=on_progress

@@ -54,7 +54,7 @@ from pubweave.model.messages import Hello, Message, Role
 from pubweave.model.telemetry import Record, with_driver_figures, with_matching_ms
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_security import secured
-from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.clock import DeadlineTimer, UnixClock
 from pubweave.runtime.connection import Connection
 from pubweave.runtime.dialer import Dialer
 from pubweave.runtime.doorway import Doorway
@@ -62,7 +62,6 @@ from pubweave.runtime.host_config import HostConfig
 from pubweave.runtime.journal_host import BrokerJournal, patient
 from pubweave.runtime.mqtt_entrance import MqttEntrance
 from pubweave.runtime.telemetry_files import TelemetryWriter
-from pubweave.runtime.timer import DeadlineTimer
 
 log = logging.getLogger(__name__)
 

@@ -48,13 +48,12 @@ from pubweave.model.filters import Filter
 from pubweave.model.messages import Message, Ping, Query
 from pubweave.model.publications import Publication, Value
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.clock import DeadlineTimer, UnixClock
 from pubweave.runtime.connection import Connection
 from pubweave.runtime.credentials import Credentials
 from pubweave.runtime.dialer import Dialer, reach
 from pubweave.runtime.probing import round_trips_ms
 from pubweave.runtime.subscription import Subscription
-from pubweave.runtime.timer import DeadlineTimer
 from pubweave.wire.codec import encode
 
 MOVES_REMEMBERED = 100

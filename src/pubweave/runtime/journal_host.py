@@ -1,7 +1,7 @@
 """The journal of a broker on this machine: what is to be written, and what waits for it.
 
 Between `broker_host`, which hands over every event with its effects and gets back those that may
-leave, and `journal_host`, which has the disk. A snapshot is taken in the event loop, which takes
+leave, and `JournalWriter`, which has the disk. A snapshot is taken in the event loop, which takes
 as long as the broker's state is large, and is written beside it.
 """
 
@@ -22,9 +22,9 @@ from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import Effect
 from pubweave.core.events import Event
-from pubweave.core.journal_order import JournalOrder
 from pubweave.core.journal_recovery import (
     HANDLING_MEASURED,
+    JournalOrder,
     come_back,
     give_hint,
     hint_record,
@@ -36,8 +36,7 @@ from pubweave.core.journal_snapshot import SnapshotError, restore_broker, take_s
 from pubweave.core.metering import Metering
 from pubweave.model.status import JournalStatus
 from pubweave.runtime.clock import UnixClock
-from pubweave.runtime.journal_disk import FileDisk
-from pubweave.runtime.journal_state import state_shape
+from pubweave.runtime.journal_disk import FileDisk, state_shape
 from pubweave.runtime.overlay_spec import OverlayError
 from pubweave.wire.journal_codec import JournalDamagedError, encode_record
 from pubweave.wire.journal_layout import (

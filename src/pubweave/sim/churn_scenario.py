@@ -26,7 +26,7 @@ from pubweave.model.messages import Advertise
 from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication
 from pubweave.sim.churn_overlay import CALM_S, SETTLED_S, ChurnOverlay
 from pubweave.sim.churn_setting import ChurnSetting
-from pubweave.sim.durability import check_sessions, journal_counts
+from pubweave.sim.crash_losses import check_sessions, journal_counts
 from pubweave.sim.faults import Faults
 from pubweave.sim.nodes import SimBroker, SimClient
 from pubweave.sim.repair_watch import WATCH_EVERY_S, RepairWatch

@@ -13,9 +13,9 @@ from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import Effect, Transmit
 from pubweave.core.events import ConnectionId, Event
-from pubweave.core.journal_order import JournalOrder
 from pubweave.core.journal_recovery import (
     HINTS,
+    JournalOrder,
     come_back,
     give_hint,
     hint_record,
