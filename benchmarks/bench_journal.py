@@ -28,7 +28,7 @@ from benchmarks.load_run import Load, measure
 from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.events import ConnectionOpened, Event, LinkAdded, MessagesReceived
-from pubweave.core.journal_events import record_of
+from pubweave.core.journal_recovery import record_of
 from pubweave.core.journal_snapshot import take_snapshot
 from pubweave.core.session_limits import SessionLimits
 from pubweave.generate.ipitt import ipitt_workload, publications

@@ -26,7 +26,7 @@ from pubweave.design.tco.low_oda import Mode, build_overlay
 from pubweave.design.tco.verify import verify
 from pubweave.design.tco.warm_up import warm_up_tco
 from pubweave.experiments.shadows.setting import Setting, World, make_world
-from pubweave.generate.subscription_sets import Popularity, random_subscriptions
+from pubweave.generate.churn_rounds import Popularity, random_subscriptions
 
 BUILD_BARS_S = {2_000: 0.2, 20_000: 8.0, 50_000: 60.0}
 CHURN_BARS_MS = {"join": 0.2, "leave": 1.0, "backups": 3.0}

@@ -19,8 +19,7 @@ import numpy as np
 
 from pubweave.core.organize_config import LinkPrice, OrganizeConfig
 from pubweave.design.ci_rules import Estimate, Heuristic
-from pubweave.sim.reorganize_scenario import ReorganizeScenario
-from pubweave.sim.reorganize_setting import ReorganizeSetting
+from pubweave.sim.reorganize_scenario import ReorganizeScenario, ReorganizeSetting
 
 ROUND_S = 60.0
 BROKERS = 14

@@ -21,9 +21,9 @@ from pubweave.generate.mutation import change_links
 from pubweave.generate.trees import ipitt_topologies
 from pubweave.model.plans import PlanStatus
 from pubweave.model.topology import Topology
-from pubweave.planning.paper_methods import PAPER_METHODS, solve_by_paper
+from pubweave.planning.paper_planner import PAPER_METHODS, solve_by_paper
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.progress import Progress
+from pubweave.planning.result import Progress
 from pubweave.planning.solve import solve
 
 RATIO = 0.2

@@ -25,7 +25,7 @@ import numpy as np
 import uvloop
 
 from benchmarks.topic_traffic import TopicTraffic, verdict
-from pubweave.generate.hybrid_networks import hybrid_network
+from pubweave.generate.networks import hybrid_network
 from pubweave.model.status import TOPICS_SUBJECT, TopicsStatus
 from pubweave.runtime.overlay import Overlay
 from pubweave.runtime.overlay_clusters import cluster_of

@@ -26,7 +26,7 @@ import uvloop
 from benchmarks.topic_traffic import TopicTraffic, verdict
 from pubweave.core.placement_config import RULES, PlacementConfig
 from pubweave.generate.trees import random_tree
-from pubweave.model.rendezvous_status import RendezvousStatus
+from pubweave.model.rendezvous_messages import RendezvousStatus
 from pubweave.model.status import TOPICS_SUBJECT
 from pubweave.runtime.client import Client
 from pubweave.runtime.overlay import Overlay

@@ -39,7 +39,7 @@ from pubweave.design.dynatops.costs import MappingCost, mapping_cost
 from pubweave.design.dynatops.topic_trees import BrokerMapping, MappingProblem
 from pubweave.design.tco.interests import Subscriptions
 from pubweave.generate.trees import random_tree
-from pubweave.model.rendezvous_status import RendezvousStatus, TreeStatus
+from pubweave.model.rendezvous_messages import RendezvousStatus, TreeStatus
 from pubweave.model.status import TOPICS_SUBJECT
 from pubweave.runtime.overlay import Overlay
 from pubweave.runtime.overlay_events import StoreChoice

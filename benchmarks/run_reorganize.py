@@ -46,7 +46,7 @@ from pubweave.runtime.overlay_oracle import expected_deliveries, judge
 from pubweave.runtime.overlay_run_directory import RunDirectory
 from pubweave.runtime.overlay_spec import make_spec
 from pubweave.runtime.overlay_workload import PublisherGroup, percentile, wait_for_deliveries
-from pubweave.sim.delivery_costs import DeliveryCosts
+from pubweave.sim.reorganize_scenario import DeliveryCosts
 
 BEFORE_S = 2.0
 """How long the cost is measured for at first: hardly a broker asks for a link so early."""

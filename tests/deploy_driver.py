@@ -21,8 +21,7 @@ from pubweave.deploy.documents import (
     TopologyDocument,
     decode,
 )
-from pubweave.deploy.executor import Executor, ExecutorConfig
-from pubweave.deploy.executor_report import ExecutorReport, ExecutorRole
+from pubweave.deploy.executor import Executor, ExecutorConfig, ExecutorReport, ExecutorRole
 from pubweave.deploy.layout import Layout
 from pubweave.deploy.memory_store import MemoryStore
 from pubweave.deploy.store import (

@@ -11,7 +11,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-MODULE_LINES_MAX = 450
+MODULE_LINES_SOFT, MODULE_LINES_MAX = 600, 800
+LONG_MODULES_MAX = 5
+"""How many may be longer than the soft limit, because splitting them would help nobody."""
 FUNCTION_LINES_MAX = 70
 BANNED_NAMES = re.compile(r"(^|_)(utils?|helpers?|manager|common|misc)(_|$)")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError")
@@ -43,6 +45,11 @@ def test_a_module_is_one_idea(path: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             assert length <= FUNCTION_LINES_MAX, f"{node.name} has {length} lines"
+
+
+def test_few_modules_are_long() -> None:
+    long = [path.name for path in SOURCES if path.read_text().count("\n") > MODULE_LINES_SOFT]
+    assert len(long) <= LONG_MODULES_MAX, f"split some of {long}"
 
 
 def test_no_machine_and_no_registry_is_named_in_a_tracked_file() -> None:

@@ -14,9 +14,8 @@ import pytest
 
 from pubweave.cli.tree_layout import settled_layout
 from pubweave.dashboard.app import make_app
-from pubweave.dashboard.board import Board
+from pubweave.dashboard.board import Board, Looker
 from pubweave.dashboard.guard import ChangeGuard
-from pubweave.dashboard.looker import Looker
 from pubweave.dashboard.server import serving
 from tests.browser.made_overlay import MadeOverlay
 

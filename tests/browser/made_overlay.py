@@ -16,13 +16,13 @@ from pubweave.dashboard.plan_marks import links_after, steps_of
 from pubweave.dashboard.snapshot import (
     ActionView,
     BrokerView,
+    CommandError,
     DeploymentView,
     LatencyView,
     LinkView,
     Snapshot,
     Trouble,
 )
-from pubweave.dashboard.source import CommandError
 from pubweave.generate.trees import hierarchical_tree
 from pubweave.model.decisions import (
     Alternative,

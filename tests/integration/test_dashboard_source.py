@@ -12,8 +12,7 @@ import pytest
 
 from pubweave.cli.dashboard import OverlayCommands
 from pubweave.control.records import append_decision
-from pubweave.dashboard.snapshot import Snapshot
-from pubweave.dashboard.source import CommandError
+from pubweave.dashboard.snapshot import CommandError, Snapshot
 from pubweave.deploy.layout import Layout
 from pubweave.deploy.store import Create, Delete
 from pubweave.generate.trees import hierarchical_tree

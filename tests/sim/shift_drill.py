@@ -16,11 +16,11 @@ from pubweave.model.filter_text import parse_filter
 from pubweave.model.ids import Link
 from pubweave.model.plans import Shift
 from pubweave.model.topology import Topology
-from pubweave.sim.action_arbiter import ActionArbiter, ActionRecord
 from pubweave.sim.crash_losses import Holdings
 from pubweave.sim.nodes import HandlingTime, SimClient
 from pubweave.sim.tree_overlay import TreeOverlay
 from pubweave.sim.world import World
+from tests.sim.action_arbiter import ActionArbiter, ActionRecord
 
 LINKS = {("i1", "i"): 7.0, ("i", "j"): 20.0, ("j", "j1"): 9.0, ("j", "k"): 25.0, ("k", "k1"): 5.0}
 ADDED_MS = 15.0

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pubweave.control.quiet_hours import QuietHours
-from pubweave.control.settings import ControlSettings, OperatorLimits
+from pubweave.control.settings import ControlSettings, OperatorLimits, QuietHours
 from pubweave.model.decisions import ControlMode, DecisionInputs, DecisionState
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology

@@ -14,8 +14,8 @@ from pubweave.generate.trees import random_tree
 from pubweave.model.filters import Filter, Operator, Predicate
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import TOPIC_ATTRIBUTE
-from pubweave.sim.delivery_costs import DeliveryCosts
 from pubweave.sim.nodes import HandlingTime
+from pubweave.sim.reorganize_scenario import DeliveryCosts
 from pubweave.sim.tree_overlay import TreeOverlay
 from pubweave.sim.world import World
 

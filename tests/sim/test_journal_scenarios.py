@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.core.journal_order import JournalOrder
+from pubweave.core.journal_recovery import JournalOrder
 from pubweave.sim.disk import SimDisk
 from pubweave.sim.results import RunResult
 from pubweave.sim.scenarios import DURABLE, run_seed

@@ -9,11 +9,11 @@ import pytest
 
 from pubweave.core.mqtt_leaving import Leaving
 from pubweave.model.plans import Detach
-from pubweave.sim.action_arbiter import ActionArbiter
 from pubweave.sim.faults import FaultRates
 from pubweave.sim.mqtt_nodes import SimMqttClient
 from pubweave.sim.mqtt_scenario import MqttScenario, MqttSetting
 from pubweave.sim.world import World
+from tests.sim.action_arbiter import ActionArbiter
 
 FETCHING_S = 3.0
 """After this, clients that are still not let in look for another broker."""

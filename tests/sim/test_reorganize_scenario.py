@@ -10,9 +10,7 @@ from pubweave.core.organize_config import LinkPrice, OrganizeConfig
 from pubweave.design.ci_rules import Estimate, Heuristic
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
-from pubweave.sim.delivery_costs import DeliveryCosts
-from pubweave.sim.reorganize_scenario import ReorganizeScenario
-from pubweave.sim.reorganize_setting import ReorganizeSetting
+from pubweave.sim.reorganize_scenario import DeliveryCosts, ReorganizeScenario, ReorganizeSetting
 from pubweave.sim.results import RunResult
 from pubweave.sim.trace import Trace
 

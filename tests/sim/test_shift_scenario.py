@@ -7,8 +7,8 @@ import pytest
 from pubweave.core.shift_roles import OldPeer
 from pubweave.core.tree_routing import TreeRouting
 from pubweave.model.ids import Link
-from pubweave.sim.shift_scenario import FAULTS, ShiftScenario
 from tests.sim.shift_drill import SHIFT, Drill
+from tests.sim.shift_scenario import FAULTS, ShiftScenario
 
 MOMENTS = [0.045 * number for number in range(11)]
 """From the request to well after the end: with seed 1 only the mover expects the link, is refused

@@ -19,8 +19,8 @@ from pubweave.deploy.store import Write
 from pubweave.model.deployment import ActionState
 from pubweave.sim.scenarios import run_seed
 from pubweave.sim.trace import Trace
+from pubweave.sim.transform_measures import FAULTS
 from pubweave.sim.transform_scenario import TransformScenario
-from pubweave.sim.transform_setting import FAULTS
 
 SEEDS = 6
 LARGEST = 20

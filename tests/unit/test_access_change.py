@@ -10,7 +10,7 @@ from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import CloseConnection, Effect, Transmit
 from pubweave.core.events import AccessChanged, ConnectionClosed, ConnectionOpened, MessagesReceived
-from pubweave.core.journal_events import event_of, record_of
+from pubweave.core.journal_recovery import event_of, record_of
 from pubweave.core.journal_snapshot import restore_broker, take_snapshot
 from pubweave.model.access import AccessRules, Certified, UserRules
 from pubweave.model.access_files import parse_access

@@ -7,7 +7,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pubweave.core.chord_table import ChordTable
+from pubweave.core.chord_upkeep import ChordTable
 from pubweave.model.rendezvous_messages import Occupant
 from tests.naive import dynatops as naive
 from tests.rendezvous_ring import Planes

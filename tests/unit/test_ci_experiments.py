@@ -12,7 +12,7 @@ import pytest
 from pubweave.cli import main
 from pubweave.design.ci_rules import Estimate
 from pubweave.design.cost import total_cost
-from pubweave.design.side_counts import exact_unions
+from pubweave.design.ring_sides import exact_unions
 from pubweave.experiments.ci import figures as ci_figures
 from pubweave.experiments.ci.figures import Mean, Run, Task, mean, ratio, run_task
 from pubweave.experiments.ci.filters import FilterInterest, filter_unions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.cli.autopilot_rehearsal import rehearsed
+from pubweave.cli.autopilot_run import rehearsed
 from pubweave.model.decisions import DecisionRecord, DecisionState
 from pubweave.model.plan_files import PlanRecord, plan_to_json, topology_hash
 from pubweave.model.plans import Plan, Shift

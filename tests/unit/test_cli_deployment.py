@@ -15,7 +15,7 @@ from pubweave.cli.main import run
 from pubweave.cli.plan_deployment import _waiting
 from pubweave.deploy.commands import ActionStatus
 from pubweave.deploy.documents import DeploymentDocument
-from pubweave.deploy.executor_report import ActionProgress, ExecutorReport, ExecutorRole
+from pubweave.deploy.executor import ActionProgress, ExecutorReport, ExecutorRole
 from pubweave.model.deployment import ActionState, DeploymentState
 from pubweave.model.plan_files import PlanRecord, topology_hash, write_plan
 from pubweave.model.plans import Append, Detach, Plan, Shift
@@ -140,7 +140,9 @@ def test_a_plan_without_steps_is_nothing_to_apply(
 
 def look(deployment: DeploymentState, *states: ActionState, done: int = 0) -> Look:
     actions = tuple(
-        ActionProgress(f"1-x/0/{place}", f"shift(b{place}, b8, b9)", known)
+        ActionProgress(
+            f"1-x/0/{place}", f"shift(b{place}, b8, b9)", (f"b{place}", "b8", "b9"), known
+        )
         for place, known in enumerate(states)
     )
     document = DeploymentDocument(

@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from pubweave.cli.migration_report import migration_line
 from pubweave.cli.overlay_report import (
     PulseMeter,
     broker_document,
     broker_table,
     link_document,
     link_table,
+    migration_line,
     organize_line,
     relocation_line,
 )

@@ -23,8 +23,7 @@ from pubweave.model.topology import Topology
 from pubweave.model.topology_files import write_topology
 from pubweave.planning import solve as solve_module
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.progress import Progress
-from pubweave.planning.result import PlanResult
+from pubweave.planning.result import PlanResult, Progress
 from pubweave.planning.validate import InvalidPlanError, Rule, validate_plan
 
 PNG = b"\x89PNG"

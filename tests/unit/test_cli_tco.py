@@ -14,7 +14,7 @@ import pytest
 
 from pubweave.cli import main
 from pubweave.design.tco.interests import Subscriptions
-from pubweave.generate.subscription_sets import Popularity, random_subscriptions
+from pubweave.generate.churn_rounds import Popularity, random_subscriptions
 from tests.naive import topic_connected as naive
 
 

@@ -12,7 +12,7 @@ from benchmarks.design_profiles import write_profile
 from pubweave.cli import main
 from pubweave.model.topology import Topology
 from pubweave.model.topology_files import write_topology
-from pubweave.sim.telemetry import SimTelemetry
+from pubweave.sim.scenarios import SimTelemetry
 
 CHAIN = Topology.from_links([("b1", "b2"), ("b2", "b3")])
 SHORT = Topology.from_links([("b1", "b3"), ("b2", "b3")])

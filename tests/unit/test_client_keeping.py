@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pubweave.core.client_keeping import KEEP_BYTES, KEEP_S, AcknowledgedPublications
+from pubweave.core.client import KEEP_BYTES, KEEP_S, AcknowledgedPublications
 from pubweave.core.session import Session
 from pubweave.core.session_limits import SessionLimits
 from pubweave.model.filter_text import parse_filter

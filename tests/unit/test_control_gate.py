@@ -9,8 +9,7 @@ import pytest
 from pubweave.control.evidence import Evidence
 from pubweave.control.gate import decide, not_now, nothing_weighed, outdated
 from pubweave.control.history import History
-from pubweave.control.quiet_hours import QuietHours
-from pubweave.control.settings import ControlSettings, OperatorLimits
+from pubweave.control.settings import ControlSettings, OperatorLimits, QuietHours
 from pubweave.control.weighing import Allowed
 from pubweave.design.traffic import Traffic
 from pubweave.model.decisions import ControlMode, DecisionRecord, DecisionState, Verdict
@@ -143,8 +142,9 @@ def test_the_prediction_keeps_what_was_measured_beside_the_model() -> None:
 
 
 def test_a_look_without_evidence_says_what_is_missing() -> None:
-    words = "the window is 5 s long; nothing was heard of b2"
-    made = nothing_weighed("demo", settings(), NOW, Verdict.NO_EVIDENCE, words, evidence())
+    gaps = ("the window is 5 s long", "nothing was heard of b2")
+    words = "; ".join(gaps)
+    made = nothing_weighed("demo", settings(), NOW, Verdict.NO_EVIDENCE, words, evidence(), gaps)
     assert made.state is DecisionState.CLOSED
     assert made.inputs is not None
-    assert made.inputs.gaps == ("the window is 5 s long", "nothing was heard of b2")
+    assert made.inputs.gaps == gaps

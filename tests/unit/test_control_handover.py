@@ -75,6 +75,20 @@ def test_one_that_ended_while_nobody_looked_is_not_done_again(
     )
 
 
+def test_a_deployment_of_a_version_without_the_field_is_known_by_its_purpose(
+    store: Store, decision: DecisionRecord
+) -> None:
+    begun = store.run(hand_over(LAYOUT, decision))
+    assert isinstance(begun, DeploymentDocument)
+    assert begun.decision == decision.id
+    old = msgspec.json.decode(encode(begun))
+    del old["decision"]
+    store.memory.handle(store.session, Write(LAYOUT.plan, msgspec.json.encode(old)))
+    again = store.run(hand_over(LAYOUT, decision))
+    assert isinstance(again, DeploymentDocument)
+    assert again.deployment == begun.deployment
+
+
 def test_somebody_elses_plan_goes_before(store: Store, decision: DecisionRecord) -> None:
     other = store.run(submit(LAYOUT, PlanRecord(Plan(((Shift("b1", "b2", "b3"),),)))))
     refused = store.run(hand_over(LAYOUT, decision))

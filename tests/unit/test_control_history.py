@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pubweave.control.history import History
-from pubweave.control.quiet_hours import DAY_S
-from pubweave.control.settings import ControlSettings, OperatorLimits
+from pubweave.control.settings import DAY_S, ControlSettings, OperatorLimits
 from pubweave.control.weighing import Allowed
 from pubweave.model.decisions import DecisionState as State
 from tests.unit.control_world import record, with_links

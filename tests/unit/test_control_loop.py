@@ -31,7 +31,7 @@ from pubweave.model.decisions import (
     DecisionState,
     Verdict,
 )
-from pubweave.model.deployment import DeploymentState
+from pubweave.model.deployment import AbortedBy, DeploymentState
 from pubweave.model.topology import Topology
 from tests.unit.control_world import BROKERS, LAYOUT, Store, evidence, options_for
 
@@ -237,7 +237,7 @@ def test_a_profile_that_fails_ends_a_look_and_not_the_loop() -> None:
 
 def test_after_a_failed_plan_it_stands_down_and_says_until_when() -> None:
     driver = Driver(stand_down_s=300.0)
-    driver.end = CarriedOut(DeploymentState.ABORTED, "1-ab", "step 1: too slow")
+    driver.end = CarriedOut(DeploymentState.ABORTED, "1-ab", "step 1: too slow", AbortedBy.EXECUTOR)
     driver.run(250.0)
     failed = driver.records[0]
     assert failed.state is State.FAILED
@@ -250,7 +250,7 @@ def test_after_a_failed_plan_it_stands_down_and_says_until_when() -> None:
 
 def test_the_second_failure_in_a_row_counts_double() -> None:
     driver = Driver(stand_down_s=300.0, free_period_s=0.0)
-    driver.end = CarriedOut(DeploymentState.ABORTED, "1-ab", "step 1: too slow")
+    driver.end = CarriedOut(DeploymentState.ABORTED, "1-ab", "step 1: too slow", AbortedBy.EXECUTOR)
     driver.run(600.0)
     first, second = (each for each in driver.records if each.state is State.FAILED)
     assert first.stands_down_until is not None
@@ -261,7 +261,7 @@ def test_the_second_failure_in_a_row_counts_double() -> None:
 
 def test_a_person_who_gives_a_plan_up_is_told_apart_from_a_failure() -> None:
     driver = Driver()
-    driver.end = CarriedOut(DeploymentState.ABORTED, "1-ab", "asked by the operator")
+    driver.end = CarriedOut(DeploymentState.ABORTED, "1-ab", "asked", AbortedBy.OPERATOR)
     driver.run(20.0)
     assert driver.records[0].state is State.ABORTED
 

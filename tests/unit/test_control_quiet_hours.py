@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.control.quiet_hours import QuietHours, QuietHoursError, quiet_until
+from pubweave.control.settings import QuietHours, QuietHoursError, quiet_until
 
 HOUR = 3600.0
 

@@ -8,8 +8,7 @@ import pytest
 from pubweave.cli.remap_loop import observed_ring
 from pubweave.control.remap_decision import ObservedRing, RemapDecider
 from pubweave.design.dynatops.ring import RING_SIZE
-from pubweave.model.rendezvous_messages import Occupant
-from pubweave.model.rendezvous_status import RendezvousStatus, TreeStatus
+from pubweave.model.rendezvous_messages import Occupant, RendezvousStatus, TreeStatus
 
 COUNT = 12
 

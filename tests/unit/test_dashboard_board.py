@@ -8,9 +8,8 @@ import json
 import msgspec
 
 from pubweave.cli.tree_layout import settled_layout
-from pubweave.dashboard.board import POINTS, Board
+from pubweave.dashboard.board import POINTS, POINTS_MAX, Board, Point, TimeLines
 from pubweave.dashboard.snapshot import Snapshot
-from pubweave.dashboard.timelines import POINTS_MAX, Point, TimeLines
 from pubweave.model.decisions import DecisionState
 from tests.browser.made_overlay import MadeOverlay, with_history
 

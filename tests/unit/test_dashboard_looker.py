@@ -8,8 +8,7 @@ import json
 import pytest
 
 from pubweave.cli.tree_layout import settled_layout
-from pubweave.dashboard.board import Board
-from pubweave.dashboard.looker import Looker
+from pubweave.dashboard.board import Board, Looker
 from pubweave.model.plans import Shift
 from tests.browser.made_overlay import MadeOverlay
 

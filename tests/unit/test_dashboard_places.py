@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from pubweave.cli.tree_layout import settled_layout
-from pubweave.dashboard.places import PictureFrame
+from pubweave.dashboard.board import PictureFrame
 from pubweave.dashboard.plan_marks import links_after
-from pubweave.dashboard.source import Positions
+from pubweave.dashboard.snapshot import Positions
 from pubweave.generate.trees import hierarchical_tree
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from pubweave.runtime.delay_line import DelayLine
+from pubweave.runtime.broker_host import DelayLine
 
 
 def test_everything_comes_out_in_order_and_not_before_its_time() -> None:

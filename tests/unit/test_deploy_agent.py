@@ -6,7 +6,14 @@ import pytest
 
 from pubweave.core.effects import DecideAction, ReportAction
 from pubweave.core.events import ActionDecided, ActionRequested, LinkAdded, LinkExpected
-from pubweave.deploy.agent import Agent, AgentConfig, AgentEffect, AgentEvent, StatusTaken
+from pubweave.deploy.agent import (
+    Agent,
+    AgentConfig,
+    AgentEffect,
+    AgentEvent,
+    StatusTaken,
+    own_actions,
+)
 from pubweave.deploy.commands import create_topology, submit
 from pubweave.deploy.documents import (
     ActionDocument,
@@ -21,7 +28,6 @@ from pubweave.deploy.documents import (
 )
 from pubweave.deploy.layout import Layout, UnusableNameError
 from pubweave.deploy.memory_store import MemoryStore
-from pubweave.deploy.own_actions import own_actions
 from pubweave.deploy.store import (
     Create,
     Delete,

@@ -20,6 +20,7 @@ from pubweave.deploy.documents import (
 from pubweave.model.deployment import (
     ACTION_CHANGES,
     DEPLOYMENT_CHANGES,
+    AbortedBy,
     ActionState,
     DeploymentState,
 )
@@ -74,12 +75,13 @@ def test_every_state_can_be_reached_and_ends_are_ends() -> None:
     }
 
 
-def test_a_reason_stays_until_there_is_another() -> None:
+def test_a_reason_and_who_gave_up_stay() -> None:
     document = DeploymentDocument(
         deployment="1-a", number=1, state=DeploymentState.RUNNING, step_count=3
     )
-    aborting = document.moved_to(DeploymentState.ABORTING, "enough")
-    assert aborting.moved_to(DeploymentState.ABORTED).reason == "enough"
+    aborting = document.given_up(DeploymentState.ABORTING, AbortedBy.OPERATOR, "enough")
+    aborted = aborting.moved_to(DeploymentState.ABORTED)
+    assert (aborted.reason, aborted.aborted_by) == ("enough", AbortedBy.OPERATOR)
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=str)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pubweave.deploy.commands import abort, request_pause, resume, submit
-from pubweave.deploy.executor_report import ExecutorRole
+from pubweave.deploy.executor import ExecutorRole
 from pubweave.deploy.topology_state import apply_actions
 from pubweave.model.deployment import ActionState, DeploymentState
 from pubweave.model.plan_files import PlanRecord

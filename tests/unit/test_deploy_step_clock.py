@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 
-from pubweave.deploy.step_clock import StepClock
+from pubweave.deploy.executor import StepClock
 
 
 def test_no_time_runs_between_steps() -> None:

@@ -13,8 +13,13 @@ from pubweave.design.dynatops.best import best_mapping
 from pubweave.design.dynatops.connected_brokers import ConnectedBrokers, Upkeep, subscriptions_of
 from pubweave.design.dynatops.costs import event_overhead, mapping_cost
 from pubweave.design.dynatops.deciding import decide, protocol_messages
-from pubweave.design.dynatops.geographic_hierarchy import hierarchy_overlay, leaf_places
-from pubweave.design.dynatops.geography import Places, area_clusters, round_trips
+from pubweave.design.dynatops.geographic_hierarchy import (
+    Places,
+    area_clusters,
+    hierarchy_overlay,
+    leaf_places,
+    round_trips,
+)
 from pubweave.design.dynatops.prefix_routing import prefix_overlay, surrogate
 from pubweave.design.dynatops.reconfigure import reconfiguration_cost
 from pubweave.design.dynatops.ring import key_of

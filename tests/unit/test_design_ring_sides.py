@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pubweave.design.cost import total_cost
-from pubweave.design.ring_sides import link_promise, removal_costs_by_sides
-from pubweave.design.side_counts import SideCounts
+from pubweave.design.ring_sides import SideCounts, link_promise, removal_costs_by_sides
 from tests.naive.design_instances import random_edges, random_prices, random_traffic
 
 

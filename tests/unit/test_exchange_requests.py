@@ -13,7 +13,7 @@ from pubweave.core.effects import ProposeExchange
 from pubweave.core.exchange_requests import DECLINED_FOR_INTERVALS, ExchangeRequests
 from pubweave.core.neighborhood import Known
 from pubweave.core.organize_config import OrganizeConfig
-from pubweave.core.ring_view import Refusal, Wish
+from pubweave.core.ring_costs import Refusal, Wish
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.session_limits import SessionLimits
 from pubweave.design.ci_rules import Heuristic

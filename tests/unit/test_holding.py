@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pubweave.core.holding import Hold
+from pubweave.core.action_part import Hold
 from pubweave.core.session import Session
 from pubweave.core.session_limits import SessionLimits
 from pubweave.model.publications import Publication, make_publication

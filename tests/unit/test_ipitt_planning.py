@@ -15,8 +15,7 @@ from pubweave.experiments.ipitt.planning import (
 )
 from pubweave.model.plans import Bounds, Plan, PlanStatus, Shift
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.result import PlanResult
-from pubweave.planning.stop import Stop, never
+from pubweave.planning.result import PlanResult, Stop, never
 
 
 def measured(topology: str, method: str, steps: int | None, status: str = "feasible") -> Measured:

@@ -34,7 +34,7 @@ from pubweave.core.events import (
     RemapAnnounced,
     WritingPaused,
 )
-from pubweave.core.journal_events import event_of, record_of
+from pubweave.core.journal_recovery import event_of, record_of
 from pubweave.model.access_files import parse_access
 from pubweave.model.journal_records import EventRecord
 from pubweave.model.messages import Ack, Ping, Unsubscribe

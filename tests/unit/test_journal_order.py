@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pubweave.core.effects import CloseConnection, Effect, EmitTelemetry, Transmit
-from pubweave.core.journal_order import JournalOrder
+from pubweave.core.journal_recovery import JournalOrder
 from pubweave.model.messages import PROTOCOL_VERSION, Ack, Answer, Hello, Ping, Pong, Role
 
 ONLOOKER = 9

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.runtime.journal_state import state_shape
+from pubweave.runtime.journal_disk import state_shape
 
 SOURCE = """
 class Session:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pubweave.cli.link_curves import LinkCurves
+from pubweave.cli.plan_picture import LinkCurves
 from pubweave.cli.tree_layout import Positions, settled_layout
 from pubweave.generate.trees import random_tree
 from pubweave.model.ids import Link

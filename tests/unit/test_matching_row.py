@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pubweave.core.matching_cover import Fronts, covers
+from pubweave.core.matching_leaf import Fronts, covers
 from pubweave.core.matching_row import Destination, Row, take_apart
 from pubweave.model.filters import Filter, Operator, Predicate
 from pubweave.model.publications import Publication

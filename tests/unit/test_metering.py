@@ -16,10 +16,11 @@ from pubweave.core.metering import (
 )
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.publications import Publication, make_publication
+from pubweave.model.status import CounterStatus
 from pubweave.model.telemetry import TABLES, ClientChange, LinkChange, Record, TableChange
 from pubweave.telemetry.parquet import record_batch
 
-NO_LOAD = LoadCounters(1.0, *([0] * 18))
+NO_LOAD = LoadCounters(1.0, CounterStatus(), *([0] * 6))
 
 
 def publication(publisher: str = "p1", sequence: int = 1) -> Publication:
@@ -43,7 +44,7 @@ def everything_recorded() -> Metering:
     metering.rtt_sampled("b2", 12.5, 5.0)
     metering.link_load_sampled("b2", 6.0, LinkTotals(10, 20, 1000, 2000, 1, 100))
     metering.link_load_sampled("b2", 8.0, LinkTotals(15, 26, 1700, 2800, 2, 200))
-    metering.load_sampled(9.0, LoadCounters(2.0, *range(1, 19)))
+    metering.load_sampled(9.0, LoadCounters(2.0, CounterStatus(*range(1, 13)), *range(13, 19)))
     return metering
 
 

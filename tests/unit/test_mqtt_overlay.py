@@ -19,8 +19,7 @@ from pubweave.core.events import (
     PacketsReceived,
     PasswordVerified,
 )
-from pubweave.core.journal_events import event_of, record_of
-from pubweave.core.journal_recovery import come_back
+from pubweave.core.journal_recovery import come_back, event_of, record_of
 from pubweave.core.journal_snapshot import restore_broker, take_snapshot
 from pubweave.core.mqtt_config import MqttConfig
 from pubweave.core.mqtt_retained import RetainedStore

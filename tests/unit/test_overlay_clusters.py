@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pubweave.core.placement_config import PlacementConfig
-from pubweave.generate.hybrid_networks import hybrid_network
+from pubweave.generate.networks import hybrid_network
 from pubweave.model.topology import Topology
 from pubweave.runtime.errors import OverlayError
 from pubweave.runtime.overlay_clusters import block_of, cluster_of, ring_of

@@ -25,7 +25,7 @@ def frame(spark: SparkSession, rows: list[Row], schema: str) -> DataFrame:
 
 
 def test_rows_of_a_key_become_one(spark: SparkSession) -> None:
-    from pubweave.pipeline.by_key import together
+    from pubweave.pipeline.sums import together
 
     rng = random.Random(1)
     expected: dict[tuple[str, int], Row] = {}
@@ -48,7 +48,7 @@ def test_rows_of_a_key_become_one(spark: SparkSession) -> None:
 
 
 def test_without_a_key_all_is_one_row(spark: SparkSession) -> None:
-    from pubweave.pipeline.by_key import together
+    from pubweave.pipeline.sums import together
 
     one = frame(spark, [{"n": 3}], "n long")
     other = frame(spark, [{"m": None, "k": 1}], "m long, k long")

@@ -101,8 +101,8 @@ def test_pairs_and_matrices_make_one_run_that_can_be_profiled(
 
 
 def test_files_of_another_kind_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    from pubweave.pipeline.importers.rows import ImportDataError
     from pubweave.pipeline.importers.stocks import import_stocks
+    from pubweave.pipeline.importers.subscriptions import ImportDataError
 
     source = tmp_path / "checkins.csv"
     source.write_text(CHECKINS)

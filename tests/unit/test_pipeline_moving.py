@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pubweave.pipeline.moving import moving
+from pubweave.pipeline.time_slots import moving
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

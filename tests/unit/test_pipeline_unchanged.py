@@ -14,8 +14,8 @@ from pubweave.model.profile_tables import PROFILE_TABLES
 from pubweave.pipeline.held_tables import FILE_NAME, write_table
 from pubweave.pipeline.profile_output import ProfileOutput
 from pubweave.pipeline.screening import Coverage, Screening
+from pubweave.pipeline.table_tasks import OF_LINKS, OF_SUBSCRIPTIONS, KnownFrames, known_frames
 from pubweave.pipeline.time_slots import ProfileWindow
-from pubweave.pipeline.unchanged import OF_LINKS, OF_SUBSCRIPTIONS, KnownFrames, known_frames
 
 SUBSCRIBED = Coverage("subscription_changes", "b1", 7, 4, 4, 0, 0, 3, 5.0, 6.0)
 LINKED = replace(SUBSCRIBED, table="link_changes")

@@ -10,7 +10,7 @@ import pytest
 from pubweave.generate.mutation import change_links
 from pubweave.generate.trees import random_tree
 from pubweave.model.topology import Topology
-from pubweave.planning.action_sets import ActionSet, generate_actions, transformation_paths
+from pubweave.planning.ip_model import ActionSet, generate_actions, transformation_paths
 
 
 def tree(text: str) -> Topology:

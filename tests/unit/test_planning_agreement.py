@@ -9,9 +9,8 @@ import pytest
 
 from pubweave.model.plans import PlanStatus
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.result import PlanResult
+from pubweave.planning.result import PlanResult, Stop, never
 from pubweave.planning.solve import solve
-from pubweave.planning.stop import Stop, never
 from tests.naive.planning import fewest
 from tests.naive.planning_instances import small_problem, tight_problem
 

@@ -15,9 +15,7 @@ from pubweave.model.plans import Plan, PlanStatus, Shift
 from pubweave.model.topology import Topology
 from pubweave.planning.bfs import _View, parallelised, plan_by_bfs
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.progress import Progress
-from pubweave.planning.result import PlanResult
-from pubweave.planning.stop import never
+from pubweave.planning.result import PlanResult, Progress, never
 from pubweave.planning.validate import validate_plan
 
 

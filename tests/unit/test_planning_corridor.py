@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pubweave.planning.corridor import corridor, token_walks
 from pubweave.planning.greedy import Greedy
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps, indexed
 from pubweave.planning.reachability import Reach, Reachability
+from pubweave.planning.token_positions import corridor, token_walks
 from tests.naive.planning_instances import small_problem
 
 

@@ -18,7 +18,7 @@ from pubweave.planning.impossible import Exhaustion
 from pubweave.planning.indexed import indexed
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.reachability import Reachability
-from pubweave.planning.stop import never
+from pubweave.planning.result import never
 from pubweave.planning.validate import validate_plan
 from tests.naive.planning import fewest
 from tests.naive.planning_instances import small_problem

@@ -9,11 +9,10 @@ import pytest
 
 from pubweave.generate.mutation import change_links
 from pubweave.generate.trees import chain, hierarchical_tree, ipitt_topologies, random_tree, star
-from pubweave.planning.greedy import Greedy
+from pubweave.planning.greedy import Greedy, Tracks
 from pubweave.planning.indexed import NumberedSteps, indexed
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.stop import Stop
-from pubweave.planning.tracks import Tracks
+from pubweave.planning.result import Stop
 from pubweave.planning.validate import validate_plan
 from tests.naive.planning_instances import small_problem
 

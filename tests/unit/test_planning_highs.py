@@ -6,13 +6,12 @@ import os
 import signal
 
 from pubweave.model.topology import Topology
-from pubweave.planning.action_sets import ActionSet
 from pubweave.planning.backends.highs import HighsSession
 from pubweave.planning.backends.ip_outcome import IpStatus
-from pubweave.planning.ip_model import model_size
+from pubweave.planning.ip_model import ActionSet, model_size
 from pubweave.planning.paper_planner import ip_problem
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.stop import never
+from pubweave.planning.result import never
 
 
 def tree(text: str) -> Topology:

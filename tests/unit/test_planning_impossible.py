@@ -14,7 +14,7 @@ from pubweave.model.topology import Topology
 from pubweave.planning.impossible import Exhaustion
 from pubweave.planning.indexed import indexed
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.stop import Stop, never
+from pubweave.planning.result import Stop, never
 from pubweave.planning.validate import validate_plan
 from tests.naive.planning import fewest
 from tests.naive.planning_instances import small_problem, tight_problem

@@ -9,13 +9,13 @@ import pytest
 
 from pubweave.generate.trees import chain
 from pubweave.model.topology import Topology
-from pubweave.planning.action_sets import ActionSet
 from pubweave.planning.ip_model import (
     ADD,
     MAINTAIN,
     PREADD,
     PREDEL,
     STATE_CHANGES,
+    ActionSet,
     IpModel,
     IpProblem,
     build_model,

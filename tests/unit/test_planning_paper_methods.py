@@ -8,12 +8,9 @@ import pytest
 
 from pubweave.model.plans import Append, Detach, Plan
 from pubweave.model.topology import Topology
-from pubweave.planning.paper_methods import PAPER_METHODS, solve_by_paper
-from pubweave.planning.paper_planner import RememberedSteps
+from pubweave.planning.paper_planner import PAPER_METHODS, RememberedSteps, solve_by_paper
 from pubweave.planning.problem import PlanningError, PlanningProblem
-from pubweave.planning.progress import Progress
-from pubweave.planning.result import PlanResult
-from pubweave.planning.stop import never
+from pubweave.planning.result import PlanResult, Progress, never
 from pubweave.planning.validate import validate_plan
 
 

@@ -13,12 +13,10 @@ from pubweave.generate.trees import random_tree
 from pubweave.model.ids import Link
 from pubweave.model.plans import Bounds, Plan, PlanStatus, Shift
 from pubweave.model.topology import Topology
-from pubweave.planning.action_sets import ActionSet
+from pubweave.planning.ip_model import ActionSet
 from pubweave.planning.paper_planner import RememberedSteps, plan_by_paper, step_cap
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.progress import Progress
-from pubweave.planning.result import PlanResult
-from pubweave.planning.stop import never
+from pubweave.planning.result import PlanResult, Progress, never
 from pubweave.planning.validate import validate_plan
 from tests.naive import planning as naive
 

@@ -18,7 +18,7 @@ from pubweave.planning.greedy import Greedy
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps, indexed
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.quiet_steps import _places, applies_to, quieter
-from pubweave.planning.stop import never
+from pubweave.planning.result import never
 from pubweave.planning.validate import validate_plan
 from tests.naive.planning_instances import small_problem
 from tests.naive.quiet_steps import all_ways, rounds, shifts_of

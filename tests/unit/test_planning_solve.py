@@ -15,10 +15,8 @@ from pubweave.model.plans import Move, Plan, PlanStatus, Shift
 from pubweave.model.topology import Topology
 from pubweave.planning import solve as solve_module
 from pubweave.planning.problem import PlanningError, PlanningProblem
-from pubweave.planning.progress import Progress
-from pubweave.planning.result import PlanResult
+from pubweave.planning.result import PlanResult, Progress, never
 from pubweave.planning.solve import solve
-from pubweave.planning.stop import never
 from pubweave.planning.validate import InvalidPlanError, validate_plan
 from tests.naive.planning import fewest
 from tests.naive.planning_instances import small_problem

@@ -7,9 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pubweave.planning.greedy import Greedy
+from pubweave.planning.greedy import Greedy, Tracks
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps, indexed
-from pubweave.planning.tracks import Tracks
 from tests.naive.planning_instances import small_problem
 
 

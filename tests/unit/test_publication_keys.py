@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from pubweave.core.publication_keys import PublicationKeys
+from pubweave.core.side_cache import PublicationKeys
 
 
 def test_keys_tell_publishers_and_sequences_apart() -> None:
@@ -32,7 +32,7 @@ def test_sequences_beyond_64_bits_count_by_their_low_bits() -> None:
 
 def test_keys_are_the_same_in_another_process() -> None:
     program = (
-        "from pubweave.core.publication_keys import PublicationKeys;"
+        "from pubweave.core.side_cache import PublicationKeys;"
         "print(PublicationKeys().make(['p', 'q'], [1, 2]).tolist())"
     )
     told = subprocess.run(

@@ -15,7 +15,7 @@ from pubweave.core.link_prices import LinkPrices
 from pubweave.core.neighborhood import Neighborhood
 from pubweave.core.organize_config import LinkPrice, OrganizeConfig
 from pubweave.core.ring_by_sides import RULE, RingBySides, union_counts
-from pubweave.core.ring_view import Refusal
+from pubweave.core.ring_costs import Refusal
 from pubweave.core.session import Session
 from pubweave.core.session_limits import SessionLimits
 from pubweave.core.side_cache import SideCache, Span

@@ -9,8 +9,7 @@ from pubweave.core.bloom import BloomFilter, Keys, mix
 from pubweave.core.link_prices import LinkPrices
 from pubweave.core.neighborhood import Neighborhood
 from pubweave.core.organize_config import LinkPrice, OrganizeConfig
-from pubweave.core.ring_costs import RingCosts
-from pubweave.core.ring_view import Refusal
+from pubweave.core.ring_costs import Refusal, RingCosts
 from pubweave.design.ci_rules import Estimate, Heuristic
 from pubweave.model.messages import ExchangeRequest, InterestBroadcast, Verdict
 

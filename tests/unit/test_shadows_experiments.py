@@ -25,7 +25,7 @@ from pubweave.experiments.shadows.real import real_subscriptions, run_real
 from pubweave.experiments.shadows.rounds import play
 from pubweave.experiments.shadows.setting import VARIANTS, Setting, make_world, rebuilt
 from pubweave.experiments.shadows.statements import statements
-from pubweave.generate.subscription_sets import Popularity
+from pubweave.generate.churn_rounds import Popularity
 from tests.shared_data import shared_data
 
 SMALL = Setting(Popularity.UNIFORM, 1, nodes=60, topics=25, rounds=20, low_oda_every=5)

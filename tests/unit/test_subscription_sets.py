@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pubweave.design.tco.changes import Join, Leave
-from pubweave.generate.churn_rounds import random_rounds
-from pubweave.generate.subscription_sets import Popularity, random_subscriptions
+from pubweave.generate.churn_rounds import Popularity, random_rounds, random_subscriptions
 
 
 @pytest.mark.parametrize("popularity", list(Popularity))

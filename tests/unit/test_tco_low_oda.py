@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pubweave.design.tco.interests import Subscriptions
 from pubweave.design.tco.low_oda import Mode, Start, build_overlay, construct, indexed
-from pubweave.generate.subscription_sets import Popularity, random_subscriptions
+from pubweave.generate.churn_rounds import Popularity, random_subscriptions
 from tests.naive import topic_connected as naive
 
 MANY = 150

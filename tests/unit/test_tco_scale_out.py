@@ -14,7 +14,7 @@ from pubweave.design.tco.divided import build_divided, dealt, representatives
 from pubweave.design.tco.interests import Subscriptions
 from pubweave.design.tco.low_oda import build_overlay
 from pubweave.design.tco.verify import verify
-from pubweave.generate.subscription_sets import Popularity, random_subscriptions
+from pubweave.generate.churn_rounds import Popularity, random_subscriptions
 from tests.naive import topic_connected as naive
 
 if TYPE_CHECKING:

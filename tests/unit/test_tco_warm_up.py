@@ -10,7 +10,7 @@ from typing import Any
 from pubweave.design import tco
 from pubweave.design.tco.warm_up import warm_up_tco
 from pubweave.experiments.shadows.setting import Setting, make_world
-from pubweave.generate.subscription_sets import Popularity
+from pubweave.generate.churn_rounds import Popularity
 
 CALL = re.compile(r"\b(?:_?kernels\w*)\.(\w+)\(")
 

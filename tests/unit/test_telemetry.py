@@ -10,6 +10,7 @@ import pytest
 
 from pubweave.core.metering import LoadCounters, Metering
 from pubweave.model.publications import make_publication
+from pubweave.model.status import CounterStatus
 from pubweave.model.telemetry import (
     RECORDED_TABLES,
     TABLES,
@@ -89,9 +90,9 @@ def test_matching_time_fills_only_what_the_core_left_open() -> None:
 
 def test_driver_figures_reach_their_columns_and_no_other() -> None:
     metering = Metering("b1", epoch=1)
-    metering.load_sampled(1.0, LoadCounters(1.0, *range(18)))
+    metering.load_sampled(1.0, LoadCounters(1.0, CounterStatus(), *range(6)))
     metering.dropped_records = 4
-    metering.load_sampled(2.0, LoadCounters(1.0, *range(18)))
+    metering.load_sampled(2.0, LoadCounters(1.0, CounterStatus(), *range(6)))
     rows = metering.take()["broker_loads"]
     filled = with_driver_figures(rows, cpu_s=0.25, writer_dropped_records=10)
     table = TABLES["broker_loads"]

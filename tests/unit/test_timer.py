@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pubweave.runtime.clock import UnixClock
-from pubweave.runtime.timer import DeadlineTimer
+from pubweave.runtime.clock import DeadlineTimer, UnixClock
 
 
 class SetClock(UnixClock):

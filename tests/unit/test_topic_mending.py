@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pubweave.design.spanning import canonical, mending_links
 from pubweave.design.tco._kernels_mending import NOT_SUBSCRIBED, mend
-from pubweave.design.topic_mending import canonical, mending_links
 from tests.naive.topic_connected import components, construct_low_edges, shadow_pairs
 
 Topics = dict[int, frozenset[int]]

@@ -16,7 +16,7 @@ from pubweave.core.events import (
     LinkAdded,
     MessagesReceived,
 )
-from pubweave.core.journal_events import event_of, record_of
+from pubweave.core.journal_recovery import event_of, record_of
 from pubweave.core.session import Session
 from pubweave.core.session_limits import SessionLimits
 from pubweave.core.topic_links import needs_backups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.core.windows import Windows
+from pubweave.core.side_cache import Windows
 
 
 def test_windows_are_the_same_whenever_a_broker_started() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pubweave.core.session import Session
 from pubweave.core.session_limits import SessionLimits
-from pubweave.core.tree_routing import TreeRouting
-from pubweave.core.withdrawals import REMEMBERED, Withdrawals
+from pubweave.core.tree_routing import REMEMBERED, TreeRouting, Withdrawals
 from pubweave.model.filter_text import parse_filter
 from pubweave.model.messages import (
     Advertise,

@@ -148,12 +148,12 @@ async def _topology(where: Any) -> Topology:
 
 def _settings(given: dict[str, Any], topology: Topology) -> ControlSettings:
     from pubweave.cli.plan_rules import link_named
-    from pubweave.control.quiet_hours import QuietHours
     from pubweave.control.settings import (
         ChangePrices,
         ControlSettings,
         EvidenceDemands,
         OperatorLimits,
+        QuietHours,
     )
     from pubweave.model.decisions import ControlMode
 

@@ -8,6 +8,7 @@ order: a deployment that is under way pauses after its step and is gone on with 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,12 +18,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from pubweave.cli.autopilot_deployment import Carrier
 from pubweave.cli.autopilot_profiler import Profiler, ProfilerError
-from pubweave.cli.autopilot_rehearsal import rehearsed
 from pubweave.cli.autopilot_window import link_window
 from pubweave.cli.signals import StopRequest
 from pubweave.control.evidence import Evidence
+from pubweave.control.handover import carried_out, hand_over
 from pubweave.control.loop import Autopilot
 from pubweave.control.profile_evidence import evidence_of
 from pubweave.control.records import encode_status, read_decision
@@ -40,17 +40,22 @@ from pubweave.control.requests import (
 )
 from pubweave.control.settings import ControlSettings
 from pubweave.control.weighing import weigh
-from pubweave.deploy.commands import read_topology
+from pubweave.deploy.commands import DeploymentError, read_topology, request_pause
+from pubweave.deploy.documents import DeploymentDocument
+from pubweave.deploy.executor import ExecutorConfig, ExecutorReport
+from pubweave.deploy.layout import Layout
 from pubweave.deploy.store import Create, Outcome, Read, Write
 from pubweave.design.traffic import Floats
 from pubweave.model.decisions import AutopilotStatus, DecisionRecord, DecisionState
+from pubweave.model.deployment import DeploymentState
+from pubweave.model.plan_files import PlanRecord, topology_hash
 from pubweave.model.profile_files import WorkloadProfile
 from pubweave.model.topology import Topology
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.result import PlanResult
 from pubweave.planning.solve import solve
 from pubweave.runtime.errors import OverlayError
-from pubweave.runtime.executor_host import executor_name
+from pubweave.runtime.executor_host import ExecutorHost, executor_name
 from pubweave.runtime.store_session import opened_store, run_command
 from pubweave.runtime.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.zookeeper_target import Coordination
@@ -312,3 +317,101 @@ class LivePilot:
         answer = await self._store.ask(Write(path, data))
         if answer.outcome is Outcome.MISSING:
             await self._store.ask(Create(path, data, ephemeral=True))
+
+
+# A decision's plan in simulation, on the traffic of its own window, before it is carried out.
+#
+# The same rehearsal as ``pubweave apply --dry-run``. What goes wrong there is not tried in
+# earnest; where nothing can be rehearsed (no record of traffic, another overlay by now) nothing
+# is said.
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """How it went: ``problem`` is empty if all was well."""
+
+    words: str
+    problem: str = ""
+
+
+async def rehearsed(record: DecisionRecord, topology: Topology, traffic: Path) -> Rehearsed | None:
+    """A rehearsal in a thread; None if there is nothing to rehearse."""
+    planned = record.plan_record()
+    if planned.source_hash != topology_hash(topology):
+        return None
+    return await asyncio.to_thread(_rehearse, planned, topology, traffic)
+
+
+def _rehearse(planned: PlanRecord, topology: Topology, traffic: Path) -> Rehearsed | None:
+    from pubweave.sim.rehearsal import Rehearsal
+    from pubweave.telemetry.traffic_reader import read_traffic
+
+    if not traffic.is_dir():
+        return None
+    result = Rehearsal(topology, planned.plan, read_traffic(traffic)).run()
+    if result.violations:
+        first = result.violations[0]
+        return Rehearsed("", f"the rehearsal went wrong, so it is not tried in earnest: {first}")
+    measures, counts = result.measures, result.counts
+    return Rehearsed(
+        f"rehearsed in simulation: {measures['plan_s']:.1f} s, {counts['held_publications']} "
+        f"publications wait, at most {measures['hold_ms_max']:.0f} ms; "
+        f"{counts['deliveries']:,} of {counts['due']:,} deliveries arrive"
+    )
+
+
+# Seeing a decision's plan through on a real overlay: handed over once, executed until it rests.
+#
+# The executor is the one of ``pubweave apply``. Asked to stop, it pauses after the current step,
+# and whoever comes next goes on from there.
+
+
+LOOK_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Carrier:
+    """Who carries plans out, where, and until when."""
+
+    where: Coordination
+    name: str
+    step_timeout_s: float
+    stop: StopRequest
+
+    async def carry_out(self, record: DecisionRecord) -> CarriedOut | None:
+        """How it ended; None if it pauses because a stop was asked for."""
+        layout = Layout(self.where.overlay)
+        config = ExecutorConfig(self.where.overlay, self.name, step_timeout_s=self.step_timeout_s)
+        async with ExecutorHost(self.where.target, config) as host:
+            begun = await run_command(host.store, hand_over(layout, record))
+            if isinstance(begun, CarriedOut):
+                return begun
+            ended = await self._see_through(host, layout, begun)
+        return carried_out(ended) if ended.state.is_final else None
+
+    async def _see_through(
+        self, host: ExecutorHost, layout: Layout, begun: DeploymentDocument
+    ) -> DeploymentDocument:
+        while not self.stop.is_set:
+            report = await host.wait_until(lambda seen: _is_over(seen, begun), LOOK_EVERY_S)
+            if report is not None and report.deployment is not None:
+                return report.deployment
+        with contextlib.suppress(DeploymentError):  # it has ended meanwhile
+            await run_command(host.store, request_pause(layout))
+        report = await host.wait_until(lambda seen: _rests(seen, begun))
+        assert report is not None
+        assert report.deployment is not None
+        return report.deployment
+
+
+def _is_over(report: ExecutorReport, begun: DeploymentDocument) -> bool:
+    seen = report.deployment
+    return seen is not None and seen.deployment == begun.deployment and seen.state.is_final
+
+
+def _rests(report: ExecutorReport, begun: DeploymentDocument) -> bool:
+    seen = report.deployment
+    is_it = seen is not None and seen.deployment == begun.deployment
+    return _is_over(report, begun) or (
+        is_it and seen is not None and seen.state is DeploymentState.PAUSED
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pubweave.cli.dashboard_entry import check_operates, credentials_for
 from pubweave.cli.deployment_options import deployment_options
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import json_option, print_json, remark
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pubweave.runtime.credentials import Credentials
     from pubweave.runtime.dashboard_source import Finder, Found, OverlaySource
     from pubweave.runtime.store_view import StoreReader
+
 
 T = TypeVar("T")
 DEFAULT_PORT = 8642
@@ -142,9 +143,8 @@ async def serving_page(
 
     from pubweave.cli.tree_layout import settled_layout
     from pubweave.dashboard.app import make_app
-    from pubweave.dashboard.board import Board
+    from pubweave.dashboard.board import Board, Looker
     from pubweave.dashboard.guard import ChangeGuard
-    from pubweave.dashboard.looker import Looker
     from pubweave.dashboard.server import serving
     from pubweave.dashboard.viewing import Viewing
     from pubweave.runtime.dashboard_source import OverlaySource
@@ -224,7 +224,7 @@ class OverlayCommands:
         return f"The plan is {ended.state.value}; what was decided of its step is still finished."
 
     def _reader(self) -> StoreReader:
-        from pubweave.dashboard.source import CommandError
+        from pubweave.dashboard.snapshot import CommandError
 
         if self._source.reader is None:
             raise CommandError("the overlay is not running with ZooKeeper now")
@@ -232,7 +232,7 @@ class OverlayCommands:
 
     async def _for_current(self, deployment: str) -> StoreReader:
         """The store, if that deployment is still the current one: a page may be out of date."""
-        from pubweave.dashboard.source import CommandError
+        from pubweave.dashboard.snapshot import CommandError
         from pubweave.deploy.commands import read_progress
 
         reader = self._reader()
@@ -242,10 +242,68 @@ class OverlayCommands:
         return reader
 
     async def _do(self, reader: StoreReader, command: Generator[Any, Any, T]) -> T:
-        from pubweave.dashboard.source import CommandError
+        from pubweave.dashboard.snapshot import CommandError
         from pubweave.runtime.store_session import run_command
 
         try:
             return await run_command(reader.store, command)
         except ValueError as error:
             raise CommandError(str(error)) from error
+
+
+ASKED_AT_MOST = 3
+"""Brokers that are asked whether a user may operate; the first that answers decides."""
+ANSWER_LIMIT_S = 2.0
+
+
+def credentials_for(choice: SecurityChoice, found: Found) -> Credentials | None:
+    """Whom to be at an overlay; None: it asks nobody. OverlayError if the options do not fit."""
+    from pubweave.runtime.errors import OverlayError
+
+    if found.security is None and found.addresses is not None:
+        return None  # its run directory says that it is open
+    directory = choice.directory or (None if found.security is None else Path(found.security))
+    try:
+        return replace(choice, directory=directory).credentials()
+    except BadInput as error:
+        raise OverlayError(str(error)) from error
+
+
+async def check_operates(
+    finder: Finder, credentials: Callable[[Found], Credentials | None]
+) -> None:
+    """BadInput if the brokers of a secured overlay say that this user may not operate. Where none
+    answers, or there is no overlay yet, nothing is known that could be shown either."""
+    from pubweave.runtime.errors import OverlayError
+
+    try:
+        found = finder.find()
+    except OverlayError:
+        return
+    chosen = credentials(found)
+    if chosen is None or found.addresses is None:
+        return
+    for address in list(found.addresses.values())[:ASKED_AT_MOST]:
+        refusal = await _refusal(str(address), chosen)
+        if refusal is not None:
+            if refusal:
+                raise BadInput(f"the dashboard is for operators: {refusal}")
+            return
+
+
+async def _refusal(address: str, credentials: Credentials) -> str | None:
+    """Why a broker does not let a user operate; empty if it does, None if it is down."""
+    import msgspec
+
+    from pubweave.model.status import STATUS_SUBJECT
+    from pubweave.runtime.client import ClientError, NoConnectionError
+    from pubweave.runtime.connect import connect
+
+    try:
+        async with connect(address, timeout_s=ANSWER_LIMIT_S, credentials=credentials) as client:
+            answer = msgspec.json.decode(await client.query(STATUS_SUBJECT))
+    except NoConnectionError:
+        return None
+    except ClientError as error:
+        return str(error)
+    return str(answer.get("error", ""))

@@ -26,8 +26,7 @@ from pubweave.deploy.documents import (
     PartDocument,
     decode,
 )
-from pubweave.deploy.executor import ExecutorConfig
-from pubweave.deploy.executor_report import ExecutorReport, ExecutorRole
+from pubweave.deploy.executor import ExecutorConfig, ExecutorReport, ExecutorRole
 from pubweave.deploy.layout import Layout
 from pubweave.deploy.store import List, Outcome, Read
 from pubweave.model.deployment import DeploymentState
@@ -189,7 +188,7 @@ class _StepObserver:
 
     async def held(self, report: ExecutorReport) -> dict[str, int]:
         """Buffered messages by action id, as far as brokers tell."""
-        brokers = tuple(sorted({b for action in report.actions for b in _named(action.text)}))
+        brokers = tuple(sorted({b for action in report.actions for b in action.brokers}))
         if brokers != self._brokers:
             self._brokers = brokers
             self._observer.look_at(await self._addresses(brokers), ())
@@ -217,11 +216,6 @@ class _StepObserver:
 
     async def __aexit__(self, *_: object) -> None:
         await self._observer.close()
-
-
-def _named(text: str) -> list[BrokerId]:
-    """The brokers in an action's text, ``shift(b1, b2, b3)``."""
-    return text.partition("(")[2].rstrip(")").split(", ")
 
 
 async def _sum_up(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pubweave.cli.output import seconds_in_words
-from pubweave.deploy.executor_report import ExecutorReport, ExecutorRole
+from pubweave.deploy.executor import ExecutorReport, ExecutorRole
 from pubweave.model.deployment import ActionState, DeploymentState
 
 if TYPE_CHECKING:

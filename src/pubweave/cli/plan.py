@@ -30,8 +30,7 @@ from pubweave.cli.search_stop import SearchStop, stopping
 
 if TYPE_CHECKING:
     from pubweave.planning.problem import PlanningProblem
-    from pubweave.planning.progress import OnProgress, Progress
-    from pubweave.planning.result import PlanResult
+    from pubweave.planning.result import OnProgress, PlanResult, Progress
 
 IMPOSSIBLE = 3
 UNKNOWN = 4
@@ -251,7 +250,7 @@ def solve_with(problem: PlanningProblem, *, method: str, **settings: Any) -> Pla
 
     try:
         if method.startswith(("ip-", "bfs")):
-            from pubweave.planning.paper_methods import solve_by_paper
+            from pubweave.planning.paper_planner import solve_by_paper
 
             return solve_by_paper(problem, method=method, **settings)
         from pubweave.planning.solve import solve
@@ -283,7 +282,7 @@ def _with_note(result: PlanResult, stop: SearchStop) -> PlanResult:
 @contextlib.contextmanager
 def _shown_progress(as_json: bool) -> Iterator[OnProgress]:
     """What the planner tells, on one changing line of standard error."""
-    from pubweave.planning.progress import ignore_progress
+    from pubweave.planning.result import ignore_progress
 
     if as_json or not sys.stderr.isatty():
         yield ignore_progress

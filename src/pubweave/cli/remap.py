@@ -14,14 +14,12 @@ from pubweave.cli.errors import FAILED, BadInput
 from pubweave.cli.output import json_option, print_json, remark
 
 if TYPE_CHECKING:
-    from pubweave.cli.signals import StopRequest
     from pubweave.deploy.remap_documents import RemapDocument
     from pubweave.model.ids import BrokerId
     from pubweave.runtime.zookeeper_store import ZooKeeperStore
     from pubweave.runtime.zookeeper_target import Coordination
 
 HEADER = ["broker", "position"]
-LOOK_EVERY_S = 0.1
 
 
 @click.command()
@@ -116,6 +114,7 @@ def read_mapping(path: Path) -> dict[BrokerId, int]:
 async def _run(
     where: Coordination, wanted: dict[BrokerId, int] | None, abort: bool, as_json: bool
 ) -> int:
+    from pubweave.cli.remap_loop import remap_document, watch_remap
     from pubweave.cli.signals import StopRequest
     from pubweave.deploy.layout import Layout
     from pubweave.deploy.remap_documents import (
@@ -145,7 +144,7 @@ async def _run(
         last = await watch_remap(store, layout.overlay, begun, stop, as_json)
     seconds = time.monotonic() - began
     if as_json:
-        print_json({"event": "ended", **_document(last), "seconds": round(seconds, 3)})
+        print_json({"event": "ended", **remap_document(last), "seconds": round(seconds, 3)})
     elif last.step.is_final:
         why = f": {last.reason}" if last.reason else ""
         remark(f"remapping {last.version} {last.step.value}{why} ({seconds:.1f} s)")
@@ -168,34 +167,3 @@ async def _positions(
         raise BadInput(f"{which} {odd[0]!r}: a mapping names every broker once")
     ids = sorted(status.own.position for status in statuses.values())
     return {broker: ids[place] for broker, place in wanted.items()}
-
-
-async def watch_remap(
-    store: ZooKeeperStore, overlay: str, begun: RemapDocument, stop: StopRequest, as_json: bool
-) -> RemapDocument:
-    """Follow a remapping to its end, or until a stop is asked for."""
-    from pubweave.deploy.layout import Layout
-    from pubweave.deploy.remap_documents import read_remap
-    from pubweave.runtime.store_session import run_command
-
-    last: RemapDocument | None = None
-    while True:
-        seen = await run_command(store, read_remap(Layout(overlay)))
-        if seen is not None and seen.version == begun.version and seen != last:
-            last = seen
-            if as_json:
-                print_json({"event": "step", **_document(seen)})
-            elif not seen.step.is_final:
-                remark(f"remapping {seen.version}: {seen.step.value}")
-        if last is not None and (last.step.is_final or stop.is_set):
-            return last
-        await stop.wait(LOOK_EVERY_S)
-
-
-def _document(remap: RemapDocument) -> dict[str, object]:
-    return {
-        "version": remap.version,
-        "step": remap.step.value,
-        "brokers": len(remap.mapping),
-        "reason": remap.reason or None,
-    }

@@ -1,4 +1,4 @@
-"""``pubweave remap --every``: measure, test, compute, deploy, once per period (Algorithm 2)."""
+"""What ``pubweave remap`` sees of a ring: how a remapping goes; whether one pays (Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ import msgspec
 
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import print_json, remark, warn
-from pubweave.cli.remap import watch_remap
 from pubweave.cli.signals import StopRequest
 from pubweave.control.remap_decision import ObservedRing, RemapDecider, RemapDecision
 from pubweave.deploy.documents import BrokerDocument, decode
 from pubweave.deploy.layout import Layout
-from pubweave.deploy.remap_documents import RemapRefusedError, submit_remap
+from pubweave.deploy.remap_documents import (
+    RemapDocument,
+    RemapRefusedError,
+    read_remap,
+    submit_remap,
+)
 from pubweave.deploy.store import List, Outcome, Read
 from pubweave.model.ids import BrokerId
-from pubweave.model.rendezvous_status import RendezvousStatus
+from pubweave.model.rendezvous_messages import RendezvousStatus
 from pubweave.model.status import TOPICS_SUBJECT
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.overlay_observer import OverlayObserver
@@ -24,6 +28,8 @@ from pubweave.runtime.security_directory import operator_credentials
 from pubweave.runtime.store_session import opened_store, run_command
 from pubweave.runtime.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.zookeeper_target import Coordination
+
+LOOK_EVERY_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,33 @@ def observed_ring(statuses: dict[BrokerId, RendezvousStatus]) -> ObservedRing:
             if tree.is_rendezvous
         },
     )
+
+
+async def watch_remap(
+    store: ZooKeeperStore, overlay: str, begun: RemapDocument, stop: StopRequest, as_json: bool
+) -> RemapDocument:
+    """Follow a remapping to its end, or until a stop is asked for."""
+    last: RemapDocument | None = None
+    while True:
+        seen = await run_command(store, read_remap(Layout(overlay)))
+        if seen is not None and seen.version == begun.version and seen != last:
+            last = seen
+            if as_json:
+                print_json({"event": "step", **remap_document(seen)})
+            elif not seen.step.is_final:
+                remark(f"remapping {seen.version}: {seen.step.value}")
+        if last is not None and (last.step.is_final or stop.is_set):
+            return last
+        await stop.wait(LOOK_EVERY_S)
+
+
+def remap_document(remap: RemapDocument) -> dict[str, object]:
+    return {
+        "version": remap.version,
+        "step": remap.step.value,
+        "brokers": len(remap.mapping),
+        "reason": remap.reason or None,
+    }
 
 
 async def keep_remapping(where: Coordination, loop: LoopChoice, as_json: bool) -> int:

@@ -26,7 +26,7 @@ from pubweave.sim.mqtt_overlays import TREE
 from pubweave.sim.results import RunResult
 from pubweave.sim.scenarios import DURABLE, SCENARIOS, run_seed, run_seeds
 from pubweave.sim.trace import Trace
-from pubweave.sim.transform_setting import FAULTS
+from pubweave.sim.transform_measures import FAULTS
 
 SHOWN = 5
 MAX_BROKERS = {

@@ -176,13 +176,13 @@ def _document(watched: Watched, snapshot: Snapshot, pulse: Pulse) -> dict[str, A
 def _drawing(watched: Watched, snapshot: Snapshot, pulse: Pulse, *, live: bool) -> Group:
     from rich.console import Group
 
-    from pubweave.cli.migration_report import migration_line
     from pubweave.cli.overlay_report import (
         LINES_SHOWN,
         access_line,
         broker_table,
         journal_line,
         link_table,
+        migration_line,
         organize_line,
         relocation_line,
     )

@@ -83,15 +83,15 @@ async def attached(
     address: Address, credentials: Credentials | None = None
 ) -> AsyncIterator[Client]:
     """A client of the broker at an address; BadInput if there is none or it refuses."""
-    from pubweave.runtime.client import ClientError
+    from pubweave.runtime.client import ClientError, NoConnectionError
     from pubweave.runtime.connect import connect
 
     async with contextlib.AsyncExitStack() as stack:
         try:
             opening = connect(address, timeout_s=CONNECT_LIMIT_S, credentials=credentials)
             client = await stack.enter_async_context(opening)
+        except NoConnectionError as error:
+            raise BadInput(f"{error}; is a broker running there?") from error
         except ClientError as error:
-            is_silent = str(error).startswith("cannot connect")
-            advice = "; is a broker running there?" if is_silent else ""
-            raise BadInput(f"{error}{advice}") from error
+            raise BadInput(str(error)) from error
         yield client

@@ -18,9 +18,9 @@ import numpy as np
 from pubweave.cli.errors import BadInput
 from pubweave.cli.topology_report import TopologySummary, draw_tree, print_summary, summarize
 from pubweave.generate import networks, trees, underlay
-from pubweave.generate.hybrid_networks import hybrid_network
 from pubweave.generate.latencies import assign_latencies, read_rtt_matrix
 from pubweave.generate.mutation import change_links
+from pubweave.generate.networks import hybrid_network
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 from pubweave.model.topology_files import read_topology, to_json, write_topology

@@ -11,8 +11,7 @@ import msgspec
 
 from pubweave.control.evidence import Evidence
 from pubweave.control.history import History
-from pubweave.control.quiet_hours import quiet_until, time_of_day
-from pubweave.control.settings import ControlSettings
+from pubweave.control.settings import ControlSettings, quiet_until, time_of_day
 from pubweave.control.weighing import STAY, Option, best_option
 from pubweave.deploy.topology_state import apply_actions, spell_out_step
 from pubweave.model.decisions import (
@@ -38,11 +37,11 @@ def nothing_weighed(
     verdict: Verdict,
     reason: str,
     evidence: Evidence | None,
+    gaps: tuple[str, ...] = (),
 ) -> DecisionRecord:
     """Nothing was weighed: the profile is not good enough, there is none, or the time is wrong.
 
     Weighing takes a processor from the brokers, so it is not done in vain (DYNATOPS' step 2)."""
-    gaps = tuple(reason.split("; ")) if verdict is Verdict.NO_EVIDENCE else ()
     return DecisionRecord(
         id=UNNUMBERED,
         overlay=overlay,

@@ -1,11 +1,13 @@
 """From a decision to a deployment: handed over once, however often the loop is killed in between.
 
-A deployment names its decision in its purpose. So whoever picks the decision up again can tell
+A deployment names its decision. So whoever picks the decision up again can tell
 whether its plan was handed over, how far it is and how it ended, and hands it over only if nobody
 has. The one lock for changes of the topology is the store's plan node, as for everybody else.
 """
 
 from __future__ import annotations
+
+from msgspec import UNSET
 
 from pubweave.control.requests import CarriedOut
 from pubweave.deploy.commands import Script, read_topology, resume, submit, sweep
@@ -25,7 +27,7 @@ def hand_over(layout: Layout, record: DecisionRecord) -> Script[DeploymentDocume
     current = None
     if answer.outcome is Outcome.OK:
         current = decode(answer.data, DeploymentDocument, layout.plan)
-    if current is not None and current.purpose.startswith(_prefix(record)):
+    if current is not None and _carries_out(current, record):
         if current.state.is_final:
             return carried_out(current)
         if current.state is DeploymentState.PAUSED:
@@ -37,7 +39,7 @@ def hand_over(layout: Layout, record: DecisionRecord) -> Script[DeploymentDocume
     topology = yield from read_topology(layout)
     if planned.source_hash != topology_hash(topology):
         return CarriedOut(None, reason="the overlay has changed since the plan was made")
-    begun = yield from submit(layout, planned, purpose=_prefix(record) + record.reason)
+    begun = yield from submit(layout, planned, purpose=_purpose(record), decision=record.id)
     # Nobody else can hand a plan over before this one is over, so what is swept is nobody's.
     yield from sweep(layout)
     return begun
@@ -46,8 +48,20 @@ def hand_over(layout: Layout, record: DecisionRecord) -> Script[DeploymentDocume
 def carried_out(deployment: DeploymentDocument) -> CarriedOut:
     """How a deployment that is over ended."""
     assert deployment.state.is_final, f"{deployment.deployment} is {deployment.state}"
-    return CarriedOut(deployment.state, deployment.deployment, deployment.reason)
+    return CarriedOut(
+        deployment.state,
+        deployment.deployment,
+        deployment.reason,
+        deployment.aborted_by or None,
+    )
 
 
-def _prefix(record: DecisionRecord) -> str:
-    return f"decision {record.id}: "
+def _carries_out(deployment: DeploymentDocument, record: DecisionRecord) -> bool:
+    """Documents of versions before ``decision`` was a field have it in their purpose alone."""
+    if deployment.decision is UNSET:
+        return deployment.purpose == _purpose(record)
+    return deployment.decision == record.id
+
+
+def _purpose(record: DecisionRecord) -> str:
+    return f"decision {record.id}: {record.reason}"

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pubweave.control.quiet_hours import DAY_S
-from pubweave.control.settings import ControlSettings
+from pubweave.control.settings import DAY_S, ControlSettings
 from pubweave.control.weighing import Allowed
 from pubweave.model.decisions import DecisionRecord, DecisionState
 

@@ -15,7 +15,7 @@ from pubweave.control.evidence import Evidence
 from pubweave.control.weighing import Allowed
 from pubweave.deploy.commands import Script
 from pubweave.model.decisions import AutopilotStatus, DecisionRecord
-from pubweave.model.deployment import DeploymentState
+from pubweave.model.deployment import AbortedBy, DeploymentState
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class CarriedOut:
     state: DeploymentState | None
     deployment: str = ""
     reason: str = ""
+    aborted_by: AbortedBy | None = None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pubweave.control.requests import CarriedOut
 from pubweave.deploy.commands import Script
 from pubweave.deploy.layout import Layout
 from pubweave.model.decisions import DecisionRecord, DecisionState
-from pubweave.model.deployment import DeploymentState
+from pubweave.model.deployment import AbortedBy, DeploymentState
 
 BAD_ENDS = frozenset({DecisionState.FAILED, DecisionState.ABORTED})
 
@@ -62,6 +62,6 @@ def state_after(how: CarriedOut) -> DecisionState:
         return DecisionState.EXPIRED
     if how.state is DeploymentState.DONE:
         return DecisionState.DEPLOYED
-    # The executor gives up a step and says which; a person gives up the whole plan.
-    by_itself = how.reason.startswith("step ")
-    return DecisionState.FAILED if by_itself else DecisionState.ABORTED
+    # Unknown, of an older version's deployment, counts as failed: the loop then stands down.
+    is_asked = how.aborted_by is AbortedBy.OPERATOR
+    return DecisionState.ABORTED if is_asked else DecisionState.FAILED

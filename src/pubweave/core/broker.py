@@ -12,17 +12,15 @@ publications costs one `Transmit` per destination, not one per publication.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from pubweave.core.access_change import change_access
 from pubweave.core.actions import BrokerActions
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.broker_deadlines import next_deadline, on_deadline
-from pubweave.core.broker_greeting import greet, link_added, link_removed
+from pubweave.core.broker_greeting import greet, greet_late, link_added, link_removed
+from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.broker_meter import BrokerMeter
-from pubweave.core.broker_status import broker_status
-from pubweave.core.broker_wiring import door_of, inside_of
 from pubweave.core.counters import Counters
-from pubweave.core.early_log import EarlyLog
 from pubweave.core.effects import DecideAction, Effect, EmitTelemetry, Transmit
 from pubweave.core.endings import Endings
 from pubweave.core.errors import RefusedError
@@ -51,8 +49,11 @@ from pubweave.core.events import (
 from pubweave.core.flow import FlowControl
 from pubweave.core.metering import Metering
 from pubweave.core.migrations import Migrations
+from pubweave.core.mqtt_door import MqttDoor
+from pubweave.core.mqtt_native import NativeLoop
 from pubweave.core.publisher_gate import PublisherGate, cut_behind_advertisements
-from pubweave.core.queries import answer
+from pubweave.core.publishing import EarlyLog
+from pubweave.core.queries import answer, broker_status
 from pubweave.core.relocating import Relocator
 from pubweave.core.rendezvous_routing import RendezvousRouting
 from pubweave.core.rendezvous_upkeep import RendezvousUpkeep
@@ -146,12 +147,12 @@ class Broker:
                 self.topics = RendezvousUpkeep(inside, self.routing, now)
             else:
                 self.topics = TopicRepair(inside, epoch, now)
-        self.door = door_of(self, now)
+        self.door = self._make_door(now)
 
     def _make_changeable(self, routing: TreeRouting, epoch: int, now: float) -> None:
         self._gate = routing.gate
         self._publishing.early = EarlyLog(now + self.config.stale_grace_s, routing.is_wanted_by)
-        inside = inside_of(self, routing)
+        inside = self._inside(routing)
         self.actions = actions = BrokerActions(inside)
         self._sending.find_stand_in = lambda: actions.stand_in
         self._sending.gather = actions.gather
@@ -163,6 +164,60 @@ class Broker:
         if self.config.organize is not None:
             self.organizer = Organizer(inside, self.actions, self.config.organize, epoch, now)
             self._publishing.interest = self.organizer.cache
+
+    def _inside(self, routing: TreeRouting) -> BrokerInside:
+        """What actions, migrations and the rest are given of a broker that routes on a tree."""
+        return BrokerInside(
+            config=self.config,
+            sessions=self.sessions,
+            routing=routing,
+            flow=self._flow,
+            send=self._sending.send,
+            emit=lambda effect: self._sending.effects.append(effect),
+            flush=lambda session: session.flush(self._sending.effects),
+            end=self._endings.end,
+            refuse=self._tell_refusal,
+            let_go=self._endings.expire,
+            link_changed=self._endings.link_changed,
+            relieve=lambda session: self._flow.relieve(session, self._sending.effects),
+            take_table=self._on_table_message,
+            forget_publishers=self._publishing.forget_unknown_publishers,
+            withdraw=self._endings.withdraw,
+            greet=partial(greet_late, self),
+            last_sequence=self._publishing.last_sequence,
+            note_sequence=self._publishing.note_sequence,
+            in_action=lambda: self.actions is not None and self.actions.is_busy,
+            meter=self._meter,
+        )
+
+    def _make_door(self, now: float) -> MqttDoor | None:
+        """The door of a broker that lets MQTT clients in."""
+        config, access = self.config, self.sessions.access
+        if config.mqtt is None:
+            return None
+        loop = NativeLoop(
+            access,
+            lambda event, now: self.sessions.opened(event, now, self._sending.effects),
+            self._on_messages,
+        )
+        door = MqttDoor(
+            config.id,
+            config.mqtt,
+            access,
+            loop,
+            now,
+            is_topical=isinstance(self.routing, TopicRouting),
+            is_leaving=lambda: bool(self.sessions.closed_reason),
+        )
+        if isinstance(self.routing, TopicRouting):
+            self._publishing.on_taken = door.copying.published
+            door.copying.on_congested = self._flow.hold
+            door.copying.on_relieved = lambda session: self._flow.relieve(
+                session, self._sending.effects
+            )
+        if self.migrations is not None:
+            self.migrations.redirect = door.redirecting.redirect
+        return door
 
     # --- the one door ----------------------------------------------------------------------
 
@@ -201,8 +256,15 @@ class Broker:
         return effects
 
     def next_deadline(self) -> float:
-        """When `DeadlineReached` is due."""
-        return next_deadline(self, self._flow.ack_at)
+        """When `DeadlineReached` is due: the earliest instant that any part waits for."""
+        ack_at = self._flow.ack_at
+        tick_at = self.upkeep.tick_at
+        deadline = tick_at if ack_at is None else min(ack_at, tick_at)
+        for part in (self.organizer, self.actions, self.migrations, self.topics, self.door):
+            due = None if part is None else part.deadline
+            if due is not None and due < deadline:
+                deadline = due
+        return deadline
 
     def last_sequence(self, publisher: ClientId) -> int:
         """The last publication of a publisher that came by; 0 if none did."""
@@ -239,8 +301,7 @@ class Broker:
 
     def _on_time(self, event: DeadlineReached | LocalPauseEnded, now: float) -> None:
         if isinstance(event, DeadlineReached):
-            self._flow.send_due_acks(now, self._sending.effects)
-            on_deadline(self, self._sending.effects, now)
+            self._on_deadline(now)
             return
         # Cassandra's "local pause": nobody is judged by the time in which we did not run.
         for part in (
@@ -252,6 +313,33 @@ class Broker:
         ):
             if part is not None:
                 part.excuse(event.seconds)
+
+    def _on_deadline(self, now: float) -> None:
+        """Some deadline has come: call the parts that are due."""
+        effects = self._sending.effects
+        self._flow.send_due_acks(now, effects)
+        if self.actions is not None:
+            self.actions.on_deadline(now)
+        if self.organizer is not None and now >= self.organizer.deadline:
+            self.organizer.on_deadline(now)
+        if self.migrations is not None:
+            self.migrations.on_deadline(now)
+        if self.topics is not None and now >= self.topics.deadline:
+            self.topics.look(now)
+        if self.door is not None and now >= self.door.deadline:
+            self.door.on_deadline(now, effects)
+        if now >= self.upkeep.tick_at:
+            self.upkeep.on_tick(now, effects)
+            self._give_up_the_absent(effects, now)
+            if self.relocator is not None:
+                self.relocator.on_tick(now)
+
+    def _give_up_the_absent(self, effects: list[Effect], now: float) -> None:
+        """A neighbor that was never there holds nobody up for ever: what waits is counted."""
+        for link in self.sessions.links.values():
+            if link.is_congested and self.routing.give_up(link, now):
+                self.counters.publications_lost_at_most += link.forget_waiting()
+                self._flow.relieve(link, effects)
 
     def _on_link_event(self, event: LinkAdded | LinkRemoved | DialRefused, now: float) -> None:
         if isinstance(event, LinkAdded):

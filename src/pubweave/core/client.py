@@ -8,9 +8,9 @@ that way are dropped here, by publisher and sequence.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from pubweave.core.client_keeping import AcknowledgedPublications
 from pubweave.core.effects import (
     CloseConnection,
     Effect,
@@ -18,6 +18,7 @@ from pubweave.core.effects import (
     Notify,
     ProbeBrokers,
     ReportMissed,
+    ReportMove,
     ReportRefusal,
     ReportSession,
     Transmit,
@@ -31,7 +32,6 @@ from pubweave.core.events import (
     LocalPauseEnded,
     MessagesReceived,
 )
-from pubweave.core.redirection import Redirection
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.session_limits import SessionLimits
 from pubweave.model.filters import Filter
@@ -399,3 +399,82 @@ class Client:
             self._effects.append(CloseConnection(connection, "the broker is silent"))
         else:
             self._effects.append(Transmit(session.connection, (Ping(now),)))
+
+
+class Redirection:
+    """The redirection that a client follows at the moment, if any."""
+
+    def __init__(self) -> None:
+        self._redirect: Redirect | None = None
+        self._since = 0.0
+
+    @property
+    def token(self) -> str:
+        """Shows the new broker that the old one has let go."""
+        return "" if self._redirect is None else self._redirect.token
+
+    def follow(self, redirect: Redirect, now: float) -> None:
+        """The old broker says where to go; it may say so again."""
+        if self._redirect is None or self._redirect.token != redirect.token:
+            self._redirect, self._since = redirect, now
+
+    def arrived(self, broker: str, now: float) -> list[ReportMove]:
+        """A session stands: the move is over, if it is with the new broker. The old one was
+        silent for its part of the wait, and told how long."""
+        redirect = self._redirect
+        if redirect is None or broker != redirect.broker:
+            return []
+        self._redirect = None
+        wait_s = redirect.paused_ms / 1000.0 + now - self._since
+        return [ReportMove(broker, wait_s, redirect.hops)]
+
+
+# What a client keeps of publications that its broker has acknowledged.
+#
+# A broker that dies takes along what it has acknowledged and not passed on. In a topic-connected
+# overlay its clients go on elsewhere: what they published lately is offered again there, before
+# anything new, and brokers drop what they have. So nothing of a publisher is missing before what
+# comes after it (`topic_log`).
+
+
+KEEP_S = 15.0
+KEEP_BYTES = 4 << 20
+
+
+class AcknowledgedPublications:
+    """The latest acknowledged publications of a client, bounded in time and bytes.
+
+    Each is kept once, from its first acknowledgement on: what is offered again is acknowledged
+    again, and a client that goes from broker to broker would double all of it every time."""
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[float, Publication]] = deque()
+        self._sequences: set[int] = set()
+        """Of those kept."""
+        self._size_bytes = 0
+
+    def acknowledging(self, session: Session, received: int, now: float) -> None:
+        """The session is about to forget what it sent up to this number. O(acknowledged)."""
+        for _, message in zip(range(received - session.acked), session.unacked, strict=False):
+            if type(message) is Publication and message.sequence not in self._sequences:
+                self._kept.append((now, message))
+                self._sequences.add(message.sequence)
+                self._size_bytes += message.size_bytes
+        while self._kept and (self._kept[0][0] < now - KEEP_S or self._size_bytes > KEEP_BYTES):
+            gone = self._kept.popleft()[1]
+            self._sequences.discard(gone.sequence)
+            self._size_bytes -= gone.size_bytes
+
+    def again(
+        self, advertised: Iterable[Filter], held: Iterable[SequencedMessage] = ()
+    ) -> list[Publication]:
+        """What to offer to a broker that forgot us, in order; only what may be published now, and
+        is not among what is ``held`` for it anyway."""
+        filters = list(advertised)
+        waiting = {message.sequence for message in held if type(message) is Publication}
+        return [
+            publication
+            for _, publication in self._kept
+            if publication.sequence not in waiting
+            and any(own.matches(publication) for own in filters)
+        ]

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from pubweave.core.session import Session
 from pubweave.model.status import CounterStatus, RateStatus
 
 
 @dataclass(slots=True)
-class Counters:
-    """Totals since the broker started; the fields of `CounterStatus`."""
-
-    messages_in: int = 0
-    messages_out: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
-    publications_in: int = 0
-    publications_accepted: int = 0
-    deliveries: int = 0
-    duplicates_dropped: int = 0
-    refused: int = 0
-    protocol_errors: int = 0
-    clients_expired: int = 0
-    notifications_lost: int = 0
-    notifications_lost_at_most: int = 0
-    records_dropped: int = 0
-    holds: int = 0
-    publications_lost_at_most: int = 0
-    notifications_left: int = 0
+class Counters(CounterStatus):
+    """Totals since the broker started."""
 
     def session_lost(self, client: Session, *, is_replayed: bool) -> None:
         """A client's session is over against its wish. What was sent and not acknowledged may have
@@ -41,7 +23,8 @@ class Counters:
         self.notifications_lost_at_most += unsent + len(client.unacked)
 
     def status(self) -> CounterStatus:
-        return CounterStatus(**{field.name: getattr(self, field.name) for field in fields(self)})
+        """The totals of this moment."""
+        return self + CounterStatus()
 
 
 @dataclass(frozen=True)
@@ -68,12 +51,7 @@ class LoadWindow:
     def turn(self, counters: CounterStatus, now: float) -> tuple[float, CounterStatus]:
         """End the window: its length in seconds and what was counted in it."""
         window_s = now - self._started_at
-        delta = CounterStatus(
-            **{
-                name: getattr(counters, name) - getattr(self._before, name)
-                for name in counters.__struct_fields__
-            }
-        )
+        delta = counters - self._before
         self._started_at, self._before = now, counters
         if window_s > 0:
             self.rates = RateStatus(

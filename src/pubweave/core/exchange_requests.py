@@ -1,7 +1,7 @@
 """The consensus on an exchange of two links (CI section 4.2): requests along a ring, and locks.
 
 A request travels from the broker that wants a link to the one it wants it to, on the way between
-them; each broker adds what it knows of the ring's costs (`ring_view`), and locks itself. The last
+them; each broker adds what it knows of the ring's costs (`ring_costs`), and locks itself. The last
 one decides: either nothing pays, or it hands the exchange over to be carried out
 (`ProposeExchange`). A reply goes back and unlocks.
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.effects import ProposeExchange
 from pubweave.core.organize_config import MOST_HOPS, OrganizeConfig
-from pubweave.core.ring_view import Refusal, RingView, Wish
+from pubweave.core.ring_costs import Refusal, RingView, Wish
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.design.ci_rules import choose_removal
 from pubweave.model.ids import BrokerId, Link

@@ -15,9 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from pubweave.core.bloom import Keys
-from pubweave.core.publication_keys import NO_KEYS, PublicationKeys
 from pubweave.core.session import Session
-from pubweave.core.windows import Windows
+from pubweave.core.side_cache import NO_KEYS, PublicationKeys, Windows
 from pubweave.model.publications import Publication
 
 WINDOWS_KEPT = 3

@@ -6,15 +6,27 @@ resume. What it had asked of others and may not have been heard is asked again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, get_args
+
+import msgspec
 
 from pubweave.core.broker import Broker
-from pubweave.core.effects import Effect
-from pubweave.core.events import ConnectionClosed, ConnectionId
-from pubweave.core.journal_events import HANDLING_MEASURED, HINTS, event_of
+from pubweave.core.effects import Effect, EmitTelemetry, PauseReading, Transmit, TransmitPackets
+from pubweave.core.events import (
+    ActionRequested,
+    ConnectionClosed,
+    ConnectionId,
+    Event,
+    MessagesReceived,
+    PacketsReceived,
+)
 from pubweave.core.session_table import OBSERVER_MARK
-from pubweave.model.journal_records import EventRecord, Record
+from pubweave.model.journal_records import EventRecord, MessagesRecord, Record
+from pubweave.model.messages import Answer, Hello, Ping, Pong
+from pubweave.model.mqtt_packets import FromClient, PingResp
+from pubweave.model.plans import Append, Detach, Move, Shift
 
 
 def replay(
@@ -78,3 +90,127 @@ def is_onlooker(broker: Broker, connection: ConnectionId) -> bool:
     """Whether a connection is that of a client that only looks at the broker."""
     session = broker.sessions.of(connection)
     return session is not None and session.is_client and session.remote.startswith(OBSERVER_MARK)
+
+
+HANDLING_MEASURED = "HandlingMeasured"
+ORGANIZING_PAUSED = "OrganizingPaused"
+HINTS = (HANDLING_MEASURED, ORGANIZING_PAUSED)
+"""Not events of the core, but what its driver tells it and it decides by: how long a message takes
+to handle, in ms; whether an operator wants it to leave the links alone."""
+_EVENTS: dict[str, type[Any]] = {type_.__name__: type_ for type_ in get_args(Event)}
+_ACTIONS: dict[str, type[Any]] = {type_.__name__: type_ for type_ in (Shift, Move, Append, Detach)}
+
+
+def record_of(event: Event, now: float) -> Record:
+    """The record of an event that was handled at ``now``.
+
+    >>> from pubweave.core.events import LinkAdded
+    >>> record_of(LinkAdded("b2"), 1.5)
+    EventRecord(now=1.5, name='LinkAdded', fields=('b2',))
+    """
+    if type(event) is MessagesReceived:
+        return MessagesRecord(now, event.connection, event.received_at, event.messages)
+    name = type(event).__name__
+    if isinstance(event, ActionRequested):
+        action = event.action
+        return EventRecord(now, name, (event.action_id, type(action).__name__, action.brokers))
+    return EventRecord(now, name, msgspec.structs.astuple(event))
+
+
+def event_of(record: Record) -> Event:
+    """The event that a record is of. LookupError: of none that this version knows.
+
+    >>> from pubweave.core.events import DeadlineReached
+    >>> event_of(record_of(DeadlineReached(), 2.0))
+    DeadlineReached()
+    """
+    if isinstance(record, MessagesRecord):
+        return MessagesReceived(record.connection, record.messages, record.received_at)
+    if record.name == ActionRequested.__name__:
+        action_id, kind, brokers = record.fields
+        return ActionRequested(action_id, _ACTIONS[kind](*brokers))
+    if record.name == PacketsReceived.__name__:
+        connection, packets = record.fields
+        return PacketsReceived(connection, msgspec.convert(packets, list[FromClient]))
+    type_ = _EVENTS[record.name]
+    fields = dict(zip(type_.__struct_fields__, record.fields, strict=False))
+    try:
+        # By their types: of what is inside a field a record has only the bare values.
+        event: Event = msgspec.convert(fields, type_)
+    except msgspec.ValidationError as error:
+        raise LookupError(f"a record of {record.name} that is none: {error}") from error
+    return event
+
+
+def hint_record(hint: str, value: float | bool, now: float) -> EventRecord:
+    """The record of a hint: one of `HINTS`, with its value."""
+    return EventRecord(now, hint, (value,))
+
+
+# Which effects wait until the journal has their event, and for how long.
+#
+# The rule of the journal: whatever tells somebody what this broker has done leaves after the
+# event that it comes from is on disk, and in order. What promises nothing leaves at once: keep-
+# alive, answers to questions, telemetry, and everything for clients that only look on. So a
+# broker whose disk is full or slow is still known to be alive, and says what is wrong.
+
+
+_PROMISES_NOTHING = (Ping, Pong, Answer)
+
+
+class JournalOrder:
+    """Effects of events by the number of the event, until the journal has that many.
+
+    >>> order = JournalOrder(lambda connection: False)
+    >>> order.noted([Transmit(1, (Pong(0.5),))])
+    [Transmit(connection=1, messages=(Pong(sent_at=0.5),))]
+    >>> order.is_awaited
+    False
+    """
+
+    def __init__(self, is_onlooker: Callable[[ConnectionId], bool]) -> None:
+        """``is_onlooker`` knows the connections of clients that only look on."""
+        self._is_onlooker = is_onlooker
+        self._waiting: deque[tuple[int, list[Effect]]] = deque()
+        self._greeted_by: dict[ConnectionId, int] = {}
+        """Connections whose Hello waits, and for which event: nothing may go before it."""
+        self.events = 0
+        """How many events were noted so far."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether an effect waits for the journal."""
+        return bool(self._waiting)
+
+    def noted(self, effects: list[Effect]) -> list[Effect]:
+        """The next event is handed to the journal; which of its effects need not wait."""
+        self.events += 1
+        waiting = [effect for effect in effects if self._has_to_wait(effect)]
+        if not waiting:
+            return effects
+        self._waiting.append((self.events, waiting))
+        if len(waiting) == len(effects):
+            return []
+        return [effect for effect in effects if not self._has_to_wait(effect)]
+
+    def settled(self, events: int) -> list[Effect]:
+        """So many events are on disk: the effects that may leave now, in order."""
+        freed: list[Effect] = []
+        while self._waiting and self._waiting[0][0] <= events:
+            freed += self._waiting.popleft()[1]
+        if self._greeted_by:
+            self._greeted_by = {c: event for c, event in self._greeted_by.items() if event > events}
+        return freed
+
+    def _has_to_wait(self, effect: Effect) -> bool:
+        if isinstance(effect, Transmit):
+            if all(isinstance(message, _PROMISES_NOTHING) for message in effect.messages):
+                return effect.connection in self._greeted_by
+            if self._is_onlooker(effect.connection):
+                return False
+            if type(effect.messages[0]) is Hello:
+                self._greeted_by[effect.connection] = self.events
+            return True
+        if isinstance(effect, TransmitPackets):
+            return not all(isinstance(packet, PingResp) for packet in effect.packets)
+        return not isinstance(effect, EmitTelemetry | PauseReading)

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from pubweave.core.routing import Send
 from pubweave.core.session import Session
 from pubweave.model.filter_relations import covers, intersects
-from pubweave.model.filters import Filter, Operator
+from pubweave.model.filters import Filter, topic_of
 from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId, publisher_of
 from pubweave.model.messages import Subscribe, SyncStage, Unsubscribe
-from pubweave.model.publications import TOPIC_ATTRIBUTE
 
 
 @dataclass(frozen=True)
@@ -30,14 +29,6 @@ class Entry:
 
     filter: Filter
     hop: Session
-
-
-def topic_of(filter_: Filter) -> str | None:
-    """The one topic a filter is about, or None if it is about several."""
-    for predicate in filter_.predicates:
-        if predicate.attribute == TOPIC_ATTRIBUTE and predicate.operator is Operator.EQ:
-            return str(predicate.value)
-    return None
 
 
 class TopicBuckets:

@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from pubweave.core.matching_axis import Limits
 from pubweave.core.matching_leaf import Leaf
-from pubweave.core.matching_limits import Limits
 from pubweave.core.matching_row import Access, Destination, Row, take_apart
 from pubweave.model.filters import Filter, Predicate
 from pubweave.model.publications import Publication, Value

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 from numpy.typing import NDArray
@@ -152,3 +153,27 @@ class Axis:
             scale = self._numbers if constraint.kind is Kind.NUMBER else self._strings
             for cut in constraint.cuts():
                 scale.remove(cut, place)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Thresholds; the defaults were measured, smaller ones let tests cross them with few filters.
+
+    ``small``: rows of a leaf that are checked one by one; ``cells``: cells per attribute of a
+    bitmap; ``axes``: attributes per bitmap; ``few``: destinations for which Python integers beat
+    numpy; ``topics``: topics whose route is remembered.
+    """
+
+    small: int = 16
+    cells: int = 2048
+    axes: int = 16
+    few: int = 16
+    topics: int = 65536
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) < 1:
+                raise ValueError(
+                    f"the limit {field.name!r} of a matching index must be at least 1, "
+                    f"got {getattr(self, field.name)}"
+                )

@@ -19,9 +19,10 @@ from operator import attrgetter
 from zlib import crc32
 
 from pubweave.model.filter_text import format_filter
-from pubweave.model.filters import Filter, Operator
+from pubweave.model.filters import Filter, topic_of
 from pubweave.model.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
-from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication
+from pubweave.model.publications import Publication
+from pubweave.model.status import COUNTERS, CounterStatus
 from pubweave.model.telemetry import (
     RECORDED_TABLES,
     ClientChange,
@@ -45,18 +46,7 @@ class LoadCounters:
     """A broker's load: what a window counted, then what stands at its end."""
 
     window_s: float
-    messages_in: int
-    messages_out: int
-    publications_in: int
-    publications_accepted: int
-    deliveries: int
-    bytes_in: int
-    bytes_out: int
-    duplicates_dropped: int
-    refused: int
-    protocol_errors: int
-    clients_expired: int
-    notifications_lost: int
+    counted: CounterStatus
     queue_messages: int
     queue_bytes: int
     subscriptions: int
@@ -77,7 +67,11 @@ class LinkTotals:
     queue_bytes: int
 
 
-_LOAD_VALUES = attrgetter(*(field.name for field in fields(LoadCounters)))
+_LOAD_VALUES = attrgetter(
+    "window_s",
+    *(f"counted.{counter.name}" for counter in COUNTERS if counter.metadata["in_loads"]),
+    *(field.name for field in fields(LoadCounters) if field.name not in ("window_s", "counted")),
+)
 
 
 class Metering:
@@ -209,7 +203,7 @@ class Metering:
             client_id,
             subscription_id,
             None if filter_ is None else format_filter(filter_),
-            None if filter_ is None else _topic_of(filter_),
+            None if filter_ is None else topic_of(filter_),
             change.value,
         )
 
@@ -228,7 +222,7 @@ class Metering:
             client_id,
             advertisement_id,
             None if filter_ is None else format_filter(filter_),
-            None if filter_ is None else _topic_of(filter_),
+            None if filter_ is None else topic_of(filter_),
             change.value,
         )
 
@@ -320,10 +314,3 @@ class Metering:
 def _growth(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]:
     # A counter below its last value began anew with a new session: all of it is growth.
     return tuple(b - a if b >= a else b for a, b in zip(before, after, strict=True))
-
-
-def _topic_of(filter_: Filter) -> str | None:
-    for predicate in filter_.predicates:
-        if predicate.attribute == TOPIC_ATTRIBUTE and predicate.operator is Operator.EQ:
-            return str(predicate.value)
-    return None

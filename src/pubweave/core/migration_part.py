@@ -1,4 +1,4 @@
-"""One broker's part in the migration of a client; `migration_source` and `migration_destination`
+"""One broker's part in the migration of a client; `migration_source`
 are those of the ends of its path.
 
 Every broker of the path goes through these stages, whatever crashes around it:

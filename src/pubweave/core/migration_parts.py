@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.events import ConnectionId
-from pubweave.core.migration_destination import DestinationPart
 from pubweave.core.migration_part import MigrationPart
-from pubweave.core.migration_source import SourcePart
+from pubweave.core.migration_source import DestinationPart, SourcePart
 from pubweave.core.session import Session
 from pubweave.core.shift_roles import PATIENT_ATTEMPTS, why_not_now
 from pubweave.model.ids import ClientId, publisher_of

@@ -11,7 +11,7 @@ delivery after a dropped connection are given:
   source > ... > destination   complete      the client's session goes on there
 
 `migration_departure` is all before the decision; `migration_parts` has the parts that follow from
-it, `migration_part`, `migration_source` and `migration_destination`; `migration_tables` is what
+it, `migration_part` and `migration_source`; `migration_tables` is what
 they do to tables. Migrations of different clients may cross: each concerns its own entries.
 """
 
@@ -25,9 +25,8 @@ from pubweave.core.broker_inside import BrokerInside
 from pubweave.core.effects import CloseConnection, Transmit
 from pubweave.core.events import ConnectionId
 from pubweave.core.migration_departure import Departure, MigrationEnd, MigrationOutcome
-from pubweave.core.migration_destination import DestinationPart
 from pubweave.core.migration_parts import MigrationParts
-from pubweave.core.migration_source import SourcePart
+from pubweave.core.migration_source import DestinationPart, SourcePart
 from pubweave.core.session import Session
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.messages import Hello, Message, Role, SequencedMessage

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pubweave.core.chord_table import ChordTable
-from pubweave.core.chord_upkeep import ChordUpkeep, Tell
+from pubweave.core.chord_upkeep import ChordTable, ChordUpkeep, Tell
 from pubweave.core.rendezvous_config import RendezvousConfig
 from pubweave.core.rendezvous_trees import TopicTrees
 from pubweave.model.ids import BrokerId

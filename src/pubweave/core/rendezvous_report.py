@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pubweave.core.rendezvous_plane import RendezvousPlane
 from pubweave.core.rendezvous_routing import RendezvousRouting
 from pubweave.model.ids import BrokerId
-from pubweave.model.rendezvous_status import RendezvousStatus, TreeStatus
+from pubweave.model.rendezvous_messages import RendezvousStatus, TreeStatus
 
 RATE_WINDOW_S = 20.0
 """The time over which publications are counted, if they are kept so long."""

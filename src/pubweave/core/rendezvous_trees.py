@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
-from pubweave.core.chord_table import ChordTable
-from pubweave.core.chord_upkeep import MAX_HOPS, Tell
+from pubweave.core.chord_upkeep import MAX_HOPS, ChordTable, Tell
 from pubweave.core.rendezvous_config import RendezvousConfig
 from pubweave.design.dynatops.ring import key_of
 from pubweave.model.ids import BrokerId

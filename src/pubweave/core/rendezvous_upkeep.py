@@ -39,10 +39,10 @@ from pubweave.model.rendezvous_messages import (
     Occupant,
     PlacementDigest,
     RendezvousMessage,
+    RendezvousStatus,
     RingMember,
     TreeMessage,
 )
-from pubweave.model.rendezvous_status import RendezvousStatus
 from pubweave.model.topic_messages import BrokerRecord, TopicMessage, TopicMissed
 
 FIRST_VERSION = 1

@@ -5,7 +5,7 @@ interval on the common clock. In the first part of a window a broker tells its n
 itself (`broadcasts`); in the second part, when it has heard the others, it asks for the link that
 promises most (`exchange_requests`); refused, for the next one, a few times. The moments within
 both parts are each broker's own, so that not all ask at once. What is noted of publications, and
-how a ring is priced by that, depends on the estimate (`ring_view`).
+how a ring is priced by that, depends on the estimate (`ring_costs`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from pubweave.core.link_prices import LinkPrices
 from pubweave.core.neighborhood import Neighborhood
 from pubweave.core.organize_config import OrganizeConfig
 from pubweave.core.ring_by_sides import RingBySides
-from pubweave.core.ring_costs import RingCosts
-from pubweave.core.ring_view import RingView, Wish
+from pubweave.core.ring_costs import RingCosts, RingView, Wish
 from pubweave.core.session import Session
 from pubweave.core.side_cache import SLICES, SideCache
 from pubweave.design.ci_rules import Estimate

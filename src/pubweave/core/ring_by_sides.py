@@ -18,7 +18,7 @@ from pubweave.core.bloom import LEAST_BITS, MOST_BITS, BloomFilter, adapted_side
 from pubweave.core.link_prices import LinkPrices
 from pubweave.core.neighborhood import Known, Neighborhood
 from pubweave.core.organize_config import OrganizeConfig
-from pubweave.core.ring_view import Refusal, Wish
+from pubweave.core.ring_costs import Refusal, Wish
 from pubweave.core.side_cache import SLICES, SideCache, Span
 from pubweave.design.ring_sides import Union, link_promise, removal_costs_by_sides
 from pubweave.model.ids import BrokerId

@@ -23,9 +23,8 @@ they need, so whoever survives can go forward by itself. `shift_tables` says wha
 
 from __future__ import annotations
 
-from pubweave.core.action_part import ActionPart, LeadingPart, Phase
+from pubweave.core.action_part import ActionPart, Hold, LeadingPart, Phase
 from pubweave.core.broker_inside import BrokerInside
-from pubweave.core.holding import Hold
 from pubweave.core.link_table import LinkTable
 from pubweave.core.session import Session
 from pubweave.core.shift_tables import (

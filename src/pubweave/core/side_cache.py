@@ -16,16 +16,15 @@ arrays, so that no slice's end is felt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 
-from pubweave.core.bloom import Keys
-from pubweave.core.publication_keys import NO_KEYS, PublicationKeys
+from pubweave.core.bloom import Keys, mix
 from pubweave.core.session import Session
-from pubweave.core.windows import Windows
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
 
@@ -208,3 +207,65 @@ class SideCache:
     def last_number(self) -> int:
         """The number of the last slice that is over."""
         return self._windows.number - 1
+
+
+class Windows:
+    """The window that a broker is in."""
+
+    def __init__(self, interval_s: float, now: float) -> None:
+        self._interval_s = interval_s
+        self.number = int(now // interval_s)
+
+    @property
+    def ends_at(self) -> float:
+        return (self.number + 1) * self._interval_s
+
+    def turn(self, now: float) -> int:
+        """Go to the window of this instant; how many have ended by that."""
+        if now < self.ends_at:
+            return 0
+        # At the very end of a window the quotient may be rounded down to its number.
+        before, self.number = self.number, max(self.number + 1, int(now // self._interval_s))
+        return self.number - before
+
+
+# 64-bit keys of publications: the same in every process, so that brokers can compare sets.
+#
+# Both caches (`interest_cache`, `side_cache`) make theirs here, many at a time.
+
+
+_REMEMBERED_PUBLISHERS = 65_536
+_ALL_BITS = (1 << 64) - 1
+NO_KEYS: Keys = np.empty(0, dtype=np.uint64)
+
+
+class PublicationKeys:
+    """Makes keys, and remembers the numbers of publishers' names."""
+
+    def __init__(self) -> None:
+        self._publishers: dict[str, int] = {}
+
+    def make(self, publishers: Sequence[str], sequences: Sequence[int]) -> Keys:
+        """One key per publication, in their order. O(publications)."""
+        if not publishers:
+            return NO_KEYS
+        if len(self._publishers) > _REMEMBERED_PUBLISHERS:
+            self._publishers.clear()
+        known = self._publishers
+        for publisher in dict.fromkeys(publishers):
+            if publisher not in known:
+                known[publisher] = _number_of(publisher)
+        names = np.array(list(map(known.__getitem__, publishers)), dtype=np.uint64)
+        return mix(names ^ mix(_low_bits(sequences)))
+
+
+def _number_of(publisher: str) -> int:
+    """A number for a name, the same in every process (unlike `hash`)."""
+    return int.from_bytes(blake2b(publisher.encode(), digest_size=8).digest(), "little")
+
+
+def _low_bits(sequences: Sequence[int]) -> Keys:
+    try:
+        return np.array(sequences, dtype=np.uint64)
+    except OverflowError:
+        return np.array([sequence & _ALL_BITS for sequence in sequences], dtype=np.uint64)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pubweave.core.topic_map import MAP_TOPIC, TopicView
-from pubweave.design.topic_mending import Pair, canonical, mending_links
+from pubweave.design.spanning import Pair, canonical, mending_links
 from pubweave.model.ids import BrokerId
 from pubweave.model.topic_messages import BrokerRecord
 

@@ -17,15 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from pubweave.core.client_tables import ClientAdvertisements, check_name
 from pubweave.core.counters import TableSizes
 from pubweave.core.errors import RefusedError
 from pubweave.core.matching import MatchIndex
-from pubweave.core.routing import Send
+from pubweave.core.routing import ClientAdvertisements, Send, check_name
 from pubweave.core.session import RemoteProtocolError, Session
 from pubweave.core.topic_dropped import Span
 from pubweave.core.topic_log import TopicLogs
-from pubweave.model.filters import Filter, Operator
+from pubweave.model.filters import Filter, topic_of
 from pubweave.model.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from pubweave.model.messages import (
     Advertise,
@@ -386,20 +385,6 @@ class TopicRouting:
             advertisements=len(self.advertisements),
             forwarded=len(self.topics) * len(self.wanted),
         )
-
-
-def topic_of(filter_: Filter) -> str | None:
-    """The one topic of a filter; None if it names none, or not by equality.
-
-    >>> from pubweave.model.filter_text import parse_filter
-    >>> topic_of(parse_filter("class = 'STOCK' and volume > 100"))
-    'STOCK'
-    >>> topic_of(parse_filter("class prefix 'STO'"))
-    """
-    on_topic = [p for p in filter_.predicates if p.attribute == TOPIC_ATTRIBUTE]
-    if len(on_topic) != 1 or on_topic[0].operator is not Operator.EQ:
-        return None
-    return str(on_topic[0].value)
 
 
 def _checked(client: Session, id_: str, filter_: Filter, known: dict[str, Claim]) -> Claim:

@@ -16,18 +16,15 @@ what is new is told before, what is gone after the publications that may rest on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 
-from pubweave.core.client_tables import ClientAdvertisements, check_name, check_owner
 from pubweave.core.counters import TableSizes
 from pubweave.core.link_sync import LinkSync
 from pubweave.core.link_table import Entry, LinkTable, TopicBuckets
 from pubweave.core.matching import MatchIndex
 from pubweave.core.publisher_gate import PublisherGate
-from pubweave.core.routing import Send
+from pubweave.core.routing import ClientAdvertisements, Send, check_name, check_owner
 from pubweave.core.session import Session
-from pubweave.core.stale_entries import StaleEntries
-from pubweave.core.withdrawals import Withdrawals
 from pubweave.model.filters import Filter
 from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId, publisher_of
 from pubweave.model.messages import (
@@ -40,6 +37,7 @@ from pubweave.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from pubweave.model.migration_messages import MigrationSignal, MigrationStep
 from pubweave.model.publications import Publication
 
 
@@ -448,3 +446,117 @@ class TreeRouting:
             advertisements=len(self.advertisements),
             forwarded=sum(len(table.forwarded) for table in self.links.values()),
         )
+
+
+# What neighbors told before they began anew, and have yet to tell again.
+#
+# Such entries still count: a neighbor that was restarted wants what it wanted, as far as anybody
+# knows. They go when it has told everything, and not them.
+
+
+class StaleEntries:
+    """Advertisements and subscriptions by the link they came from."""
+
+    def __init__(self) -> None:
+        self._of: dict[Session, tuple[set[AdvertisementId], set[SubscriptionId]]] = {}
+
+    def add(
+        self,
+        link: Session,
+        advertisements: Iterable[AdvertisementId] = (),
+        subscriptions: Iterable[SubscriptionId] = (),
+    ) -> None:
+        """Entries that the far end of a link has to tell again."""
+        stale = self._of.setdefault(link, (set(), set()))
+        stale[0].update(advertisements)
+        stale[1].update(subscriptions)
+
+    def any_of(self, link: Session) -> bool:
+        return any(self._of.get(link, ()))
+
+    def has_subscription(self, link: Session, id_: SubscriptionId) -> bool:
+        return link in self._of and id_ in self._of[link][1]
+
+    def discard(self, link: Session, id_: str) -> None:
+        """An entry was told again, or is gone for good."""
+        for ids in self._of.get(link, ()):
+            ids.discard(id_)
+
+    def take(self, link: Session) -> tuple[list[AdvertisementId], list[SubscriptionId]]:
+        """All of a link, in an order that is always the same; none is stale any more."""
+        advertisements, subscriptions = self._of.pop(link, ((), ()))
+        return sorted(advertisements), sorted(subscriptions)
+
+
+# Advertisements that are gone while their withdrawals are still under way.
+#
+# Publications rest on advertisements: a broker asks for the subscriptions that an advertisement
+# calls for, and drops what nobody asked for. When a link's session begins anew, its far end has
+# forgotten everything, and what was under way goes there again. An advertisement that was
+# withdrawn behind such publications has to be told again, and withdrawn again behind them. Its
+# filter is in no table any more, so it is kept here until no queue holds the withdrawal.
+
+
+REMEMBERED = 1000
+"""So many are kept without a look at the queues."""
+
+
+class Withdrawals:
+    """Filters of advertisements whose withdrawals may be under way."""
+
+    def __init__(self) -> None:
+        self._filters: dict[AdvertisementId, Filter] = {}
+        self._forget_above = REMEMBERED
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def note(self, id_: AdvertisementId, filter_: Filter) -> None:
+        """An advertisement is gone."""
+        self._filters.pop(id_, None)
+        self._filters[id_] = filter_
+
+    @property
+    def are_many(self) -> bool:
+        """Whether it is time to look which ones are still under way."""
+        return len(self._filters) > self._forget_above
+
+    def forget_settled(self, sessions: Iterable[Session]) -> None:
+        """Keep those whose withdrawals are queued in ``sessions``. O(messages queued), which is
+        rare: only when twice as many are known as were under way the last time."""
+        queued = {
+            message.id
+            for session in sessions
+            for queue in (session.unacked, session.waiting, session.pending)
+            for message in queue
+            if isinstance(message, Unadvertise)
+        }
+        self._filters = {id_: f for id_, f in self._filters.items() if id_ in queued}
+        self._forget_above = max(REMEMBERED, 2 * len(self._filters))
+
+    def sort_out(
+        self, under_way: Sequence[SequencedMessage], known: Container[AdvertisementId]
+    ) -> tuple[list[SequencedMessage], dict[AdvertisementId, Filter]]:
+        """What of ``under_way`` goes again to a far end that has forgotten everything, in order:
+        publications, and withdrawals behind publications of the same publisher; and the
+        advertisements to be told before. One that is ``known`` is told anyhow, and stays."""
+        last = {m.id: place for place, m in enumerate(under_way) if isinstance(m, Unadvertise)}
+        publishers: set[str] = set()
+        again: list[SequencedMessage] = []
+        gone: dict[AdvertisementId, Filter] = {}
+        for place, message in enumerate(under_way):
+            if isinstance(message, Publication):
+                publishers.add(message.publisher)
+                again.append(message)
+            elif isinstance(message, MigrationSignal) and message.step is MigrationStep.MOVED:
+                again.append(message)  # it tells those before from those behind it
+            elif (
+                isinstance(message, Unadvertise)
+                and last[message.id] == place
+                and message.id not in known
+                and publisher_of(message.id) in publishers
+                and message.id in self._filters
+            ):
+                again.append(message)
+                gone[message.id] = self._filters[message.id]
+        return again, gone

@@ -21,7 +21,7 @@ from pubweave.dashboard.board import Board
 from pubweave.dashboard.documents import decision_document
 from pubweave.dashboard.guard import ChangeGuard, HostGuard, Refusal
 from pubweave.dashboard.metrics import CONTENT_TYPE, metrics_text
-from pubweave.dashboard.source import CommandError, Commands
+from pubweave.dashboard.snapshot import CommandError, Commands
 from pubweave.dashboard.viewing import ViewGuard, Viewing
 
 PAGE = Path(__file__).parent / "page"

@@ -9,6 +9,10 @@ fill. Invariant: numbers only grow, and a part's number is never above the board
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +26,6 @@ from pubweave.dashboard.documents import (
     status_document,
     troubles_document,
 )
-from pubweave.dashboard.places import PictureFrame
 from pubweave.dashboard.plan_marks import (
     Mark,
     brokers_of,
@@ -31,10 +34,16 @@ from pubweave.dashboard.plan_marks import (
     proposal_marks,
     steps_of,
 )
-from pubweave.dashboard.snapshot import Snapshot
-from pubweave.dashboard.source import Placer, Positions
-from pubweave.dashboard.timelines import Point, TimeLines
-from pubweave.model.ids import Link
+from pubweave.dashboard.snapshot import (
+    Placer,
+    Positions,
+    Severity,
+    Snapshot,
+    SnapshotSource,
+    Trouble,
+)
+from pubweave.model.ids import BrokerId, Link
+from pubweave.model.topology import Topology
 
 POINTS = "points"
 
@@ -147,3 +156,165 @@ class Board:
     def _wake(self) -> None:
         waiters, self._changed = self._changed, asyncio.Event()
         waiters.set()
+
+
+# Where brokers are in the picture: as long as possible where they were.
+#
+# A picture in which everything moves with every link tells nothing about the link. So while a
+# plan is in motion or waits for a person nobody moves: the places suit the topology before it and
+# after it alike. Otherwise a changed topology settles anew from the places it had, so that only
+# what changed moves much, and the page lets it glide there.
+
+
+class PictureFrame:
+    """Keeps the places of one overlay's brokers. Not for two threads at once."""
+
+    def __init__(self, place: Placer) -> None:
+        self.positions: Positions = {}
+        self._place = place
+        self._suits: tuple[frozenset[Link], frozenset[Link] | None] = (frozenset(), None)
+
+    def settle(
+        self, brokers: frozenset[BrokerId], links: frozenset[Link], target: frozenset[Link] | None
+    ) -> Positions:
+        """Places for the brokers with these links; ``target``: where a plan leads, if one is."""
+        brokers = brokers | {end for link in links | (target or frozenset()) for end in link}
+        is_placed = brokers <= self.positions.keys()
+        is_same = (links, target) == self._suits
+        is_on_its_way = target is not None and target == self._suits[1]
+        if is_placed and (is_same or is_on_its_way):
+            return {broker: self.positions[broker] for broker in sorted(brokers)}
+        self._suits = links, target
+        kept = {b: at for b, at in self.positions.items() if b in brokers}
+        topologies = [Topology(brokers, links)]
+        if target is not None:
+            topologies.append(Topology(brokers, target))
+        self.positions = self._place(topologies, kept or None) if brokers else {}
+        return self.positions
+
+
+POINTS_MAX = 900
+"""Fifteen minutes at a point per second; about 200 bytes each."""
+APART_S = 0.5
+"""Looks that follow each other closer than this make no points of their own."""
+
+
+class Point(msgspec.Struct, frozen=True):
+    """An overlay's figures at one instant; None where nobody has measured."""
+
+    number: int
+    at: float
+    publications_per_s: float | None
+    deliveries_per_s: float | None
+    latency_mean_ms: float | None
+    latency_p50_ms: float | None
+    latency_p95_ms: float | None
+    latency_p99_ms: float | None
+    queue_messages: int | None
+    queue_bytes: int | None
+    cost_per_s: float | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, number: int) -> Point:
+        latency = snapshot.latency
+        is_there = snapshot.brokers_up > 0
+        return cls(
+            number=number,
+            at=snapshot.taken_at,
+            publications_per_s=snapshot.publications_per_s,
+            deliveries_per_s=snapshot.deliveries_per_s,
+            latency_mean_ms=None if latency is None else latency.mean_ms,
+            latency_p50_ms=None if latency is None else latency.p50_ms,
+            latency_p95_ms=None if latency is None else latency.p95_ms,
+            latency_p99_ms=None if latency is None else latency.p99_ms,
+            queue_messages=snapshot.queue_messages if is_there else None,
+            queue_bytes=snapshot.queue_bytes if is_there else None,
+            cost_per_s=snapshot.cost_per_s,
+        )
+
+
+class TimeLines:
+    """The last points, the oldest first."""
+
+    def __init__(self, points_max: int = POINTS_MAX) -> None:
+        self._points: deque[Point] = deque(maxlen=points_max)
+
+    def add(self, point: Point) -> None:
+        if not self._points or point.at - self._points[-1].at >= APART_S:
+            self._points.append(point)
+
+    def after(self, number: int) -> list[Point]:
+        """The points with a greater number; their oldest may be gone."""
+        found: list[Point] = []
+        for point in reversed(self._points):
+            if point.number <= number:
+                break
+            found.append(point)
+        found.reverse()
+        return found
+
+    def __iter__(self) -> Iterator[Point]:
+        return iter(self._points)
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+
+# The loop that looks at the source now and then and shows what it saw on the board.
+#
+# A look that fails is not the end: what was last seen stays, with a trouble that says since when
+# nothing new is known, and the next look comes as always.
+
+
+log = logging.getLogger(__name__)
+INTERVAL_S = 1.0
+MOTION_SHARE = 0.25
+"""A plan's steps may take tenths of a second: while one is under way looks follow closely."""
+
+
+class Looker:
+    """Looks every ``interval_s``, or less often where a look takes longer than half of that."""
+
+    def __init__(
+        self, source: SnapshotSource, board: Board, interval_s: float = INTERVAL_S
+    ) -> None:
+        self._source = source
+        self._board = board
+        self._interval_s = interval_s
+        self._failing_since: float | None = None
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            began = time.monotonic()
+            await self.look()
+            took_s = time.monotonic() - began
+            every_s = self._interval_s * (MOTION_SHARE if self._is_in_motion else 1.0)
+            await self._source.wait_for_news(max(every_s - took_s, every_s / 2))
+
+    @property
+    def _is_in_motion(self) -> bool:
+        seen = self._board.snapshot
+        return seen is not None and seen.deployment is not None and seen.deployment.is_under_way
+
+    async def look(self) -> None:
+        """Look once."""
+        try:
+            snapshot = await self._source.snapshot()
+            picture = await asyncio.to_thread(self._board.draw, snapshot)
+        except Exception as error:
+            log.exception("the overlay could not be looked at")
+            snapshot = self._without_news(error)
+            picture = await asyncio.to_thread(self._board.draw, snapshot)
+        else:
+            self._failing_since = None
+        self._board.take(snapshot, picture)
+
+    def _without_news(self, error: Exception) -> Snapshot:
+        now = time.time()
+        since = self._failing_since = self._failing_since or now
+        text = f"the overlay cannot be looked at: {error or type(error).__name__}"
+        trouble = Trouble("source_failed", Severity.ERROR, text, since)
+        last = self._board.snapshot or Snapshot(now, "")
+        others = tuple(t for t in last.troubles if t.kind != trouble.kind)
+        return msgspec.structs.replace(last, taken_at=now, troubles=(trouble, *others))

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from pubweave.dashboard.plan_marks import Marks, links_of, steps_of
-from pubweave.dashboard.snapshot import ActionView, DeploymentView, LinkView, Snapshot
-from pubweave.dashboard.source import Positions
+from pubweave.dashboard.snapshot import ActionView, DeploymentView, LinkView, Positions, Snapshot
 from pubweave.model.decisions import DecisionRecord
 from pubweave.model.deployment import ActionState
 from pubweave.model.ids import Link, natural_order

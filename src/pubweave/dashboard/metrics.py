@@ -13,28 +13,11 @@ import msgspec
 from pubweave.dashboard.documents import progress_of
 from pubweave.dashboard.snapshot import BrokerView, LinkView, Snapshot
 from pubweave.model.decisions import DecisionState
+from pubweave.model.status import COUNTERS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Sample = tuple[Mapping[str, str], float | None]
 
-_COUNTERS = {
-    "publications_accepted": "Publications accepted from clients.",
-    "deliveries": "Notifications delivered to clients.",
-    "messages_in": "Messages received.",
-    "messages_out": "Messages sent.",
-    "bytes_in": "Bytes received.",
-    "bytes_out": "Bytes sent.",
-    "duplicates_dropped": "Publications that came again and went no further.",
-    "refused": "Client requests that were not accepted.",
-    "protocol_errors": "Connections closed for what came over them.",
-    "clients_expired": "Clients given up.",
-    "notifications_lost": "Notifications that clients will not get.",
-    "notifications_lost_at_most": "Notifications that may be lost besides; an upper bound.",
-    "publications_lost_at_most": "Publications that may be lost to some clients; an upper bound.",
-    "notifications_left": "Notifications that waited for clients that left on purpose.",
-    "records_dropped": "Telemetry records given up.",
-    "holds": "Times that others were held up for a congested session.",
-}
 _BROKER_GAUGES: dict[str, tuple[str, Callable[[BrokerView], float]]] = {
     "broker_up": ("Whether the broker answers.", lambda b: float(b.is_up)),
     "broker_clients": ("Attached clients.", lambda b: b.clients),
@@ -63,12 +46,14 @@ def metrics_text(snapshot: Snapshot) -> str:
             ({"broker": b.id}, value(b)) for b in snapshot.brokers if b.is_up or "up" in name
         ]
         _family(lines, name, "gauge", meaning, samples)
-    for name, meaning in _COUNTERS.items():
+    for counter in COUNTERS:
+        name, about = counter.name, counter.metadata
         counted = [
             ({"broker": b.id}, float(getattr(b.counters, name)))
             for b in snapshot.brokers
             if b.counters is not None
         ]
+        meaning = f"{about['unit'].capitalize()}: {about['meaning']}."
         _family(lines, f"broker_{name}_total", "counter", meaning, counted)
     for name, (meaning, figure) in _LINK_GAUGES.items():
         told = [({"a": k.a, "b": k.b}, figure(k)) for k in snapshot.links]

@@ -8,6 +8,8 @@ edge: a snapshot says how things are, so one that is skipped is no loss. Instant
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -16,6 +18,7 @@ from pubweave.model.deployment import ActionState, DeploymentState
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Step
 from pubweave.model.status import CounterStatus
+from pubweave.model.topology import Topology
 
 
 class Severity(enum.Enum):
@@ -130,7 +133,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     links: tuple[LinkView, ...] = ()
     latency: LatencyView | None = None
     cost_per_s: float | None = None
-    totals: CounterStatus = CounterStatus()
+    totals: CounterStatus = msgspec.field(default_factory=CounterStatus)
     publications_per_s: float | None = None
     deliveries_per_s: float | None = None
     deployment: DeploymentView | None = None
@@ -160,3 +163,44 @@ class Snapshot(msgspec.Struct, frozen=True):
     def waiting(self) -> DecisionRecord | None:
         """The latest decision that waits for a person."""
         return next((d for d in self.decisions if d.state is DecisionState.WAITING), None)
+
+
+# Where snapshots come from, and who does what a person asks for: two protocols.
+#
+# The page's server knows only these. An implementation watches a real overlay; tests have one
+# that makes overlays up.
+
+
+Positions = dict[BrokerId, tuple[float, float]]
+"""Where brokers are in a picture, each coordinate within [-1, 1]."""
+Placer = Callable[[Sequence[Topology], Positions | None], Positions]
+"""Finds places that suit all the topologies, near the places given if any are."""
+
+
+class CommandError(ValueError):
+    """What a person asked for cannot be done now; the message says why."""
+
+
+class SnapshotSource(Protocol):
+    """Watches one overlay."""
+
+    async def snapshot(self) -> Snapshot:
+        """How things are now. Troubles are in the snapshot; it does not raise for them."""
+        ...
+
+    async def wait_for_news(self, limit_s: float) -> None:
+        """Until something has happened that is worth a look at once, or the time is over."""
+        ...
+
+
+class Commands(Protocol):
+    """What a person with the token can ask for. Each raises CommandError where it cannot be
+    done, and returns what was done, in words."""
+
+    async def approve(self, decision: str) -> str: ...
+
+    async def reject(self, decision: str) -> str: ...
+
+    async def pause(self, deployment: str) -> str: ...
+
+    async def abort(self, deployment: str) -> str: ...

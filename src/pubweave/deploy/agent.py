@@ -27,31 +27,32 @@ import msgspec
 
 from pubweave.core.effects import DecideAction, ReportAction
 from pubweave.core.events import ActionDecided, ActionRequested, LinkAdded, LinkExpected
-from pubweave.deploy.agent_reports import AgentReports
 from pubweave.deploy.documents import (
     ActionDocument,
     BrokerDocument,
     BrokerReport,
     DeploymentDocument,
+    PartDocument,
     PlanDocument,
     TopologyDocument,
     encode,
 )
-from pubweave.deploy.layout import Layout, validate_name
+from pubweave.deploy.layout import Layout, action_id, validate_name
 from pubweave.deploy.mirror import Mirror
-from pubweave.deploy.own_actions import OwnAction, own_actions
 from pubweave.deploy.store import (
     Create,
     Delete,
+    Outcome,
     Path,
     StoreAnswer,
     StoreEvent,
     StoreRequest,
     Write,
 )
-from pubweave.deploy.topology_state import neighbors_after
+from pubweave.deploy.topology_state import earlier_sharing, leader_of, neighbors_after
 from pubweave.model.deployment import ActionState, DeploymentState
 from pubweave.model.ids import ActionId, BrokerId
+from pubweave.model.plans import Action, Append, Shift
 
 COMMITTED = (ActionState.COMMITTED, ActionState.DONE)
 
@@ -367,3 +368,103 @@ class Agent:
                 parts = self._mirror.children(self._layout.parts(id_))
                 if parts is not None and set(own.action.brokers) <= set(parts):
                     self._move(id_, ActionState.DONE)
+
+
+@dataclass(frozen=True)
+class OwnAction:
+    """An action that a broker takes part in. Its starters are told to start it: the leader, and
+    a broker that joins the overlay, because nobody else can tell it."""
+
+    step: int
+    action: Action
+    is_leader: bool
+    is_starter: bool
+    waits_for: tuple[ActionId, ...] = ()
+    neighbor_to_be: BrokerId | None = None
+    """Whom a shift that has to wait will give the broker a link to."""
+
+
+def own_actions(plan: PlanDocument, deployment: str, broker: BrokerId) -> dict[ActionId, OwnAction]:
+    """The broker's actions by id, in the order of the plan."""
+    found: dict[ActionId, OwnAction] = {}
+    for number, step in enumerate(plan.plan().steps):
+        for place, action in enumerate(step):
+            if broker not in action.brokers:
+                continue
+            is_leader = leader_of(action) == broker
+            is_starter = is_leader or isinstance(action, Append)
+            before = earlier_sharing(step, place)
+            found[action_id(deployment, number, place)] = OwnAction(
+                number,
+                action,
+                is_leader,
+                is_starter,
+                tuple(action_id(deployment, number, earlier) for earlier in before)
+                if is_starter
+                else (),
+                _neighbor_to_be(action, broker) if before else None,
+            )
+    return found
+
+
+def _neighbor_to_be(action: Action, broker: BrokerId) -> BrokerId | None:
+    if isinstance(action, Shift) and broker in action.added_link:
+        return action.added_link.far_end(broker)
+    return None
+
+
+# What an agent writes down for its broker: its parts of actions, and how it is doing.
+#
+# Only this broker writes these nodes, so no versions are compared; each is written until the
+# store has said that it is there.
+
+
+class AgentReports:
+    """What has yet to be written."""
+
+    def __init__(self, layout: Layout, mirror: Mirror, broker: BrokerId) -> None:
+        self._layout = layout
+        self._mirror = mirror
+        self._broker = broker
+        self._parts: dict[Path, PartDocument] = {}
+        self._status: bytes | None = None
+        self._has_status_node = True
+
+    def note_part(self, report: ReportAction) -> None:
+        """The broker's part of an action is over."""
+        self._parts[self._layout.part(report.action_id, self._broker)] = PartDocument(
+            done=report.done,
+            reason=report.reason,
+            held_messages=report.held_messages,
+            held_s=report.held_s,
+        )
+
+    def note_restarted(self, id_: ActionId) -> None:
+        """The broker began anew with an action carried out that was decided before."""
+        part = PartDocument(done=True, reason="restarted")
+        self._parts[self._layout.part(id_, self._broker)] = part
+
+    def note_status(self, report: BrokerReport) -> None:
+        """Only the last one counts."""
+        self._status = encode(report)
+
+    def note_stored(self, answer: StoreAnswer) -> None:
+        path = answer.request.path
+        if path in self._parts:
+            if answer.outcome in (Outcome.OK, Outcome.EXISTS):
+                del self._parts[path]
+        elif path == self._layout.report(self._broker):
+            if answer.outcome is Outcome.OK:
+                self._status = None
+            elif answer.outcome in (Outcome.MISSING, Outcome.EXISTS):
+                self._has_status_node = answer.outcome is Outcome.EXISTS
+
+    def store(self) -> None:
+        """Ask for what is not there yet."""
+        for path, part in self._parts.items():
+            if not self._mirror.is_changing(path):
+                self._mirror.send(Create(path, encode(part)))
+        path = self._layout.report(self._broker)
+        if self._status is not None and not self._mirror.is_changing(path):
+            write, create = Write(path, self._status), Create(path, self._status)
+            self._mirror.send(write if self._has_status_node else create)

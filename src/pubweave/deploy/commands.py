@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from pubweave.deploy.documents import (
     ActionDocument,
@@ -36,7 +37,7 @@ from pubweave.deploy.store import (
     Write,
 )
 from pubweave.deploy.topology_state import apply_actions, spell_out_step
-from pubweave.model.deployment import ActionState, DeploymentState
+from pubweave.model.deployment import AbortedBy, ActionState, DeploymentState
 from pubweave.model.ids import ActionId, BrokerId
 from pubweave.model.plan_files import PlanRecord, plan_id, topology_hash
 from pubweave.model.plans import Action, Plan, Step
@@ -47,7 +48,6 @@ DocumentT = TypeVar("DocumentT", bound=Document)
 Script = Generator[StoreRequest, StoreAnswer, T]
 TRIES = 20
 """How often a change is tried again that somebody else came before."""
-_SHOWN = 5
 
 
 class DeploymentError(ValueError):
@@ -121,6 +121,7 @@ def submit(
     *,
     by: BrokerId = "",
     purpose: str = "",
+    decision: str | UnsetType = UNSET,
 ) -> Script[DeploymentDocument]:
     """Hand a plan over: the deployment that an executor will carry out.
 
@@ -149,6 +150,7 @@ def submit(
             pause_after=pause_after,
             by=by,
             purpose=purpose,
+            decision=decision,
         )
         laid = yield Create(layout.steps(wanted.deployment), encode(document))
         if laid.outcome not in (Outcome.OK, Outcome.EXISTS):
@@ -239,9 +241,9 @@ def abort(layout: Layout, reason: str) -> Script[DeploymentDocument]:
 
     def give_up(current: DeploymentDocument) -> DeploymentDocument:
         if current.state is DeploymentState.RUNNING:
-            return current.moved_to(DeploymentState.ABORTING, reason)
+            return current.given_up(DeploymentState.ABORTING, AbortedBy.OPERATOR, reason)
         if current.state in (DeploymentState.READY, DeploymentState.PAUSED):
-            return current.moved_to(DeploymentState.ABORTED, reason)
+            return current.given_up(DeploymentState.ABORTED, AbortedBy.OPERATOR, reason)
         if current.state is DeploymentState.DONE:
             raise DeploymentError("the plan is done: there is nothing to abort")
         return current

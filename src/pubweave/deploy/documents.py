@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from pubweave.deploy.store import Path
 from pubweave.model.deployment import (
     ACTION_CHANGES,
     DEPLOYMENT_CHANGES,
+    AbortedBy,
     ActionState,
     DeploymentState,
 )
@@ -119,15 +121,23 @@ class DeploymentDocument(Document, frozen=True, kw_only=True):
     """Pause when this many steps are done; None: do not."""
     reason: str = ""
     """Why it is aborting or was aborted."""
+    aborted_by: AbortedBy | UnsetType = UNSET
+    """Left out where nobody aborted it, or a version did that did not say who."""
     by: BrokerId = ""
     """The broker that submitted it in a self-organizing overlay; empty: an operator did."""
     purpose: str = ""
     """Why the overlay is changed, in the words of whoever asked for it."""
+    decision: str | UnsetType = UNSET
+    """The autopilot's decision that it carries out, if any."""
 
-    def moved_to(self, state: DeploymentState, reason: str = "") -> DeploymentDocument:
+    def moved_to(self, state: DeploymentState) -> DeploymentDocument:
         """This deployment in its next state."""
         assert state in DEPLOYMENT_CHANGES[self.state], f"{self.state} to {state}"
-        return msgspec.structs.replace(self, state=state, reason=reason or self.reason)
+        return msgspec.structs.replace(self, state=state)
+
+    def given_up(self, state: DeploymentState, by: AbortedBy, reason: str) -> DeploymentDocument:
+        """This deployment on its way to the end, or ended."""
+        return msgspec.structs.replace(self.moved_to(state), reason=reason, aborted_by=by)
 
 
 class ActionDocument(Document, frozen=True, kw_only=True):

@@ -13,8 +13,9 @@ then the topology that results is written, and the deployment is ABORTED.
 
 from __future__ import annotations
 
+import enum
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -28,15 +29,45 @@ from pubweave.deploy.documents import (
     TopologyDocument,
     encode,
 )
-from pubweave.deploy.executor_report import ActionProgress, ExecutorReport, ExecutorRole
 from pubweave.deploy.layout import Layout, action_id
 from pubweave.deploy.mirror import Mirror
-from pubweave.deploy.step_clock import StepClock
 from pubweave.deploy.store import Create, Delete, Path, StoreEvent, StoreRequest, Write
 from pubweave.deploy.topology_state import apply_actions
-from pubweave.model.deployment import ActionState, DeploymentState
+from pubweave.model.deployment import AbortedBy, ActionState, DeploymentState
 from pubweave.model.ids import ActionId, BrokerId
 from pubweave.model.plans import Plan
+
+
+class ExecutorRole(enum.Enum):
+    """Of all executors of an overlay one executes, and the others stand by to take its place."""
+
+    CONNECTING = "connecting"
+    STANDBY = "standby"
+    EXECUTING = "executing"
+
+
+class ActionProgress(msgspec.Struct, frozen=True):
+    """One action of the current step."""
+
+    action_id: ActionId
+    text: str
+    brokers: tuple[BrokerId, ...]
+    state: ActionState
+    reason: str = ""
+
+
+class ExecutorReport(msgspec.Struct, frozen=True):
+    """Where things stand; told whenever it changed."""
+
+    role: ExecutorRole
+    holder: str = ""
+    """Who executes."""
+    deployment: DeploymentDocument | None = None
+    actions: tuple[ActionProgress, ...] = ()
+    missing: tuple[BrokerId, ...] = ()
+    """Brokers of the step that are not registered."""
+    problem: str = ""
+
 
 OVER = (ActionState.DONE, ActionState.ABORTED)
 UNDECIDED = (ActionState.PENDING, ActionState.RUNNING)
@@ -262,8 +293,9 @@ class Executor:
 
     def _give_up(self, deployment: DeploymentDocument, reason: str) -> None:
         number = deployment.steps_done + 1
-        moved = deployment.moved_to(DeploymentState.ABORTING, f"step {number}: {reason}")
-        self._write(self._layout.plan, moved)
+        why = f"step {number}: {reason}"
+        given_up = deployment.given_up(DeploymentState.ABORTING, AbortedBy.EXECUTOR, why)
+        self._write(self._layout.plan, given_up)
 
     def _write_topology(
         self,
@@ -336,7 +368,13 @@ class Executor:
         actions: tuple[ActionProgress, ...] = ()
         if is_executing and deployment is not None and self._plan_of == deployment.deployment:
             actions = tuple(
-                ActionProgress(id_, str(document.action()), document.state, document.reason)
+                ActionProgress(
+                    id_,
+                    str(document.action()),
+                    document.brokers,
+                    document.state,
+                    document.reason,
+                )
                 for id_ in self._ids(deployment, deployment.steps_done)
                 if (document := self._action(id_)) is not None
             )
@@ -348,3 +386,63 @@ class Executor:
             self._clock.missing,
             self._mirror.problem,
         )
+
+
+# How long a step has been under way, and how long its missing brokers have been missing.
+#
+# The clock of one executor: another one that takes over begins anew. No decision rests on its
+# precision; it only keeps a plan from waiting for ever.
+
+
+class StepClock:
+    """Times of the current step; none runs between steps."""
+
+    def __init__(self, step_timeout_s: float, missing_grace_s: float) -> None:
+        self._step_timeout_s = step_timeout_s
+        self._missing_grace_s = missing_grace_s
+        self._step: tuple[str, int] | None = None
+        self._began_at = math.inf
+        self._missing_since: dict[BrokerId, float] = {}
+
+    @property
+    def missing(self) -> tuple[BrokerId, ...]:
+        """Brokers that the step needs and that are not there, in order."""
+        return tuple(sorted(self._missing_since))
+
+    def stop(self) -> None:
+        """No step is under way."""
+        self._step = None
+        self._began_at = math.inf
+        self._missing_since = {}
+
+    def run(self, deployment: str, step: int, now: float) -> None:
+        """This step is under way; the clock begins when it is first said."""
+        if (deployment, step) != self._step:
+            self._step = (deployment, step)
+            self._began_at = now
+            self._missing_since = {}
+
+    def look(self, needed: Collection[BrokerId], living: Collection[BrokerId], now: float) -> None:
+        """Who is needed, and who of all brokers is there."""
+        self._missing_since = {
+            broker: self._missing_since.get(broker, now)
+            for broker in needed
+            if broker not in living
+        }
+
+    def gone(self, now: float) -> list[BrokerId]:
+        """Brokers that have been missing for too long."""
+        return [
+            broker
+            for broker, since in self._missing_since.items()
+            if now >= since + self._missing_grace_s
+        ]
+
+    def is_late(self, now: float) -> bool:
+        return now >= self._began_at + self._step_timeout_s
+
+    def deadlines(self) -> Iterator[float]:
+        """The instants at which there is something to look at."""
+        yield self._began_at + self._step_timeout_s
+        for since in self._missing_since.values():
+            yield since + self._missing_grace_s

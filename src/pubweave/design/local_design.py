@@ -25,7 +25,7 @@ from pubweave.design.problem import (
     Stop,
     ignore_progress,
 )
-from pubweave.design.side_counts import SideCounts
+from pubweave.design.ring_sides import SideCounts
 from pubweave.design.traffic import Integers, Traffic
 
 ROUNDS_MAX = 200

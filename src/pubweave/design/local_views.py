@@ -26,8 +26,7 @@ from pubweave.design.ci_rules import (
     wants_lighter_link,
     wants_link,
 )
-from pubweave.design.ring_sides import link_promise, removal_costs_by_sides
-from pubweave.design.side_counts import SideCounts
+from pubweave.design.ring_sides import SideCounts, link_promise, removal_costs_by_sides
 
 
 class Knowledge(Protocol):

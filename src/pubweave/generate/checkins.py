@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pubweave.design.dynatops.geography import Places
+from pubweave.design.dynatops.geographic_hierarchy import Places
 
 CELL_DEGREES = 0.01
 """About a kilometre; the paper has a degree, for a whole country."""

@@ -34,6 +34,14 @@ class DeploymentState(enum.Enum):
         return not DEPLOYMENT_CHANGES[self]
 
 
+class AbortedBy(enum.Enum):
+    """Who gave a plan up."""
+
+    EXECUTOR = "executor"
+    """A step failed, or took too long."""
+    OPERATOR = "operator"
+
+
 ACTION_CHANGES: Mapping[ActionState, frozenset[ActionState]] = {
     ActionState.PENDING: frozenset({ActionState.RUNNING, ActionState.ABORTED}),
     ActionState.RUNNING: frozenset({ActionState.COMMITTED, ActionState.ABORTED}),

@@ -140,3 +140,16 @@ def value_kind(value: Value) -> type:
 def topic_filter(topic: str) -> Filter:
     """The filter of everything published on one topic."""
     return Filter((Predicate(TOPIC_ATTRIBUTE, Operator.EQ, topic),))
+
+
+def topic_of(filter_: Filter) -> str | None:
+    """The one topic that a filter names by ``=``; None if it names none.
+
+    >>> topic_of(Filter((Predicate(TOPIC_ATTRIBUTE, Operator.EQ, "STOCK"),)))
+    'STOCK'
+    >>> topic_of(Filter((Predicate(TOPIC_ATTRIBUTE, Operator.PREFIX, "STO"),)))
+    """
+    for predicate in filter_.predicates:
+        if predicate.attribute == TOPIC_ATTRIBUTE and predicate.operator is Operator.EQ:
+            return str(predicate.value)
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pubweave.model.profile import ProfileTable
-from pubweave.model.profile_columns import (
+from pubweave.model.profile_traffic_tables import (
     BROKER,
     CLIENT,
     PUBLICATIONS,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from pubweave.model.profile import ProfileTable
 from pubweave.model.profile_delivery_tables import DELIVERY_TABLES
-from pubweave.model.profile_state_tables import STATE_TABLES
-from pubweave.model.profile_traffic_tables import TRAFFIC_TABLES
+from pubweave.model.profile_traffic_tables import STATE_TABLES, TRAFFIC_TABLES
 
 PROFILE_TABLES: dict[str, ProfileTable] = {
     table.name: table for table in (*TRAFFIC_TABLES, *STATE_TABLES, *DELIVERY_TABLES)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from operator import add, sub
+
 import msgspec
 
 from pubweave.model.topic_messages import BrokerRecord
@@ -46,29 +50,65 @@ class SessionStatus(msgspec.Struct, frozen=True):
     is_congested: bool
 
 
-class CounterStatus(msgspec.Struct, frozen=True):
-    """What a broker has counted since it started."""
+def _counted(meaning: str, unit: str, *, in_loads: bool = False) -> int:
+    """Declares a counter; ``in_loads``: broker load samples of telemetry have it too."""
+    metadata = {"meaning": meaning, "unit": unit, "in_loads": in_loads}
+    return field(default=0, metadata=metadata)
 
-    messages_in: int = 0
-    messages_out: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
-    publications_in: int = 0
-    publications_accepted: int = 0
-    deliveries: int = 0
-    duplicates_dropped: int = 0
-    refused: int = 0
-    protocol_errors: int = 0
-    clients_expired: int = 0
-    notifications_lost: int = 0
-    notifications_lost_at_most: int = 0
-    """Of those that may be lost besides, an upper bound."""
-    records_dropped: int = 0
-    holds: int = 0
-    publications_lost_at_most: int = 0
-    """Publications that may be lost, to some clients at least; an upper bound."""
-    notifications_left: int = 0
-    """Waited for clients when these left on purpose."""
+
+@dataclass(slots=True)
+class CounterStatus:
+    """What a broker has counted since it started, or in some time.
+
+    The one table of its counters: status, metrics, load samples and totals walk these fields. All
+    are Prometheus metrics."""
+
+    messages_in: int = _counted("sequenced messages received", "messages", in_loads=True)
+    messages_out: int = _counted("sequenced messages sent", "messages", in_loads=True)
+    publications_in: int = _counted(
+        "of the messages in, publications", "publications", in_loads=True
+    )
+    publications_accepted: int = _counted(
+        "of these, from attached clients", "publications", in_loads=True
+    )
+    deliveries: int = _counted(
+        "of the messages out, notifications to clients", "notifications", in_loads=True
+    )
+    bytes_in: int = _counted("size of the messages in", "bytes", in_loads=True)
+    bytes_out: int = _counted("size of the messages out", "bytes", in_loads=True)
+    duplicates_dropped: int = _counted(
+        "came again and went no further", "publications", in_loads=True
+    )
+    refused: int = _counted("of clients, not accepted", "messages", in_loads=True)
+    protocol_errors: int = _counted("closed for what came over them", "connections", in_loads=True)
+    clients_expired: int = _counted("given up", "clients", in_loads=True)
+    notifications_lost: int = _counted(
+        "for clients that were given up, which they will not get", "notifications", in_loads=True
+    )
+    notifications_lost_at_most: int = _counted(
+        "that may be lost besides; an upper bound", "notifications"
+    )
+    records_dropped: int = _counted("of telemetry, given up", "records")
+    holds: int = _counted("that others were held up for a congested session", "times")
+    publications_lost_at_most: int = _counted(
+        "that may be lost to some clients at least; an upper bound", "publications"
+    )
+    notifications_left: int = _counted(
+        "that waited for clients when these left on purpose", "notifications"
+    )
+
+    def __add__(self, other: CounterStatus) -> CounterStatus:
+        return self._combined(add, other)
+
+    def __sub__(self, other: CounterStatus) -> CounterStatus:
+        return self._combined(sub, other)
+
+    def _combined(
+        self, operation: Callable[[int, int], int], other: CounterStatus
+    ) -> CounterStatus:
+        return CounterStatus(
+            *(operation(getattr(self, f.name), getattr(other, f.name)) for f in COUNTERS)
+        )
 
     @property
     def lost_in_words(self) -> str:
@@ -78,6 +118,9 @@ class CounterStatus(msgspec.Struct, frozen=True):
         """
         more = self.notifications_lost_at_most + self.publications_lost_at_most
         return f"{self.notifications_lost:,} lost" + (f" and at most {more:,} more" if more else "")
+
+
+COUNTERS = fields(CounterStatus)
 
 
 class RateStatus(msgspec.Struct, frozen=True):

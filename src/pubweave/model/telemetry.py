@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from pubweave.model.status import COUNTERS
+
 SCHEMA_VERSION = 1
 """Grows with every change that a reader of older files would have to know of."""
 
@@ -291,27 +293,19 @@ LINK_LOADS = Table(
 
 BROKER_LOADS = Table(
     "broker_loads",
-    "The exact load of one broker over one window, links and clients together.",
+    "The exact load of one broker over one window, links and clients together: what it counted, "
+    "then what there was at its end.",
     (
         SAMPLED_AT,
         BROKER,
         EPOCH,
         RECORD_NUMBER,
         WINDOW_S,
-        MESSAGES_IN,
-        MESSAGES_OUT,
-        _count("publications_in", "publications", "of the messages in, publications"),
-        _count("publications_accepted", "publications", "of these, from attached clients"),
-        _count("deliveries", "notifications", "of the messages out, notifications to clients"),
-        BYTES_IN,
-        BYTES_OUT,
-        _count(
-            "duplicates_dropped", "publications", "came again in the window and went no further"
+        *(
+            _count(counter.name, counter.metadata["unit"], counter.metadata["meaning"])
+            for counter in COUNTERS
+            if counter.metadata["in_loads"]
         ),
-        _count("refused", "messages", "of clients, not accepted in the window"),
-        _count("protocol_errors", "connections", "closed in the window for what came over them"),
-        _count("clients_expired", "clients", "given up in the window"),
-        _count("notifications_lost", "notifications", "delivered to clients that were given up"),
         QUEUE_MESSAGES,
         QUEUE_BYTES,
         _count("subscriptions", "subscriptions", "in the tables at sampled_at, all sources"),

@@ -25,7 +25,6 @@ from pubweave.pipeline.balance import (
     BalanceFolder,
     open_name,
 )
-from pubweave.pipeline.moving import moving
 from pubweave.pipeline.profile_build import BuiltProfile
 from pubweave.pipeline.profile_plan import BALANCE, ProfileInputs, profile_tasks
 from pubweave.pipeline.record_rules import Bounds
@@ -33,6 +32,7 @@ from pubweave.pipeline.schemas import empty_frame, telemetry_schema
 from pubweave.pipeline.screening import Screening, screen
 from pubweave.pipeline.sums import MAX, Sums
 from pubweave.pipeline.table_tasks import TableTask, TaskRun, needed_for
+from pubweave.pipeline.time_slots import moving
 from pubweave.pipeline.transforms.latency import link_change_periods
 
 TELEMETRY_LAG_S = 30.0

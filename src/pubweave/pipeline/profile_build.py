@@ -33,11 +33,10 @@ from pubweave.pipeline.screening import (
 )
 from pubweave.pipeline.settings import ProfileSettings
 from pubweave.pipeline.sources import RefusedFile
-from pubweave.pipeline.table_tasks import TaskRun
+from pubweave.pipeline.table_tasks import KnownFrames, TaskRun, known_frames
 from pubweave.pipeline.time_slots import ProfileWindow
 from pubweave.pipeline.transforms.publications import broker_numbers
 from pubweave.pipeline.transforms.subscriptions import never_added
-from pubweave.pipeline.unchanged import KnownFrames, known_frames
 from pubweave.telemetry.run_description import RunClock, TelemetryError
 
 if TYPE_CHECKING:

@@ -58,12 +58,6 @@ def telemetry_schema(table: str) -> StructType:
     )
 
 
-def every_telemetry_column() -> StructType:
-    """The columns of all telemetry tables, each once: what one stream over all of them reads."""
-    kinds = {column.name: column.kind for table in TABLES.values() for column in table.columns}
-    return StructType([StructField(name, _TELEMETRY_TYPES[kind]) for name, kind in kinds.items()])
-
-
 def profile_schema(table: str) -> StructType:
     """The declared schema of a profile table."""
     return StructType(

@@ -36,7 +36,6 @@ from pubweave.pipeline.profile_build import (
 from pubweave.pipeline.profile_output import (
     ProfileOutput,
     claimed,
-    read_description,
     version_name,
 )
 from pubweave.pipeline.record_rules import FUTURE
@@ -44,7 +43,7 @@ from pubweave.pipeline.screening import Screening, screen
 from pubweave.pipeline.settings import ProfileSettings
 from pubweave.pipeline.sources import check_files, telemetry_folder
 from pubweave.pipeline.sources import read_description as read_run
-from pubweave.pipeline.unchanged import KnownFrames
+from pubweave.pipeline.table_tasks import KnownFrames
 
 FOLLOW_FOLDER = "_follow"
 OPEN_BATCHES_MAX = 20
@@ -262,12 +261,6 @@ def _is_worth_closing(telemetry: TelemetryFrames, built: BuiltProfile) -> bool:
     since = built.inputs.window.started_at if balance is None else balance.description.closed_until
     is_long = built.inputs.window.ended_at - since > 2 * TELEMETRY_LAG_S
     return batch - upto >= OPEN_BATCHES_MAX or (is_much and is_long)
-
-
-def published_batch(storage: Storage, output: str) -> int | None:
-    """The last micro-batch in a published profile."""
-    found = read_description(storage, absolute(output))
-    return None if found is None else found.batch
 
 
 def _by_table(paths: Sequence[str]) -> dict[str, list[str]]:

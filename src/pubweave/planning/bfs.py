@@ -24,9 +24,7 @@ import numpy as np
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Bounds, Plan, PlanStatus, Shift
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.progress import OnProgress, Progress, ignore_progress
-from pubweave.planning.result import PlanResult
-from pubweave.planning.stop import Stop
+from pubweave.planning.result import OnProgress, PlanResult, Progress, Stop, ignore_progress
 from pubweave.planning.validate import validate_plan
 
 EXPANSIONS_MAX = 10_000

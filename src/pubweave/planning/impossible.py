@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pubweave.planning.indexed import IndexedProblem, NumberedShift, NumberedSteps
-from pubweave.planning.stop import Stop
+from pubweave.planning.result import Stop
 
 _STATES_MAX = 200_000
 

@@ -16,14 +16,13 @@ import numpy as np
 
 from pubweave.model.ids import BrokerId
 from pubweave.model.plans import Bounds, Plan, PlanStatus, Shift
-from pubweave.planning.action_sets import ActionSet, generate_actions, transformation_paths
 from pubweave.planning.backends.highs import HighsSession
 from pubweave.planning.backends.ip_outcome import ChosenActions, IpOutcome, IpStatus
-from pubweave.planning.ip_model import IpProblem
-from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.progress import OnProgress, Progress, ignore_progress
-from pubweave.planning.result import PlanResult
-from pubweave.planning.stop import Stop
+from pubweave.planning.bfs import plan_by_bfs
+from pubweave.planning.ip_model import ActionSet, IpProblem, generate_actions, transformation_paths
+from pubweave.planning.membership import split_membership
+from pubweave.planning.problem import PlanningError, PlanningProblem, validate_problem
+from pubweave.planning.result import OnProgress, PlanResult, Progress, Stop, ignore_progress
 from pubweave.planning.validate import validate_plan
 
 _NEXT = {ActionSet.EACH_PATH: ActionSet.ALL_PATHS, ActionSet.ALL_PATHS: ActionSet.NAIVE}
@@ -213,3 +212,58 @@ class _Run:
             return Bounds(plan.step_count, plan.action_count)
         goal_links = len(self.problem.goal_links)
         return Bounds(max(min(1, goal_links), self.least_steps), goal_links)
+
+
+# The paper's methods behind one door: its three integer programs and its baseline.
+#
+# A problem comes in as the user states it and a judged result for it goes out: contradictions are
+# refused, appends and detaches are taken out and put back around the plan.
+
+
+_ACTION_SETS = {f"ip-{kind.value}": kind for kind in ActionSet}
+PAPER_METHODS = (*_ACTION_SETS, "bfs", "bfs-parallel")
+
+
+def solve_by_paper(
+    problem: PlanningProblem,
+    *,
+    method: str,
+    stop: Stop,
+    clock: Callable[[], float],
+    seed: int = 0,
+    on_progress: OnProgress = ignore_progress,
+    memory: RememberedSteps | None = None,
+) -> PlanResult:
+    """Plan by one of `PAPER_METHODS`; ``memory`` is where Algorithm 1 keeps its starting T."""
+    if method not in PAPER_METHODS:
+        raise PlanningError(f"no method {method!r}: there are {', '.join(PAPER_METHODS)}")
+    validate_problem(problem)
+    split = split_membership(problem)
+
+    def tell(progress: Progress) -> None:
+        plan = None if progress.plan is None else split.wrap(progress.plan)
+        on_progress(Progress(progress.message, plan, progress.bounds))
+
+    if method in _ACTION_SETS:
+        inner = plan_by_paper(
+            split.inner,
+            action_set=_ACTION_SETS[method],
+            stop=stop,
+            clock=clock,
+            seed=seed,
+            memory=memory,
+            on_progress=tell,
+        )
+    else:
+        inner = plan_by_bfs(
+            split.inner,
+            stop=stop,
+            clock=clock,
+            seed=seed,
+            parallel=method == "bfs-parallel",
+            on_progress=tell,
+        )
+    result = split.wrap_result(inner)
+    if result.plan is not None:
+        validate_plan(problem, result.plan)
+    return result

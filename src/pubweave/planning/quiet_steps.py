@@ -20,7 +20,7 @@ from pubweave.model.plans import Plan
 from pubweave.planning._kernels_quiet import occupy, reroute, slide
 from pubweave.planning.indexed import IndexedProblem, NumberedSteps
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.stop import Stop
+from pubweave.planning.result import Stop
 
 TRIES_PER_TOKEN = 300
 _CELLS_MAX = 4_000_000

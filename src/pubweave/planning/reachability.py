@@ -27,7 +27,7 @@ import numpy as np
 
 from pubweave.planning._kernels_reach import Bits, others_pivots, spread
 from pubweave.planning.indexed import IndexedProblem, Pairs
-from pubweave.planning.stop import Stop, never
+from pubweave.planning.result import Stop, never
 
 _APART_BITS_MAX = 4_000_000
 _ROUNDS_MAX = 4

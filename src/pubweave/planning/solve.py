@@ -13,8 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from pubweave.model.plans import Plan
-from pubweave.planning.anytime import Anytime
-from pubweave.planning.background_bound import BackgroundBound
+from pubweave.planning.anytime import Anytime, BackgroundBound
 from pubweave.planning.exact import Way
 from pubweave.planning.exact_process import ExactProcess
 from pubweave.planning.greedy import Greedy
@@ -23,11 +22,9 @@ from pubweave.planning.indexed import IndexedProblem, NumberedSteps, indexed
 from pubweave.planning.membership import split_membership
 from pubweave.planning.moves import fewest_move_steps, plan_moves
 from pubweave.planning.problem import PlanningError, PlanningProblem
-from pubweave.planning.progress import OnProgress, Progress, ignore_progress
 from pubweave.planning.quiet_steps import quieter_plan
 from pubweave.planning.reachability import Reachability
-from pubweave.planning.result import PlanResult
-from pubweave.planning.stop import Stop
+from pubweave.planning.result import OnProgress, PlanResult, Progress, Stop, ignore_progress
 
 METHODS = ("auto", "exact", "fast", "ip-naive", "ip-all-paths", "ip-each-path", "bfs")
 Clock = Callable[[], float]
@@ -74,7 +71,7 @@ def solve(
     if method not in METHODS:
         raise PlanningError(f"no method {method!r}: use one of {', '.join(METHODS)}")
     if method.startswith("ip-") or method == "bfs":
-        from pubweave.planning.paper_methods import solve_by_paper
+        from pubweave.planning.paper_planner import solve_by_paper
 
         return solve_by_paper(
             problem, method=method, stop=stop, clock=clock, seed=seed, on_progress=on_progress

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pubweave.planning.corridor import corridor
 from pubweave.planning.indexed import NumberedSteps
 from pubweave.planning.pair_reach import prune
 from pubweave.planning.reachability import Reach, Reachability
 from pubweave.planning.token_model import TokenModel
+from pubweave.planning.token_positions import corridor
 from pubweave.planning.token_rules import add_exclusions, add_options, add_order, allows_order
 
 # Of the solvers that python-sat brings one of the quickest on these clauses; single runs differ by

@@ -22,7 +22,7 @@ from pubweave.planning.judge_shifts import accepts
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.quiet_steps import quieter_plan
 from pubweave.planning.reachability import Reachability
-from pubweave.planning.stop import never
+from pubweave.planning.result import never
 from pubweave.planning.token_positions import TokenPositions
 
 _BROKERS = 9

@@ -29,9 +29,8 @@ from pubweave.deploy.store import (
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_host import BrokerHost
-from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.clock import DeadlineTimer, UnixClock
 from pubweave.runtime.store_session import run_command
-from pubweave.runtime.timer import DeadlineTimer
 from pubweave.runtime.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.zookeeper_target import ZooKeeperTarget
 

@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from pubweave.core.broker import Broker
@@ -45,24 +47,22 @@ from pubweave.core.events import (
     LocalPauseEnded,
     MessagesReceived,
 )
-from pubweave.core.journal_events import ORGANIZING_PAUSED
+from pubweave.core.journal_recovery import ORGANIZING_PAUSED
 from pubweave.core.metering import Metering
 from pubweave.model.access import AccessRules
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages import Hello, Message, Role
+from pubweave.model.telemetry import Record, with_driver_figures, with_matching_ms
 from pubweave.runtime.addresses import Address
 from pubweave.runtime.broker_security import secured
-from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.clock import DeadlineTimer, UnixClock
 from pubweave.runtime.connection import Connection
-from pubweave.runtime.delay_line import DelayLine
 from pubweave.runtime.dialer import Dialer
 from pubweave.runtime.doorway import Doorway
 from pubweave.runtime.host_config import HostConfig
 from pubweave.runtime.journal_host import BrokerJournal, patient
 from pubweave.runtime.mqtt_entrance import MqttEntrance
-from pubweave.runtime.telemetry_feed import TelemetryFeed
 from pubweave.runtime.telemetry_files import TelemetryWriter
-from pubweave.runtime.timer import DeadlineTimer
 
 log = logging.getLogger(__name__)
 
@@ -431,3 +431,73 @@ def _nobody_listens(
     effect: DecideAction | ReportAction | ReportRemap | OrganizeEffect,
 ) -> None:
     log.error("%s, and there is no agent to take it", effect)
+
+
+# A delay line: what goes in comes out in the same order, each thing as late as the other.
+#
+# With one per link, brokers on one machine behave as if they were apart: what a neighbor sends is
+# handled only after the time it would have been under way.
+
+
+Deed = Callable[[], None]
+
+
+class DelayLine:
+    """Deeds that are done ``delay_s`` after they were put in. Memory is bounded by whoever puts
+    them in: a link's window bounds what can be under way."""
+
+    def __init__(self, delay_s: float) -> None:
+        self.delay_s = delay_s
+        self._waiting: deque[tuple[float, Deed]] = deque()
+        self._loop = asyncio.get_running_loop()
+
+    def put(self, deed: Deed) -> None:
+        due = self._loop.time() + self.delay_s
+        self._waiting.append((due, deed))
+        if len(self._waiting) == 1:
+            self._loop.call_at(due, self._come_out)
+
+    def _come_out(self) -> None:
+        # One timer for the first, so that equal instants cannot be served in another order.
+        now = self._loop.time()
+        while self._waiting and self._waiting[0][0] <= now:
+            self._waiting[0][1]()
+            self._waiting.popleft()
+        if self._waiting:
+            self._loop.call_at(self._waiting[0][0], self._come_out)
+
+
+class TelemetryFeed:
+    """Completes records with handling time, processor time and drops, and submits them.
+
+    ``owns_process``: processor time is that of the whole process, so it is recorded only where
+    one process runs one broker.
+    """
+
+    def __init__(self, writer: TelemetryWriter, broker: Broker, *, owns_process: bool) -> None:
+        self._writer = writer
+        self._broker = broker
+        self._owns_process = owns_process
+        self._cpu_s = time.process_time()
+
+    def submit(self, records: Mapping[str, list[Record]], handling_s: float) -> None:
+        """``handling_s`` is how long the core took per message of the event."""
+        complete = dict(records)
+        for table in ("publications", "hops"):
+            if table in complete:
+                complete[table] = with_matching_ms(complete[table], handling_s * 1000.0)
+        if "broker_loads" in complete:
+            dropped = self._writer.stats().dropped
+            self._broker.upkeep.records_dropped = dropped
+            complete["broker_loads"] = with_driver_figures(
+                complete["broker_loads"], self._window_cpu_s(), dropped
+            )
+        self._writer.submit(complete)
+
+    def _window_cpu_s(self) -> float | None:
+        before, self._cpu_s = self._cpu_s, time.process_time()
+        return self._cpu_s - before if self._owns_process else None
+
+    def close(self) -> None:
+        """Write out everything; blocks."""
+        self._writer.close()

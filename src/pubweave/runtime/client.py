@@ -48,13 +48,12 @@ from pubweave.model.filters import Filter
 from pubweave.model.messages import Message, Ping, Query
 from pubweave.model.publications import Publication, Value
 from pubweave.runtime.addresses import Address
-from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.clock import DeadlineTimer, UnixClock
 from pubweave.runtime.connection import Connection
 from pubweave.runtime.credentials import Credentials
 from pubweave.runtime.dialer import Dialer, reach
 from pubweave.runtime.probing import round_trips_ms
 from pubweave.runtime.subscription import Subscription
-from pubweave.runtime.timer import DeadlineTimer
 from pubweave.wire.codec import encode
 
 MOVES_REMEMBERED = 100
@@ -65,6 +64,10 @@ CLIENT_LIMITS = SessionLimits(window_bytes=4 << 20)
 
 class ClientError(Exception):
     """Something the broker refused, or a client that is closed."""
+
+
+class NoConnectionError(ClientError):
+    """No broker answers at that address."""
 
 
 class Client:
@@ -230,7 +233,7 @@ class Client:
         except TimeoutError:
             reason = self._credentials.fault() or self._dialer.last_error or "no answer"
             await self.close()
-            raise ClientError(f"cannot connect: {reason}") from None
+            raise NoConnectionError(f"cannot connect: {reason}") from None
         if not self._sessions:
             await self.close()
             raise ClientError(f"the broker refused the {self.last_refusal}")

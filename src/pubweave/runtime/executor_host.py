@@ -16,12 +16,10 @@ from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 
-from pubweave.deploy.executor import Executor, ExecutorConfig
-from pubweave.deploy.executor_report import ExecutorReport
+from pubweave.deploy.executor import Executor, ExecutorConfig, ExecutorReport
 from pubweave.deploy.store import StoreAnswer, StoreEvent, StoreNotice, TimerFired
-from pubweave.runtime.clock import UnixClock
+from pubweave.runtime.clock import DeadlineTimer, UnixClock
 from pubweave.runtime.store_session import CONNECT_LIMIT_S, StoreUnreachable
-from pubweave.runtime.timer import DeadlineTimer
 from pubweave.runtime.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.zookeeper_target import ZooKeeperTarget
 

@@ -27,8 +27,7 @@ from pubweave.deploy.exchange import (
     patience_s,
     submit_exchange,
 )
-from pubweave.deploy.executor import ExecutorConfig
-from pubweave.deploy.executor_report import ExecutorReport
+from pubweave.deploy.executor import ExecutorConfig, ExecutorReport
 from pubweave.deploy.layout import Layout
 from pubweave.model.deployment import DeploymentState
 from pubweave.model.ids import BrokerId

@@ -184,19 +184,14 @@ class RunningTotals:
     """What all brokers counted since this began, over restarts that set their counters back."""
 
     last: dict[BrokerId, BrokerStatus] = field(default_factory=dict)
-    ended: dict[str, int] = field(default_factory=dict)
+    ended: CounterStatus = field(default_factory=CounterStatus)
 
     def add(self, snapshot: Snapshot) -> None:
         for status in snapshot.up:
             before = self.last.get(status.broker)
             if before is not None and status.uptime_s < before.uptime_s:
-                for name, value in msgspec.structs.asdict(before.counters).items():
-                    self.ended[name] = self.ended.get(name, 0) + value
+                self.ended += before.counters
             self.last[status.broker] = status
 
     def counters(self) -> CounterStatus:
-        totals = dict(self.ended)
-        for status in self.last.values():
-            for name, value in msgspec.structs.asdict(status.counters).items():
-                totals[name] = totals.get(name, 0) + value
-        return CounterStatus(**totals)
+        return sum((status.counters for status in self.last.values()), self.ended)

@@ -10,8 +10,7 @@ from pubweave.core.effects import ReportRemap
 from pubweave.core.events import RemapAnnounced
 from pubweave.deploy.agent import AgentConfig, AgentEvent
 from pubweave.deploy.documents import DocumentError
-from pubweave.deploy.remap_agent import RemapAgent
-from pubweave.deploy.remapping import Remapper, RemapperConfig, RemapProgress
+from pubweave.deploy.remapping import RemapAgent, Remapper, RemapperConfig, RemapProgress
 from pubweave.deploy.store import StoreEvent
 from pubweave.runtime.agent_host import AgentHost
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pubweave.control.quiet_hours import QuietHours
-from pubweave.control.settings import ChangePrices, ControlSettings, OperatorLimits
+from pubweave.control.settings import ChangePrices, ControlSettings, OperatorLimits, QuietHours
 from pubweave.model.decisions import ControlMode
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology

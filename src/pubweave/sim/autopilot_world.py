@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pubweave.control.evidence import Evidence
-from pubweave.control.quiet_hours import DAY_S
+from pubweave.control.settings import DAY_S
 from pubweave.design.prices import Prices
 from pubweave.design.traffic import Floats, Integers, Traffic
 from pubweave.model.ids import BrokerId

@@ -19,18 +19,16 @@ from typing import Any
 from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.events import LeaveRequested, LinkAdded
-from pubweave.core.topic_routing import topic_of
 from pubweave.generate.latencies import Matrix
-from pubweave.model.filters import Filter, Operator, Predicate
+from pubweave.model.filters import Filter, Operator, Predicate, topic_of
 from pubweave.model.ids import BrokerId, Link
-from pubweave.model.publications import TOPIC_ATTRIBUTE
-from pubweave.sim.churn_asking import ask_at_rest
-from pubweave.sim.churn_overlay import ChurnOverlay
+from pubweave.model.messages import Advertise
+from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication
+from pubweave.sim.churn_overlay import CALM_S, SETTLED_S, ChurnOverlay
 from pubweave.sim.churn_setting import ChurnSetting
-from pubweave.sim.durability import check_sessions, journal_counts
+from pubweave.sim.crash_losses import check_sessions, journal_counts
 from pubweave.sim.faults import Faults
 from pubweave.sim.nodes import SimBroker, SimClient
-from pubweave.sim.publisher_offers import offers_again
 from pubweave.sim.repair_watch import WATCH_EVERY_S, RepairWatch
 from pubweave.sim.results import RunResult
 from pubweave.sim.routing_scenario import RoutingScenario
@@ -391,3 +389,49 @@ def lost_counts(brokers: Collection[Broker]) -> dict[str, int]:
     """What brokers say that is lost."""
     names = ("notifications_lost", "notifications_lost_at_most", "publications_lost_at_most")
     return {name: sum(getattr(broker.counters, name) for broker in brokers) for name in names}
+
+
+def offers_again(client: SimClient, publication: Publication) -> bool:
+    """Whether a publication is still to be sent, or matches what the publisher advertises and a
+    broker has heard of. What it has begun to advertise since comes after what it offers again."""
+    session = client.core.session
+    queued = [*session.unacked, *session.waiting, *session.pending]
+    if any(type(message) is Publication and message.key == publication.key for message in queued):
+        return True
+    unheard = {message.id for message in queued if isinstance(message, Advertise)}
+    return any(
+        filter_.matches(publication)
+        for id_, filter_ in client.core.advertisements.items()
+        if id_ not in unheard
+    )
+
+
+# Subscriptions in a topic-connected overlay while nothing breaks: are they acknowledged too
+# early?
+#
+# Under churn nobody can say of an acknowledgement whether it comes too early: what has just
+# broken may not be known to the broker yet. At rest it can be said of each. A broker joins, and
+# clients subscribe, mostly to topics that are new to their brokers; `ChurnOverlay.acknowledged`
+# holds every acknowledgement against the truth of that instant.
+
+
+ASKED = 8
+
+
+def ask_at_rest(overlay: TopicOverlay, topics: tuple[str, ...]) -> None:
+    """Let clients subscribe, one after the other or nearly at once."""
+    world = overlay.world
+    world.run_until(world.now + CALM_S)
+    for _ in range(ASKED):
+        if overlay.clients:
+            _subscribe(overlay, overlay.clients[world.choice(list(overlay.clients))], topics)
+        world.run_until(world.now + (world.uniform(0.0, SETTLED_S) if world.chance(0.7) else 0.0))
+
+
+def _subscribe(overlay: TopicOverlay, client: SimClient, topics: tuple[str, ...]) -> None:
+    wanted = overlay.wanted_topics()
+    fresh = [t for t in topics if client.home.name not in wanted.get(t, ())]
+    topic = overlay.world.choice(fresh or list(topics))
+    filter_ = Filter((Predicate(TOPIC_ATTRIBUTE, Operator.EQ, topic),))
+    overlay.checker.subscribed(client.name, client.core.subscribe(filter_), filter_)
+    client.flush()

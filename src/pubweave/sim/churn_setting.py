@@ -7,7 +7,7 @@ from typing import Any
 
 from pubweave.core.session_limits import SessionLimits
 from pubweave.core.topic_config import TopicConfig
-from pubweave.design.topic_mending import canonical, mending_links
+from pubweave.design.spanning import canonical, mending_links
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
 from pubweave.sim.faults import FaultRates

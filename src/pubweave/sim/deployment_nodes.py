@@ -11,8 +11,7 @@ from collections.abc import Callable
 from pubweave.core.effects import ActionEffect, DecideAction, ReportAction
 from pubweave.core.events import LinkAdded
 from pubweave.deploy.agent import Agent, AgentConfig, AgentEvent
-from pubweave.deploy.executor import Executor, ExecutorConfig
-from pubweave.deploy.executor_report import ExecutorReport
+from pubweave.deploy.executor import Executor, ExecutorConfig, ExecutorReport
 from pubweave.deploy.store import (
     Create,
     Delete,

@@ -13,9 +13,16 @@ from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
 from pubweave.core.effects import Effect, Transmit
 from pubweave.core.events import ConnectionId, Event
-from pubweave.core.journal_events import HINTS, hint_record, record_of
-from pubweave.core.journal_order import JournalOrder
-from pubweave.core.journal_recovery import come_back, give_hint, is_onlooker, replay
+from pubweave.core.journal_recovery import (
+    HINTS,
+    JournalOrder,
+    come_back,
+    give_hint,
+    hint_record,
+    is_onlooker,
+    record_of,
+    replay,
+)
 from pubweave.core.journal_snapshot import restore_broker, take_snapshot
 from pubweave.core.metering import Metering
 from pubweave.model.messages import Message

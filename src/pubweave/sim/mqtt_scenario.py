@@ -20,8 +20,8 @@ from pubweave.generate.latencies import Matrix
 from pubweave.generate.trees import random_tree
 from pubweave.model.mqtt_packets import Publish
 from pubweave.model.topology import Topology
+from pubweave.sim.crash_losses import journal_counts, with_disk_faults
 from pubweave.sim.disk import DiskSetting
-from pubweave.sim.durability import journal_counts, with_disk_faults
 from pubweave.sim.faults import FaultRates, Faults
 from pubweave.sim.mqtt_checker import MqttChecker
 from pubweave.sim.mqtt_nodes import SimMqttClient

@@ -31,7 +31,7 @@ from pubweave.core.events import (
     Event,
     LinkAdded,
 )
-from pubweave.core.journal_events import ORGANIZING_PAUSED
+from pubweave.core.journal_recovery import ORGANIZING_PAUSED
 from pubweave.core.metering import Metering
 from pubweave.core.session_limits import SessionLimits
 from pubweave.model.messages import Message

@@ -21,8 +21,8 @@ from pubweave.sim.nodes import HandlingTime, SimClient
 from pubweave.sim.overlay import DEFAULT_LATENCY_MS
 from pubweave.sim.results import RunResult
 from pubweave.sim.routing_scenario import RoutingSetting
+from pubweave.sim.transform_measures import QUIET, TransformSetting
 from pubweave.sim.transform_scenario import TransformScenario
-from pubweave.sim.transform_setting import QUIET, TransformSetting
 
 CLIENT_LATENCY_S = 0.001
 STORE_S = (0.001, 0.003)

@@ -9,14 +9,13 @@ from pubweave.core.effects import ActionEffect, ReportRemap
 from pubweave.deploy.agent import AgentConfig
 from pubweave.deploy.documents import decode
 from pubweave.deploy.layout import Layout
-from pubweave.deploy.remap_agent import RemapAgent
 from pubweave.deploy.remap_documents import (
     FIRST_VERSION,
     RemapDocument,
     RemapRefusedError,
     submit_remap,
 )
-from pubweave.deploy.remapping import Remapper, RemapperConfig, RemapProgress
+from pubweave.deploy.remapping import RemapAgent, Remapper, RemapperConfig, RemapProgress
 from pubweave.deploy.store import StoreEvent, StoreRequest, TimerFired, Write
 from pubweave.model.ids import BrokerId
 from pubweave.model.remaps import RemapStep

@@ -16,7 +16,7 @@ from pubweave.core.broker_config import BrokerConfig
 from pubweave.design.dynatops.ring import key_of
 from pubweave.model.ids import BrokerId
 from pubweave.sim.churn_scenario import ChurnScenario, lost_counts
-from pubweave.sim.durability import journal_counts
+from pubweave.sim.crash_losses import journal_counts
 from pubweave.sim.nodes import SimBroker
 from pubweave.sim.rendezvous_overlay import FAST, RendezvousOverlay, upkeep_of
 from pubweave.sim.rendezvous_remaps import SimRemaps

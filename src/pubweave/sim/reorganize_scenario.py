@@ -9,24 +9,28 @@ equal the truth, and nothing lost, doubled or disordered since the beginning.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.organize_config import LinkPrice
+from pubweave.core.organize_config import LinkPrice, OrganizeConfig
 from pubweave.deploy.commands import DeploymentError, submit
+from pubweave.design.ci_rules import Estimate, Heuristic
 from pubweave.generate.latencies import Matrix
 from pubweave.model.deployment import DeploymentState
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plan_files import PlanRecord, topology_hash
-from pubweave.sim.delivery_costs import DeliveryCosts
+from pubweave.model.topology import Topology
 from pubweave.sim.deployment_nodes import SimExecutor
 from pubweave.sim.nodes import SimBroker
 from pubweave.sim.organizer_hosts import SimOrganizerHost
-from pubweave.sim.reorganize_setting import ReorganizeSetting
 from pubweave.sim.results import RunResult
 from pubweave.sim.routing_scenario import RoutingSetting, TelemetrySink
 from pubweave.sim.trace import Trace
 from pubweave.sim.transform_scenario import END_LIMIT_S, TransformScenario
+from pubweave.sim.world import World
 
 QUIET_END_S = 2.0
 """Nothing fails in the last part of a round: what it costs then is compared."""
@@ -244,3 +248,81 @@ class ReorganizeScenario(TransformScenario):
         before = costs.of_all(self._source, interests)
         after = costs.of_all(self.watch.topology, interests)
         return {"cost_before": before, "cost_after": after, "cost_left": after / (before or 1.0)}
+
+
+@dataclass(frozen=True)
+class ReorganizeSetting:
+    """What makes a run one of self-organization, beside what the other settings say."""
+
+    organize: OrganizeConfig
+    rounds: int
+    round_s: float
+    has_operator: bool
+    """Somebody applies plans meanwhile."""
+
+    @classmethod
+    def draw(cls, world: World) -> ReorganizeSetting:
+        heuristic = world.choice([Heuristic.CI, Heuristic.CI, Heuristic.MST, Heuristic.MIT])
+        has_prices = world.chance(0.5)
+        organize = OrganizeConfig(
+            heuristic=heuristic,
+            eta=world.integer(2, 5),
+            interval_s=world.uniform(0.5, 1.3),
+            estimate=world.choice([Estimate.SIDES] * 3 + [Estimate.OVERLAP, Estimate.CONJUNCTION]),
+            cache_entries=world.choice([64, None, None]),
+            bloom_bits=int(world.choice([1_024, 8_192, 100_000])),
+            bloom_hashes=world.integer(1, 6),
+            adapt_bloom=world.chance(0.5),
+            damping=world.chance(0.3),
+            least_gain=float(world.choice([0.0, 0.02, 0.05])),
+            lock_s=world.uniform(1.0, 8.0),
+            link_price=LinkPrice.RTT if has_prices else LinkPrice.HOPS,
+            broker_price=world.uniform(0.0, 20.0) if world.chance(0.7) else None,
+        )
+        return cls(
+            organize=organize,
+            rounds=2 if world.chance(0.3) else 1,
+            round_s=world.uniform(4.5, 7.5),
+            has_operator=world.chance(0.25),
+        )
+
+    def describe(self) -> dict[str, Any]:
+        organize = self.organize
+        return {
+            "heuristic": organize.heuristic.value,
+            "eta": organize.eta,
+            "interval_s": round(organize.interval_s, 3),
+            "link_price": organize.link_price.value,
+            "estimate": organize.estimate.value,
+            "damping": organize.damping,
+            "operator": self.has_operator,
+        }
+
+
+# What trees cost for publications that a run has seen: CI Eqs. 1 and 2 word for word.
+#
+# The slow and obvious form, on purpose: it judges brokers that decide by `design.ci_rules`, and
+# shares no code with them.
+
+
+class DeliveryCosts:
+    """Prices of all brokers and links."""
+
+    def __init__(
+        self, processing: Callable[[BrokerId], float], communication: Callable[[Link], float]
+    ) -> None:
+        self._processing = processing
+        self._communication = communication
+
+    def of_all(self, topology: Topology, interests: Iterable[tuple[BrokerId, ...]]) -> float:
+        """cost(N, T): each interest is V(n), the publisher's broker first. Eq. 2."""
+        return sum(self.of_one(topology, brokers) for brokers in interests)
+
+    def of_one(self, topology: Topology, brokers: tuple[BrokerId, ...]) -> float:
+        """cost(n, T): the brokers and links of the smallest subtree with all of them. Eq. 1."""
+        ways = [topology.path(brokers[0], broker) for broker in dict.fromkeys(brokers)]
+        passed = {broker for way in ways for broker in way}
+        links = {Link.between(*hop) for way in ways for hop in pairwise(way)}
+        return sum(self._processing(broker) for broker in sorted(passed)) + sum(
+            self._communication(link) for link in sorted(links)
+        )

@@ -19,8 +19,8 @@ from pubweave.generate.trees import hierarchical_tree, random_tree
 from pubweave.model.filters import Filter
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
+from pubweave.sim.crash_losses import check_sessions, journal_counts, with_disk_faults
 from pubweave.sim.disk import DiskSetting
-from pubweave.sim.durability import check_sessions, journal_counts, with_disk_faults
 from pubweave.sim.faults import FaultRates, Faults
 from pubweave.sim.nodes import HandlingTime, SimBroker, SimClient
 from pubweave.sim.overlay import DEFAULT_LATENCY_MS, SimOverlay

@@ -41,13 +41,14 @@ from pubweave.sim.routing_scenario import (
 from pubweave.sim.steady_clients import SteadyScenario
 from pubweave.sim.store_lines import SimStore
 from pubweave.sim.trace import Trace
-from pubweave.sim.transform_measures import Deliveries, measure
-from pubweave.sim.transform_setting import (
+from pubweave.sim.transform_measures import (
     FAULTS,
+    Deliveries,
     TransformSetting,
     describe,
     draw_fault,
     draw_routing,
+    measure,
 )
 from pubweave.sim.tree_overlay import TreeOverlay
 

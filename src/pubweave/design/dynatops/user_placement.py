@@ -29,9 +29,6 @@ from pubweave.design.traffic import DesignError
 STATIC = -1.0
 """In the place of w_l: users stay where they are, whatever they want (Bayeux, TCO)."""
 
-NO_TOPIC = -1
-"""Fills rows of users with fewer topics than others."""
-
 
 @dataclass(frozen=True)
 class PlacementRule:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pubweave.design.tco.attaching import AttachTask, attach_part
-from pubweave.design.tco.divided import RunAll, dealt
+from pubweave.design.tco.divided import AttachTask, RunAll, attach_part, dealt
 from pubweave.design.tco.interests import Indices, Integers, Subscriptions, gathered
 from pubweave.design.tco.low_oda import (
     RHO,

@@ -18,9 +18,10 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from pubweave.design.tco.attaching import AttachTask, attach_part
+from pubweave.design.tco import _kernels_attaching as kernels
+from pubweave.design.tco._kernels_bags import bags_of
 from pubweave.design.tco.interests import Indices, Integers, Subscriptions, gathered
-from pubweave.design.tco.low_oda import RHO, Mode, OnShare, Start, construct, ignore_share
+from pubweave.design.tco.low_oda import RHO, Mode, OnShare, Start, construct, ignore_share, indexed
 
 COVERS = 3
 """How often representatives cover a topic of their part."""
@@ -149,3 +150,36 @@ def _joining_links(
     start = Start(labels, degrees[nodes].astype(np.int32), int(degrees.max(initial=0)))
     links = construct(starts, topics, wanted.topic_count, mode, rho=rho, start=start)
     return nodes[links].astype(np.int32)
+
+
+# Attaching nodes one by one to an overlay that is connected in each of its topics.
+#
+# Nodes with more topics come first. Each is linked with nodes that together want its topics: of
+# the overlay, or attached before it. All of them are connected in all their topics, so the node
+# is, too.
+
+
+class AttachTask(NamedTuple):
+    """The overlay's rows first, then those to attach; ``rooms`` is how many links each may get."""
+
+    starts: Integers
+    topics: Indices
+    topic_count: int
+    first: int
+    rooms: Indices
+
+
+def attach_part(task: AttachTask) -> Indices:
+    """The links of the rows from ``first`` on, as pairs of rows.
+
+    O(sum over these rows of the subscribers of their topics).
+    """
+    overlay = indexed(
+        task.starts[: task.first + 1], task.topics[: task.starts[task.first]], task.topic_count
+    )
+    nodes_of = bags_of(overlay.topic_starts, overlay.owners[overlay.topic_places])
+    links = np.empty((len(task.topics) - int(task.starts[task.first]), 2), np.int32)
+    count = kernels.attach_all(
+        task.starts, task.topics, task.first, task.rooms.copy(), nodes_of, links
+    )
+    return links[:count].copy()

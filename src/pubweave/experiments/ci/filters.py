@@ -14,8 +14,7 @@ import numpy as np
 
 from pubweave.design.ci_rules import Estimate
 from pubweave.design.local_design import TripleCounts
-from pubweave.design.ring_sides import Union
-from pubweave.design.side_counts import SideCounts, Unions, union_of_histogram
+from pubweave.design.ring_sides import SideCounts, Union, Unions, union_of_histogram
 from pubweave.design.traffic import Floats, Integers, Traffic
 
 BLOOM_BITS, BLOOM_HASHES = 100_000, 5

@@ -11,8 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from pubweave.design.dynatops.geographic_hierarchy import hierarchy_overlay, leaf_places
-from pubweave.design.dynatops.geography import Places, area_clusters, round_trips
+from pubweave.design.dynatops.geographic_hierarchy import (
+    Places,
+    area_clusters,
+    hierarchy_overlay,
+    leaf_places,
+    round_trips,
+)
 from pubweave.design.dynatops.lasting_placement import LastingPlacement, LastingRule
 from pubweave.design.dynatops.prefix_routing import prefix_overlay
 from pubweave.design.dynatops.user_placement import (

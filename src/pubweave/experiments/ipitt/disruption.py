@@ -24,7 +24,7 @@ from pubweave.planning.greedy import Greedy
 from pubweave.planning.indexed import indexed
 from pubweave.planning.problem import PlanningProblem
 from pubweave.planning.quiet_steps import quieter_plan
-from pubweave.planning.stop import Stop, never
+from pubweave.planning.result import Stop, never
 from pubweave.planning.validate import validate_plan
 from pubweave.sim.random_plans import one_by_one
 

@@ -14,10 +14,9 @@ from itertools import combinations
 import numpy as np
 
 from pubweave.core.events import Event, MessagesReceived
-from pubweave.core.link_table import topic_of
 from pubweave.generate.ipitt import PUBLISHERS, RATE_PER_S, ipitt_workload, publications
 from pubweave.generate.latencies import Matrix, draw_latencies
-from pubweave.model.filters import Filter
+from pubweave.model.filters import Filter, topic_of
 from pubweave.model.ids import Link
 from pubweave.model.messages import ShiftTables
 from pubweave.model.plans import Plan

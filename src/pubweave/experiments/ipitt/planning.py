@@ -16,15 +16,12 @@ import numpy as np
 
 from pubweave.generate.mutation import change_links
 from pubweave.generate.trees import ipitt_topologies
-from pubweave.planning.action_sets import ActionSet
 from pubweave.planning.backends.highs import HighsSession
-from pubweave.planning.ip_model import model_size
-from pubweave.planning.paper_methods import PAPER_METHODS, solve_by_paper
-from pubweave.planning.paper_planner import ip_problem
+from pubweave.planning.ip_model import ActionSet, model_size
+from pubweave.planning.paper_planner import PAPER_METHODS, ip_problem, solve_by_paper
 from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.result import PlanResult
+from pubweave.planning.result import PlanResult, Stop
 from pubweave.planning.solve import solve
-from pubweave.planning.stop import Stop
 from pubweave.planning.validate import InvalidPlanError
 
 METHODS = ("auto", "fast", "ip-each-path", "ip-all-paths", "ip-naive", "bfs")

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.importers.rows import (
+from pubweave.pipeline.importers.subscriptions import (
     Imported,
     read_rows,
     recorded,
     split_sound,
+    topic_filter,
     write_import,
 )
-from pubweave.pipeline.importers.subscriptions import topic_filter
 
 COLUMNS = ("user", "time", "lat", "lon")
 CELL_DEGREES = 0.01

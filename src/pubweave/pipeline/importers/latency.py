@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.importers.rows import (
+from pubweave.pipeline.importers.subscriptions import (
     ImportDataError,
     Imported,
     read_lines,

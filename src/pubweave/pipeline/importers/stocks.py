@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from pubweave.model.publications import FRAME_OVERHEAD_BYTES
-from pubweave.pipeline.importers.rows import (
+from pubweave.pipeline.importers.subscriptions import (
     Imported,
     read_rows,
     recorded,

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.by_key import together
-from pubweave.pipeline.moving import moving
 from pubweave.pipeline.schemas import as_declared
-from pubweave.pipeline.sums import SUM, Sums
+from pubweave.pipeline.sums import SUM, Sums, together
+from pubweave.pipeline.time_slots import moving
 from pubweave.pipeline.transforms import due
 from pubweave.pipeline.transforms.publications import KEY
 

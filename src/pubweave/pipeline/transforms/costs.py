@@ -14,8 +14,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.by_key import together
 from pubweave.pipeline.schemas import as_declared
+from pubweave.pipeline.sums import together
 from pubweave.pipeline.transforms.trees import priced
 
 

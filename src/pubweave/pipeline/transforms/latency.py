@@ -11,12 +11,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
-from pubweave.pipeline.moving import moving
 from pubweave.pipeline.schemas import as_declared, columns
 from pubweave.pipeline.sums import KLL, MAX, SUM, Sums
-from pubweave.pipeline.time_slots import ProfileWindow
+from pubweave.pipeline.time_slots import ProfileWindow, moving
 from pubweave.pipeline.transforms.publications import KEY
-from pubweave.pipeline.transforms.quantiles import quantile_columns, sketched
+from pubweave.pipeline.transforms.sketches import quantile_columns, sketched
 
 AFFECTED_PUBLICATIONS = columns(
     transformation=LongType(), publisher=StringType(), sequence=LongType()

@@ -8,10 +8,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.by_key import together
 from pubweave.pipeline.schemas import as_declared
-from pubweave.pipeline.sums import KLL, MAX, SUM, Sums
-from pubweave.pipeline.transforms.quantiles import quantile_columns, sketched
+from pubweave.pipeline.sums import KLL, MAX, SUM, Sums, together
+from pubweave.pipeline.transforms.sketches import quantile_columns, sketched
 
 _LINK = ["broker_a", "broker_b"]
 

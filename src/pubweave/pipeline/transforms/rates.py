@@ -13,10 +13,9 @@ import math
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.moving import moving
 from pubweave.pipeline.schemas import as_declared
 from pubweave.pipeline.sums import MAX, MIN, SUM, Sums
-from pubweave.pipeline.time_slots import ProfileWindow
+from pubweave.pipeline.time_slots import ProfileWindow, moving
 
 _EXPONENT_MAX = 250.0
 """Weights are scaled up to 10^250 within a block of slots: doubles go to 10^308."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.by_key import together
 from pubweave.pipeline.schemas import as_declared
+from pubweave.pipeline.sums import together
 from pubweave.pipeline.transforms.publications import KEY
 from pubweave.pipeline.words import WORD_BITS, bit_in_word, word_of
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.by_key import together
+from pubweave.pipeline.sums import together
 from pubweave.pipeline.transforms.trees import priced
 
 FEW_BROKERS = 64

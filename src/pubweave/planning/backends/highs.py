@@ -15,7 +15,7 @@ from types import TracebackType
 from pubweave.planning.backends import highs_worker
 from pubweave.planning.backends.ip_outcome import ChosenActions, Incumbent, IpOutcome, IpStatus
 from pubweave.planning.ip_model import IpProblem
-from pubweave.planning.stop import Stop
+from pubweave.planning.result import Stop
 
 _POLL_S = 0.02
 _END_S = 5.0

@@ -17,7 +17,6 @@ from pubweave.generate.latencies import Matrix
 from pubweave.generate.trees import random_tree
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Action, Append, Detach, Shift
-from pubweave.sim.action_arbiter import ActionArbiter, ActionRecord
 from pubweave.sim.crash_losses import Holdings
 from pubweave.sim.faults import FaultRates
 from pubweave.sim.nodes import HandlingTime, SimBroker
@@ -30,6 +29,7 @@ from pubweave.sim.routing_scenario import (
 from pubweave.sim.steady_clients import SteadyScenario
 from pubweave.sim.trace import Trace
 from pubweave.sim.world import World
+from tests.sim.action_arbiter import ActionArbiter, ActionRecord
 
 LATENCY_S = (0.01, 0.05)
 NO_FAULTS = FaultRates(0.0, 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0))
@@ -321,17 +321,3 @@ class ShiftScenario(SteadyScenario):
                 "publications_held": sum(sum(r.held_messages.values()) for r in records),
             },
         )
-
-    def hold_latencies(self) -> list[float]:
-        """How long each committed shift held anything back, in mean one-way latencies of its
-        three links, without the way to the store and back."""
-        found = []
-        for record in self.arbiter.records.values():
-            if record.committed and isinstance(record.action, Shift) and record.held_s:
-                shift = record.action
-                ways = [
-                    self.overlay.links[link].latency_s
-                    for link in (shift.removed_link, shift.pivot_link, shift.added_link)
-                ]
-                found.append(max(record.held_s.values()) / (sum(ways) / 3))
-        return found
