@@ -97,10 +97,26 @@ class TopicMap:
         """Forget brokers whose records are not renewed any more; whether there were any."""
         silent = [b for b, at in self._heard_at.items() if now - at > after_s and b != self.own]
         for broker in silent:
-            self._buried[broker] = self.records.pop(broker).age
-            self._gone.pop(broker, None)
-            del self._heard_at[broker]
+            self._bury(broker)
         return bool(silent)
+
+    def _bury(self, broker: BrokerId) -> None:
+        self._buried[broker] = self.records.pop(broker).age
+        self._gone.pop(broker, None)
+        del self._heard_at[broker]
+
+    def has_forgotten(self, record: BrokerRecord) -> bool:
+        """Whether this is of a broker forgotten here: whoever tells it slept, and has not."""
+        buried = self._buried.get(record.broker)
+        return buried is not None and buried >= record.age
+
+    def forget(self, record: BrokerRecord) -> bool:
+        """Somebody who did not sleep has forgotten a broker; whether that is news."""
+        known = self.records.get(record.broker)
+        if known is None or known.age > record.age:
+            return False
+        self._bury(record.broker)
+        return True
 
     def _lost(self) -> set[tuple[BrokerId, BrokerId]]:
         """Who has lost whom in the incarnation that it has now."""
