@@ -58,7 +58,8 @@ def test_a_forgotten_broker_comes_back_only_with_news() -> None:
 def test_who_slept_is_told_of_a_broker_that_others_have_forgotten() -> None:
     """Otherwise it waits for the dead as long again."""
     awake, slept = (map_of(name, record("b", version=5)) for name in "ac")
-    awake.forget_silent(100.0, 50.0)
+    [said] = awake.forget_silent(100.0, 50.0)
+    assert map_of("d", record("b", version=5)).forget(said)
     told = slept.told_of("b", 1.0)
     assert awake.has_forgotten(told)
     assert not awake.has_forgotten(record("b", version=6)), "it has spoken since"

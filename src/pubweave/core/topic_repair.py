@@ -331,8 +331,9 @@ class TopicRepair:
 
     def _tidy(self, now: float) -> None:
         config = self._config
-        if self.map.forget_silent(now, config.forget_after_s):
+        for record in self.map.forget_silent(now, config.forget_after_s):
             self._view = None
+            self._inside.routing.tell_all(record)
         self.absences.look(now)
         routing = self._inside.routing
         keeps_all = self.links.has_strangers or self.gateway.keeps_all(now)
