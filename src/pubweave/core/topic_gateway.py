@@ -115,7 +115,8 @@ class RingGateway:
         border = self._border() if self.in_charge == self._id else None
         if border is not None:
             return frozenset(self._inside.routing.wanted.get(border, ()))
-        return frozenset(others[self.in_charge].topics if self.in_charge in others else ())
+        record = others.get(self.in_charge or "")
+        return frozenset(record.topics if record is not None else ())
 
     def _hold(self, topics: set[str]) -> None:
         routing = self._inside.routing
