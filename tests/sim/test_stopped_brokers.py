@@ -26,6 +26,7 @@ PAUSE_S = (35.0, 60.0)
         ("hybrid", 9100180),
         ("hybrid", 9100118),  # one that slept waited for a gateway that others had forgotten
         ("hybrid", 9110142),  # the same, and they forgot it later
+        ("hybrid", 9110941),  # a publisher's broker joined a ring by one that slept
         ("placement", 7001069),  # a client was sent to one that slept
     ],
 )
