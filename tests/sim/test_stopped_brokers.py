@@ -22,6 +22,11 @@ PAUSE_S = (35.0, 60.0)
         ("hybrid", 7100009),  # a client's broker died while no gateway reached the ring
         ("hybrid", 7100036),  # a client came from a ring to a cluster that was cut off
         ("hybrid", 7100051),  # no gateway was left, and the others kept nothing for the ring
+        ("hybrid", 9100156),  # a publisher left while its cluster was cut off
+        ("hybrid", 9100180),
+        ("hybrid", 9100118),  # one that slept waited for a gateway that others had forgotten
+        ("hybrid", 9110142),  # the same, and they forgot it later
+        ("hybrid", 9110941),  # a publisher's broker joined a ring by one that slept
         ("placement", 7001069),  # a client was sent to one that slept
     ],
 )

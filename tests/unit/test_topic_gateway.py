@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
+from pubweave.core.broker import Broker
 from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.effects import Transmit
+from pubweave.core.events import ConnectionOpened, DeadlineReached, LinkAdded, MessagesReceived
+from pubweave.core.session import Session, SessionLimits
 from pubweave.core.topic_config import TopicConfig
 from pubweave.core.topic_gateway import RingGateway
-from pubweave.model.topic_messages import BrokerRecord
+from pubweave.model.filter_text import parse_filter
+from pubweave.model.messages import Ack, Advertise, Goodbye, Message, Role
+from pubweave.model.publications import Publication, make_publication
+from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
+from pubweave.model.topic_messages import BrokerRecord, TopicOpened, TopicUnwanted, TopicWanted
 
 KEEP_S, FORGET_S = 30.0, 300.0
 
@@ -20,7 +28,7 @@ def gateway_of(*ring: str) -> RingGateway:
     inside: Any = SimpleNamespace(
         config=BrokerConfig("plain", strategy="topic_connected", topics=topics),
         sessions=SimpleNamespace(links={}, dialed={}, is_beyond=None),
-        routing=SimpleNamespace(asked={}, beyond=None),
+        routing=SimpleNamespace(asked={}, beyond=None, now=0.0),
     )
     made = RingGateway(inside)
     made.links = SimpleNamespace(look=lambda now: None, excuse=lambda s: None)  # type: ignore[assignment]
@@ -66,3 +74,60 @@ def test_a_sleep_does_not_shorten_what_is_kept() -> None:
     look(plain, 10.0, is_linked=False)
     plain.excuse(100.0)
     assert plain.keeps_all(139.0)
+
+
+class Cluster:
+    """The only broker of a cluster, told of broker r of the ring, with a client that publishes."""
+
+    def __init__(self) -> None:
+        topics = TopicConfig(ring=("r",), keep_s=KEEP_S, forget_after_s=FORGET_S)
+        config = BrokerConfig("b", strategy="topic_connected", topics=topics)
+        self.broker = Broker(config, epoch=1, now=0.0)
+        self.broker.handle(LinkAdded("r"), 0.0)
+        self.sent: list[Message] = []
+
+    def take(self, connection: int, *messages: Message, now: float) -> None:
+        self._note(MessagesReceived(connection, messages, now), now)
+
+    def meet(self, connection: int, role: Role, name: str, routing: str, now: float) -> None:
+        self.broker.handle(ConnectionOpened(connection), now)
+        far = Session("b", own_epoch=1 << 30, is_client=False, limits=SessionLimits())
+        self.take(connection, far.hello(role, name, routing=routing), now=now)
+
+    def wait_until(self, now: float) -> None:
+        while (due := self.broker.next_deadline()) <= now:
+            self._note(DeadlineReached(), max(due, 0.0))
+
+    def _note(self, event: MessagesReceived | DeadlineReached, now: float) -> None:
+        for effect in self.broker.handle(event, now):
+            if isinstance(effect, Transmit):
+                self.sent += effect.messages
+
+    @property
+    def topics(self) -> dict[str, None]:
+        return self.broker.routing.topics  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize("away_s", [5.0, 2 * KEEP_S])
+def test_what_a_client_published_that_has_left_crosses_when_the_ring_is_there(
+    away_s: float,
+) -> None:
+    cluster = Cluster()
+    cluster.meet(1, Role.CLIENT, "ann", "", 0.1)
+    published = make_publication("ann", 1, "x", {}, b"", 0.1)
+    cluster.take(
+        1, Advertise("ann:1", parse_filter("class = 'x'")), published, Goodbye(""), now=0.1
+    )
+    cluster.wait_until(away_s)
+    assert "x" in cluster.topics
+    cluster.meet(2, Role.BROKER, "r", RENDEZVOUS_PROTOCOL, away_s)
+    cluster.wait_until(away_s + 3.0)
+    assert [m.topic for m in cluster.sent if isinstance(m, TopicWanted)] == ["x"]
+    assert not [m for m in cluster.sent if isinstance(m, Publication)]
+    cluster.take(2, TopicOpened("x", 1), TopicWanted("x", 1), now=away_s + 3.0)
+    assert [m.key for m in cluster.sent if isinstance(m, Publication)] == [("ann", 1)]
+    told = (TopicOpened, TopicWanted, Publication)
+    cluster.take(2, Ack(sum(isinstance(m, told) for m in cluster.sent)), now=away_s + 3.1)
+    cluster.wait_until(away_s + 4.0)
+    assert not cluster.topics
+    assert isinstance(cluster.sent[-1], TopicUnwanted)

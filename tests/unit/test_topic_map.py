@@ -55,6 +55,21 @@ def test_a_forgotten_broker_comes_back_only_with_news() -> None:
     assert map_.take(record("b", version=6), 100.0)
 
 
+def test_who_slept_is_told_of_a_broker_that_others_have_forgotten() -> None:
+    """Otherwise it waits for the dead as long again."""
+    awake, slept = (map_of(name, record("b", version=5)) for name in "ac")
+    [said] = awake.forget_silent(100.0, 50.0)
+    assert map_of("d", record("b", version=5)).forget(said)
+    told = slept.told_of("b", 1.0)
+    assert awake.has_forgotten(told)
+    assert not awake.has_forgotten(record("b", version=6)), "it has spoken since"
+    assert not map_of("c", record("b", version=6)).forget(told)
+    assert slept.forget(told)
+    assert not slept.forget(told)
+    assert slept.has_forgotten(told)
+    assert "b" not in slept.records
+
+
 def test_one_end_of_a_link_is_enough_unless_the_other_has_lost_it() -> None:
     assert map_of("a", record("a", "b"), record("b")).view().is_connected
     view = map_of("a", record("a", "b"), record("b", lost="a")).view()

@@ -353,7 +353,9 @@ class RendezvousUpkeep:
         for plane in self.planes.values():
             self._look_at_plane(plane, subscribed, offered, now)
         self.remapping.look(subscribed, offered, now)
-        self.topics.look(now, is_alone=not self.plane.table.known)
+        # Two that joined by one that sleeps know each other, and nobody who stays.
+        is_alone = self.links.has_strangers or not self.plane.table.known
+        self.topics.look(now, is_alone=is_alone)
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY_S
             self.topics.tidy(now, has_strangers=self.links.has_strangers)

@@ -41,6 +41,8 @@ class RingGateway:
         self._crossed_at = -math.inf
         """When a gateway was in charge last."""
         self._keep_until = -math.inf
+        self._crossing: frozenset[str] = frozenset()
+        """Topics that whoever is in charge takes part in; of this broker: that the ring wants."""
         self._held: dict[str, None] = {}
         """Topics in which this broker takes part for the cluster."""
         inside.sessions.is_beyond = self.is_ring_broker
@@ -69,6 +71,13 @@ class RingGateway:
         publishes is kept for the gateway that comes next."""
         return now < self._keep_until
 
+    def is_missed(self, topic: str) -> bool:
+        """Whether the ring has yet to ask for a topic: what was published on it has to wait,
+        though nobody here publishes or subscribes any more."""
+        if self.in_charge is None:
+            return self.keeps_all(self._inside.routing.now)
+        return topic not in self._crossing
+
     def _note_crossing(self, now: float) -> None:
         topics = self._inside.config.topics
         if self.in_charge is not None:
@@ -87,23 +96,27 @@ class RingGateway:
     ) -> None:
         """See who is in charge, and act if it is us. O(brokers), and O(topics of all) if it is."""
         self.links.look(now)
-        others = {
-            name: record
-            for name, record in present.items()
-            if name != self._id and not record.is_leaving
-        }
-        linked = [name for name, record in others.items() if record.is_gateway]
-        if self.is_linked and not is_leaving:
+        others = {name: record for name, record in present.items() if name != self._id}
+        linked = [n for n, record in others.items() if record.is_gateway and not record.is_leaving]
+        if self.is_linked and not (is_leaving and linked):
             linked.append(self._id)
         self.in_charge = min(linked, default=None)
         self._note_crossing(now)
+        self._crossing = self._crossed_by(others)
         if not self.ring:
             return
         if self.in_charge == self._id:
             self._hold({topic for record in others.values() for topic in record.topics})
-        elif self.in_charge is not None or is_leaving:
+        elif self.in_charge is not None:
             self._hold(set())
         self._ask()
+
+    def _crossed_by(self, others: Mapping[BrokerId, BrokerRecord]) -> frozenset[str]:
+        border = self._border() if self.in_charge == self._id else None
+        if border is not None:
+            return frozenset(self._inside.routing.wanted.get(border, ()))
+        record = others.get(self.in_charge or "")
+        return frozenset(record.topics if record is not None else ())
 
     def _hold(self, topics: set[str]) -> None:
         routing = self._inside.routing
@@ -122,7 +135,8 @@ class RingGateway:
             session = self._inside.sessions.links.get(name)
             if session is None:
                 continue
-            wanted = routing.claimed if session is border else {}
+            # Also what nobody claims any more: of what is kept the ring may not have all.
+            wanted = routing.topics if session is border else {}
             for topic in [t for t in routing.asked.get(session, ()) if t not in wanted]:
                 routing.ask(session, topic, wants=False)
             for topic in wanted:

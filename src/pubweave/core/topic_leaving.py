@@ -19,16 +19,23 @@ from pubweave.model.publications import Publication
 
 
 class TopicLeaving:
-    """One broker's going; ``view`` is what its map says now."""
+    """One broker's going; ``view`` is what its map says now, ``is_missed`` as in
+    `topic_gateway`."""
 
     def __init__(
-        self, inside: TopicInside, links: LinkWatch, map_: TopicMap, view: Callable[[], TopicView]
+        self,
+        inside: TopicInside,
+        links: LinkWatch,
+        map_: TopicMap,
+        view: Callable[[], TopicView],
+        is_missed: Callable[[str], bool],
     ) -> None:
         self._inside = inside
         self._config = inside.config.topics
         self._links = links
         self._map = map_
         self._view = view
+        self._is_missed = is_missed
         self.began_at: float | None = None
         """When this broker was asked to go."""
 
@@ -71,7 +78,7 @@ class TopicLeaving:
         """The broker goes: what nobody else has of it is lost. O(kept + what is under way)."""
         routing = self._inside.routing
         for topic in routing.topics:
-            if self._others(topic):
+            if self._others(topic) or self._is_missed(topic):
                 left = routing.logs[topic].keys.copy()
                 for link in self._wanting(topic):
                     left &= {message.key for message in _under_way(link, topic)}
@@ -95,7 +102,7 @@ class TopicLeaving:
         routing = self._inside.routing
         if not routing.logs[topic].kept:
             return True
-        if self.holds(topic) or not self._has_asked(topic):
+        if self._is_missed(topic) or self.holds(topic) or not self._has_asked(topic):
             return False
         return topic not in self._view().pieces and not any(
             _under_way(link, topic) for link, wanted in routing.wanted.items() if topic in wanted
@@ -111,9 +118,11 @@ class TopicLeaving:
         )
 
     def holds(self, topic: str) -> bool:
-        """Whether publications are kept here for brokers of which none is a neighbor now."""
-        kept = self._inside.routing.logs[topic].kept
-        return bool(kept and not self._wanting(topic) and self._others(topic))
+        """Whether publications are kept here for brokers of which none is a neighbor now, or for
+        the ring."""
+        if not self._inside.routing.logs[topic].kept or self._wanting(topic):
+            return False
+        return bool(self._others(topic)) or self._is_missed(topic)
 
     def _held(self) -> list[str]:
         return [topic for topic in self._inside.routing.topics if self.holds(topic)]

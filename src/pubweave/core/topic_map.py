@@ -93,14 +93,31 @@ class TopicMap:
         """This broker was away: that time was nobody's silence."""
         self._heard_at = {broker: at + seconds for broker, at in self._heard_at.items()}
 
-    def forget_silent(self, now: float, after_s: float) -> bool:
-        """Forget brokers whose records are not renewed any more; whether there were any."""
+    def forget_silent(self, now: float, after_s: float) -> list[BrokerRecord]:
+        """Forget brokers whose records are not renewed any more: what to tell of these to those
+        who slept, and would wait for as much longer."""
         silent = [b for b, at in self._heard_at.items() if now - at > after_s and b != self.own]
-        for broker in silent:
-            self._buried[broker] = self.records.pop(broker).age
-            self._gone.pop(broker, None)
-            del self._heard_at[broker]
-        return bool(silent)
+        return [replace(self._bury(broker), silent_s=after_s) for broker in silent]
+
+    def _bury(self, broker: BrokerId) -> BrokerRecord:
+        record = self.records.pop(broker)
+        self._buried[broker] = record.age
+        self._gone.pop(broker, None)
+        del self._heard_at[broker]
+        return record
+
+    def has_forgotten(self, record: BrokerRecord) -> bool:
+        """Whether this is of a broker forgotten here: whoever tells it slept, and has not."""
+        buried = self._buried.get(record.broker)
+        return buried is not None and buried >= record.age
+
+    def forget(self, record: BrokerRecord) -> bool:
+        """Somebody has forgotten a broker; whether that is news."""
+        known = self.records.get(record.broker)
+        if known is None or known.age > record.age:
+            return False
+        self._bury(record.broker)
+        return True
 
     def _lost(self) -> set[tuple[BrokerId, BrokerId]]:
         """Who has lost whom in the incarnation that it has now."""

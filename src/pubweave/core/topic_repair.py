@@ -76,7 +76,9 @@ class TopicRepair:
         self.waits = SubscriptionWaits(inside, self.links, self.map, lambda: self.view)
         self.absences = Absences(self.map, lambda: self.view, self._config.keep_s)
         self.gaps = TopicGaps(inside)
-        self.leaving = TopicLeaving(inside, self.links, self.map, lambda: self.view)
+        self.leaving = TopicLeaving(
+            inside, self.links, self.map, lambda: self.view, self.gateway.is_missed
+        )
         inside.routing.on_change = self._on_topics
         inside.routing.on_subscribed = self.waits.subscribed
         inside.endings.on_link_down = self._link_down
@@ -175,6 +177,14 @@ class TopicRepair:
             self.waits.look(now)
         elif message.broker == self._id:
             self._outlive(message, now)
+        elif message.silent_s >= self._config.forget_after_s:
+            if self.map.forget(message):
+                self._view = None
+                self._hurry(now)
+                self._inside.routing.tell_all(message, but=link)
+        elif self.map.has_forgotten(message):
+            told = replace(message, silent_s=self._config.forget_after_s)
+            self._inside.send(link, told)
         elif self.map.take(message, now):
             self._view = None
             self._hurry(now)
@@ -267,7 +277,7 @@ class TopicRepair:
             age_s = now - self._fading.setdefault(topic, now) - config.linger_s
             if age_s < 0 or (
                 topic not in self._told_off
-                and (age_s < config.keep_s or topic in self.absences.missed)
+                and (age_s < config.keep_s or self._is_kept_on(topic))
                 and not self.leaving.is_through(topic)
             ):
                 staying.append(topic)
@@ -277,7 +287,12 @@ class TopicRepair:
             is_whole = topic not in self.view.pieces
             if told_s >= 4 * config.settle_s and (is_whole or told_s > config.hand_over_s):
                 self._end(topic)
-        return () if self.is_leaving else tuple(sorted(staying))
+        if self.is_leaving:
+            staying = [topic for topic in staying if self.leaving.holds(topic)]
+        return tuple(sorted(staying))
+
+    def _is_kept_on(self, topic: str) -> bool:
+        return topic in self.absences.missed or self.gateway.is_missed(topic)
 
     def _end(self, topic: str) -> None:
         routing = self._inside.routing
@@ -316,8 +331,9 @@ class TopicRepair:
 
     def _tidy(self, now: float) -> None:
         config = self._config
-        if self.map.forget_silent(now, config.forget_after_s):
+        for record in self.map.forget_silent(now, config.forget_after_s):
             self._view = None
+            self._inside.routing.tell_all(record)
         self.absences.look(now)
         routing = self._inside.routing
         keeps_all = self.links.has_strangers or self.gateway.keeps_all(now)
