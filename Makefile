@@ -47,10 +47,10 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 bench: $(STAMP) ## every benchmark, with ratios against its rival in the same run
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m bench
 
 bench-planner: $(STAMP) $(WARM) ## the planner's bars, met or missed; ARGS="--only 60,rivals --seed 7"
-	$(BIN)/python -m benchmarks.bench_planner $(ARGS)
+	$(BIN)/python -m bench.bench_planner $(ARGS)
 
 lock: ## renew requirements.lock from pyproject.toml (versions and hashes, no addresses)
 	$(PYTHON) -m venv $(VENV)-lock
@@ -61,4 +61,4 @@ lock: ## renew requirements.lock from pyproject.toml (versions and hashes, no ad
 
 clean: ## remove .venv, caches and runs
 	rm -rf $(VENV) $(VENV)-lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis runs
-	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +
+	find src tests bench fuzz soak -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pubweave.core.events import DeadlineReached
+from pubweave.core.vocabulary.events import DeadlineReached
 from pubweave.model.mqtt_packets import VERSION_3, PubAck, PubComp, Publish, PubRec, PubRel
 from tests.mqtt_world import MqttPeer, MqttWorld
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A small local session; it takes seconds to start, so all tests use this one."""
-    from pubweave.pipeline.session import SessionError, check_java, spark_session
+    from pubweave.pipeline.frames.session import SessionError, check_java, spark_session
 
     try:
         check_java()

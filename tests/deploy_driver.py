@@ -11,8 +11,8 @@ import heapq
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from pubweave.core.effects import DecideAction, ReportAction
-from pubweave.core.events import ActionDecided, ActionRequested, LinkAdded
+from pubweave.core.vocabulary.effects import DecideAction, ReportAction
+from pubweave.core.vocabulary.events import ActionDecided, ActionRequested, LinkAdded
 from pubweave.deploy.agent import Agent, AgentConfig
 from pubweave.deploy.commands import create_topology
 from pubweave.deploy.documents import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from pubweave.design.dynatops.ring import RING_SIZE, Ring
-from pubweave.design.dynatops.topic_trees import MappingProblem
+from pubweave.design.dynatops.mapping.problem import MappingProblem
+from pubweave.design.dynatops.mapping.ring import RING_SIZE, Ring
 from pubweave.design.tco.interests import Subscriptions
 from tests.naive import dynatops as naive
 

@@ -8,7 +8,7 @@ import mqtt5
 from hypothesis import strategies as st
 from mqtt5 import QoS, RetainHandling
 
-from pubweave.wire.mqtt_codec import V3, V5, encode
+from pubweave.wire.mqtt.codec import V3, V5, encode
 
 NEVER_EXPIRES = 0xFFFFFFFF
 texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=12)

@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from pubweave.core.broker import Broker
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.effects import (
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.mqtt import MqttConfig
+from pubweave.core.vocabulary.effects import (
     CloseConnection,
     Effect,
     OpenLink,
@@ -19,7 +20,7 @@ from pubweave.core.effects import (
     TransmitPackets,
     VerifyPassword,
 )
-from pubweave.core.events import (
+from pubweave.core.vocabulary.events import (
     ConnectionClosed,
     ConnectionOpened,
     DeadlineReached,
@@ -29,8 +30,7 @@ from pubweave.core.events import (
     MqttOpened,
     PacketsReceived,
 )
-from pubweave.core.mqtt_config import MqttConfig
-from pubweave.model.messages import Message
+from pubweave.model.messages.session import Message
 from pubweave.model.mqtt_packets import (
     ConnAck,
     Connect,

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 
-from pubweave.core.rendezvous_config import RendezvousConfig
-from pubweave.core.rendezvous_plane import RendezvousPlane
-from pubweave.model.messages import SequencedMessage
-from pubweave.model.rendezvous_messages import ChordMessage, Occupant, TreeMessage
+from pubweave.core.config.rendezvous import RendezvousConfig
+from pubweave.core.routing.rendezvous.control_plane import RendezvousPlane
+from pubweave.model.messages.rendezvous import ChordMessage, Occupant, TreeMessage
+from pubweave.model.messages.session import SequencedMessage
 
 STEP_S = 0.5
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pubweave.model.filters import Filter as Filter
+    from pubweave.model.filters.filter import Filter as Filter
     from pubweave.model.publications import Publication as Publication
-    from pubweave.runtime.client import Client as Client
-    from pubweave.runtime.client import ClientError as ClientError
-    from pubweave.runtime.connect import connect as connect
-    from pubweave.runtime.credentials import Credentials as Credentials
-    from pubweave.runtime.subscription import Subscription as Subscription
-    from pubweave.runtime.tls import TlsFiles as TlsFiles
+    from pubweave.runtime.client.client import Client as Client
+    from pubweave.runtime.client.client import ClientError as ClientError
+    from pubweave.runtime.client.connect import connect as connect
+    from pubweave.runtime.client.subscription import Subscription as Subscription
+    from pubweave.runtime.net.tls import TlsFiles as TlsFiles
+    from pubweave.runtime.security.credentials import Credentials as Credentials
 
 __all__ = [
     "Client",
@@ -26,14 +26,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Client": "pubweave.runtime.client",
-    "ClientError": "pubweave.runtime.client",
-    "connect": "pubweave.runtime.connect",
-    "Credentials": "pubweave.runtime.credentials",
-    "TlsFiles": "pubweave.runtime.tls",
-    "Filter": "pubweave.model.filters",
+    "Client": "pubweave.runtime.client.client",
+    "ClientError": "pubweave.runtime.client.client",
+    "connect": "pubweave.runtime.client.connect",
+    "Credentials": "pubweave.runtime.security.credentials",
+    "TlsFiles": "pubweave.runtime.net.tls",
+    "Filter": "pubweave.model.filters.filter",
     "Publication": "pubweave.model.publications",
-    "Subscription": "pubweave.runtime.subscription",
+    "Subscription": "pubweave.runtime.client.subscription",
 }
 
 

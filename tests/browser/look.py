@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pubweave.cli.tree_layout import settled_layout
 from pubweave.dashboard.app import make_app
-from pubweave.dashboard.board import Board, Looker
-from pubweave.dashboard.guard import ChangeGuard
+from pubweave.dashboard.auth import ChangeGuard
 from pubweave.dashboard.server import serving
+from pubweave.dashboard.state import Board, Looker
+from pubweave.plots.tree_layout import settled_layout
 from tests.browser.made_overlay import MadeOverlay
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from pubweave.dashboard.snapshot import (
     Snapshot,
     Trouble,
 )
-from pubweave.generate.trees import hierarchical_tree
+from pubweave.generate.topologies.trees import hierarchical_tree
 from pubweave.model.decisions import (
     Alternative,
     AutopilotPhase,
@@ -37,10 +37,10 @@ from pubweave.model.decisions import (
     Verdict,
 )
 from pubweave.model.deployment import ActionState, DeploymentState
+from pubweave.model.files.plan import PlanRecord, plan_to_json
 from pubweave.model.ids import Link, natural_order
-from pubweave.model.plan_files import PlanRecord, plan_to_json
 from pubweave.model.plans import Plan, Shift, Step
-from pubweave.model.status import CounterStatus
+from pubweave.model.records.status import CounterStatus
 from pubweave.model.topology import Topology
 
 BEGAN_AT = 1_900_000_000.0

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pubweave.control.records import append_decision, read_decision
 from pubweave.deploy.layout import Layout
-from pubweave.generate.trees import hierarchical_tree
+from pubweave.generate.topologies.trees import hierarchical_tree
 from pubweave.model.decisions import (
     Alternative,
     ControlMode,
@@ -31,11 +31,11 @@ from pubweave.model.decisions import (
     Verdict,
     hash_of,
 )
+from pubweave.model.files.plan import read_plan
 from pubweave.model.ids import Link
-from pubweave.model.plan_files import read_plan
-from pubweave.runtime.overlay_run_directory import OverlayCondition
-from pubweave.runtime.store_session import opened_store, run_command
-from pubweave.runtime.zookeeper_target import parse_target
+from pubweave.runtime.overlay.run_directory import OverlayCondition
+from pubweave.runtime.store.session import opened_store, run_command
+from pubweave.runtime.store.zookeeper_target import parse_target
 from tests.browser.look import TOKEN, keep_screenshot, needs_chromium, opened_page
 from tests.contract.zookeeper_users import needs_zookeeper
 from tests.integration.live_overlay import LiveOverlay, json_until, start, until

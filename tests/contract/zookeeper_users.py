@@ -14,14 +14,14 @@ import pytest
 from kazoo.client import KazooClient  # type: ignore[import-untyped]
 
 from pubweave.deploy.store import StoreAnswer, StoreNotice, StoreRequest
-from pubweave.runtime.embedded_zookeeper import (
+from pubweave.runtime.store.embedded_zookeeper import (
     EmbeddedZooKeeper,
     ZooKeeperUnavailable,
     find_jars,
     find_java,
 )
-from pubweave.runtime.zookeeper_store import ZooKeeperStore
-from pubweave.runtime.zookeeper_target import parse_target
+from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
+from pubweave.runtime.store.zookeeper_target import parse_target
 
 T = TypeVar("T")
 WAIT_S = 15.0

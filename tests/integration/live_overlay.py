@@ -15,14 +15,14 @@ from typing import IO, Any
 
 import numpy as np
 
-from pubweave.generate.mutation import change_links
-from pubweave.model.plan_files import PlanRecord, topology_hash, write_plan
+from pubweave.generate.topologies.mutation import change_links
+from pubweave.model.files.plan import PlanRecord, topology_hash, write_plan
+from pubweave.model.files.topology import write_topology
 from pubweave.model.plans import Plan
 from pubweave.model.topology import Topology
-from pubweave.model.topology_files import write_topology
-from pubweave.planning.problem import PlanningProblem
+from pubweave.planning.problem.problem import PlanningProblem
 from pubweave.planning.solve import solve
-from pubweave.runtime.overlay_run_directory import (
+from pubweave.runtime.overlay.run_directory import (
     OverlayCondition,
     OverlayState,
     read_state,

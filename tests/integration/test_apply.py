@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import pubweave
-from pubweave.generate.trees import hierarchical_tree
-from pubweave.model.plan_files import read_plan, write_plan
+from pubweave.generate.topologies.trees import hierarchical_tree
+from pubweave.model.files.plan import read_plan, write_plan
 from pubweave.model.topology import validate_tree
-from pubweave.runtime.addresses import Address
-from pubweave.runtime.overlay_run_directory import ZOOKEEPER_AUTH_FILE
-from pubweave.runtime.zookeeper_target import DEFAULT_SESSION_TIMEOUT_S
+from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.overlay.run_directory import ZOOKEEPER_AUTH_FILE
+from pubweave.runtime.store.zookeeper_target import DEFAULT_SESSION_TIMEOUT_S
 from tests.contract.zookeeper_users import needs_zookeeper
 from tests.integration.live_overlay import LiveOverlay, json_until, start, until
 

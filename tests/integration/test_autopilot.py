@@ -18,22 +18,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from pubweave.cli import autopilot_run
-from pubweave.cli.autopilot_run import LivePilot, PilotSetup, Prices, run_autopilot
-from pubweave.cli.deployment_options import find_coordination
+from pubweave.autopilot import driver as autopilot_run
+from pubweave.autopilot.driver import LivePilot, PilotSetup, Prices, run_autopilot
+from pubweave.cli.options.coordination import find_coordination
 from pubweave.control.evidence import Evidence
 from pubweave.control.records import list_decisions
 from pubweave.control.settings import ControlSettings
 from pubweave.deploy.commands import read_topology
 from pubweave.deploy.layout import Layout
 from pubweave.model.decisions import AutopilotStatus, ControlMode
+from pubweave.model.files.topology import write_topology
 from pubweave.model.topology import Topology
-from pubweave.model.topology_files import write_topology
-from pubweave.runtime.store_session import opened_store, run_command
-from pubweave.runtime.zookeeper_target import DEFAULT_SESSION_TIMEOUT_S
+from pubweave.runtime.store.session import opened_store, run_command
+from pubweave.runtime.store.zookeeper_target import DEFAULT_SESSION_TIMEOUT_S
 from tests.contract.zookeeper_users import needs_zookeeper
 from tests.integration.live_overlay import LiveOverlay, start, until
-from tests.unit.control_world import CHAIN, evidence
+from tests.unit.control.world import CHAIN, evidence
 
 pytestmark = [pytest.mark.sockets, needs_zookeeper()]
 

@@ -10,17 +10,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from pubweave.cli.dashboard import OverlayCommands
+from pubweave.cli.autopilot.dashboard import OverlayCommands
 from pubweave.control.records import append_decision
 from pubweave.dashboard.snapshot import CommandError, Snapshot
 from pubweave.deploy.layout import Layout
 from pubweave.deploy.store import Create, Delete
-from pubweave.generate.trees import hierarchical_tree
+from pubweave.generate.topologies.trees import hierarchical_tree
 from pubweave.model.decisions import ControlMode, DecisionRecord, DecisionState, Verdict
 from pubweave.model.deployment import DeploymentState
-from pubweave.runtime.dashboard_source import Finder, InRunDirectory, InStore, OverlaySource
-from pubweave.runtime.store_session import run_command
-from pubweave.runtime.zookeeper_target import Coordination, parse_target
+from pubweave.runtime.observe.dashboard_source import Finder, InRunDirectory, InStore, OverlaySource
+from pubweave.runtime.store.session import run_command
+from pubweave.runtime.store.zookeeper_target import Coordination, parse_target
 from tests.contract.zookeeper_users import needs_zookeeper
 from tests.integration.live_overlay import LiveOverlay
 

@@ -8,20 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.cli.store_choice import choose_store
-from pubweave.cli.up import usable_name
+from pubweave.cli.options.store import choose_store
+from pubweave.cli.run.up import usable_name
 from pubweave.deploy.commands import read_topology
 from pubweave.deploy.layout import Layout, UnusableNameError
 from pubweave.deploy.store import Create, List, Outcome, Read
 from pubweave.model.topology import Topology
-from pubweave.runtime import embedded_zookeeper, overlay_coordination
-from pubweave.runtime.errors import OverlayError
-from pubweave.runtime.overlay import Overlay
-from pubweave.runtime.overlay_events import StoreChoice
-from pubweave.runtime.overlay_run_directory import RunDirectory, read_state
-from pubweave.runtime.overlay_spec import make_spec
-from pubweave.runtime.store_session import StoreUnreachable, opened_store, run_command
-from pubweave.runtime.zookeeper_target import ZooKeeperTarget, parse_target
+from pubweave.runtime.net.errors import OverlayError
+from pubweave.runtime.overlay import coordination as overlay_coordination
+from pubweave.runtime.overlay.events import StoreChoice
+from pubweave.runtime.overlay.overlay import Overlay
+from pubweave.runtime.overlay.run_directory import RunDirectory, read_state
+from pubweave.runtime.overlay.spec import make_spec
+from pubweave.runtime.store import embedded_zookeeper
+from pubweave.runtime.store.session import StoreUnreachable, opened_store, run_command
+from pubweave.runtime.store.zookeeper_target import ZooKeeperTarget, parse_target
 from tests.contract.zookeeper_users import (
     ZooKeeperService,
     needs_zookeeper,

@@ -1,4 +1,4 @@
-"""`benchmarks.run_churn` in small: brokers over sockets, killed and joining under traffic."""
+"""`soak.run_churn` in small: brokers over sockets, killed and joining under traffic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 import uvloop
-from benchmarks.run_churn import run
+from soak.run_churn import run
 
 
 @pytest.mark.slow

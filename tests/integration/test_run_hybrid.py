@@ -1,4 +1,4 @@
-"""`benchmarks.run_hybrid` and `run_placement` in small, over sockets."""
+"""`soak.run_hybrid` and `run_placement` in small, over sockets."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 
 import pytest
 import uvloop
-from benchmarks import run_hybrid, run_placement
-from benchmarks.topic_traffic import FAULTS
+from soak import run_hybrid, run_placement
+from soak.topic_traffic import FAULTS
 
 
 @pytest.mark.slow

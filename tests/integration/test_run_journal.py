@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from benchmarks.run_journal import JournalRun
+from soak.run_journal import JournalRun
 
 from tests.contract.zookeeper_users import needs_zookeeper
 

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from benchmarks.run_mqtt_kills import run
+from soak.run_mqtt_kills import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.sockets]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.run_relocate import run
+from soak.run_relocate import run
 
-from pubweave.core.relocation_config import RelocationConfig, RelocationMode
+from pubweave.core.config.relocation import RelocationConfig, RelocationMode
 
 pytestmark = [pytest.mark.sockets, pytest.mark.slow]
 

@@ -1,4 +1,4 @@
-"""`benchmarks.run_rendezvous` in small: broker processes change places on a ring under traffic."""
+"""`soak.run_rendezvous` in small: broker processes change places on a ring under traffic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 import uvloop
-from benchmarks.run_rendezvous import run
+from soak.run_rendezvous import run
 
 
 @pytest.mark.slow

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.run_reorganize import SKEW, SkewedTraffic, run
+from soak.run_reorganize import SKEW, SkewedTraffic, run
 
-from pubweave.generate.trees import chain
+from pubweave.generate.topologies.trees import chain
 from pubweave.model.publications import make_publication
 from tests.contract.zookeeper_users import needs_zookeeper
 

@@ -1,4 +1,4 @@
-"""`benchmarks.run_sleepers` in small: brokers that sleep, stall or die, judged from outside."""
+"""`soak.run_sleepers` in small: brokers that sleep, stall or die, judged from outside."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.rivals import ROOT
-from benchmarks.run_sleepers import run
-from benchmarks.sleepers_overlay import environment
-from benchmarks.sleepers_report import SleepersChoice, SleepersRun, in_words
+from bench.rivals import ROOT
+from soak.run_sleepers import run
+from soak.sleepers_overlay import environment
+from soak.sleepers_report import SleepersChoice, SleepersRun, in_words
 
 pytestmark = [pytest.mark.slow, pytest.mark.sockets]
 
@@ -63,7 +63,7 @@ def test_what_a_killed_broker_takes_along_is_counted(tmp_path: Path) -> None:
 
 def test_no_process_is_left_when_it_is_interrupted_while_a_broker_sleeps(tmp_path: Path) -> None:
     keep = tmp_path / "kept"
-    command = [sys.executable, "-m", "benchmarks.run_sleepers", "--brokers", "3", "--before", "0"]
+    command = [sys.executable, "-m", "soak.run_sleepers", "--brokers", "3", "--before", "0"]
     with subprocess.Popen(
         [*command, "--for", "60", "--keep", str(keep)], cwd=ROOT, env=environment()
     ) as process:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchmarks.run_transform import most_dialed, run
+from soak.run_transform import most_dialed, run
 
 from pubweave.model.plans import Plan, Shift
 from pubweave.model.topology import Topology

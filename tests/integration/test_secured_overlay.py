@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pubweave.cli import main
-from pubweave.generate.trees import hierarchical_tree
-from pubweave.model.topology_files import write_topology
+from pubweave.generate.topologies.trees import hierarchical_tree
+from pubweave.model.files.topology import write_topology
 from tests.contract.zookeeper_users import needs_zookeeper
 from tests.integration.live_overlay import LiveOverlay, start, until
 

@@ -10,7 +10,7 @@ from typing import Any
 import mqtt5
 from mqtt5 import QoS
 
-from pubweave.wire.mqtt_codec import V5, MqttDecoder, encode
+from pubweave.wire.mqtt.codec import V5, MqttDecoder, encode
 
 QUALITIES = (QoS.AT_MOST_ONCE, QoS.AT_LEAST_ONCE, QoS.EXACTLY_ONCE)
 PATIENCE_S = 5.0

@@ -14,7 +14,7 @@ import pytest
 from mqtt5 import AuthPacket, AuthReasonCode, ConnAckPacket, DisconnectPacket
 
 from pubweave.model.mqtt_packets import Reason
-from pubweave.runtime.scram import METHOD
+from pubweave.runtime.security.scram import METHOD
 from tests.interop.mqtt_brokers import broker_chain
 from tests.interop.raw_mqtt import RawClient
 from tests.naive.scram_client import ScramClient

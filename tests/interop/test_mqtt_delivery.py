@@ -12,7 +12,7 @@ import mqtt5
 import pytest
 from mqtt5 import RetainHandling
 
-from pubweave.wire.mqtt_codec import V3, V5, encode
+from pubweave.wire.mqtt.codec import V3, V5, encode
 from tests.interop.raw_mqtt import QUALITIES, RawClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.sockets]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.model.plan_files import PlanRecord, topology_hash, write_plan
+from pubweave.model.files.plan import PlanRecord, topology_hash, write_plan
 from pubweave.model.plans import Detach, Plan
 from pubweave.model.topology import Topology
 from tests.contract.zookeeper_users import needs_zookeeper

@@ -14,7 +14,7 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from pubweave.wire.mqtt_codec import V5
+from pubweave.wire.mqtt.codec import V5
 from tests.interop.mqtt_brokers import Running, ask, broker_chain
 from tests.interop.raw_mqtt import RawClient, wait_until_linked
 

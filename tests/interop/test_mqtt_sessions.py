@@ -10,7 +10,7 @@ from pathlib import Path
 import mqtt5
 import pytest
 
-from pubweave.wire.mqtt_codec import V3, V5
+from pubweave.wire.mqtt.codec import V3, V5
 from tests.interop.mqtt_brokers import broker_chain
 from tests.interop.raw_mqtt import RawClient
 

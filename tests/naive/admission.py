@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pubweave.core.entry_limits import EntryLimits
+from pubweave.core.config.entry_limits import EntryLimits
 
 
 class NaiveAdmission:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pubweave.design.prices import Prices
-from pubweave.design.traffic import Integers, Traffic
-from pubweave.generate.trees import random_tree_pairs
+from pubweave.design.tree.prices import Prices
+from pubweave.design.tree.traffic import Integers, Traffic
+from pubweave.generate.topologies.trees import random_tree_pairs
 
 
 def random_traffic(rng: np.random.Generator, brokers: int, sets: int) -> Traffic:

@@ -15,7 +15,7 @@ import operator
 from collections.abc import Iterator
 from fractions import Fraction
 
-from pubweave.model.filters import Filter, Operator, Predicate
+from pubweave.model.filters.filter import Filter, Operator, Predicate
 
 Anything = str | int | float | bool | Fraction | None
 

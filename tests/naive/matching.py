@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from pubweave.model.filters import Filter
+from pubweave.model.filters.filter import Filter
 from pubweave.model.publications import Publication
 
 
 class NaiveMatchIndex:
-    """The slow, obvious twin of `pubweave.core.matching.MatchIndex`."""
+    """The slow, obvious twin of `pubweave.core.matching.index.MatchIndex`."""
 
     def __init__(self) -> None:
         self.entries: dict[Hashable, tuple[Filter, Any]] = {}

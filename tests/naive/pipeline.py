@@ -15,9 +15,9 @@ from itertools import combinations
 from statistics import fmean
 from typing import Any
 
-from pubweave.model.filter_text import parse_filter
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.publications import Publication
-from pubweave.pipeline.settings import ProfileSettings
+from pubweave.pipeline.frames.settings import ProfileSettings
 
 Row = dict[str, Any]
 Tree = tuple[str, str, frozenset[tuple[str, str]], frozenset[str]]

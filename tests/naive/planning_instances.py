@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from pubweave.generate.mutation import change_links
-from pubweave.generate.trees import random_tree
+from pubweave.generate.topologies.mutation import change_links
+from pubweave.generate.topologies.trees import random_tree
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
-from pubweave.planning.problem import PlanningProblem
+from pubweave.planning.problem.problem import PlanningProblem
 
 
 def small_problem(number: int, brokers_max: int = 7) -> PlanningProblem:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pubweave.model.profile_files import WorkloadProfile
-from pubweave.model.profile_tables import PROFILE_TABLES
+from pubweave.model.files.profile import WorkloadProfile
+from pubweave.model.profile.tables import PROFILE_TABLES
 
 
 def assert_same_tables(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from pubweave.design.relocation_rules import BrokerReport, Preference, Priority
-from pubweave.design.subscriber_placement import SubscriberProblem
+from pubweave.design.relocation.rules import BrokerReport, Preference, Priority
+from pubweave.design.relocation.subscriber import SubscriberProblem
 
 
 def total_delay(

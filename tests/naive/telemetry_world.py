@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pubweave.model.filter_text import parse_filter
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.publications import Publication, Value, make_publication
 from pubweave.model.telemetry import TABLES, Record
 from pubweave.telemetry.parquet import write_records

@@ -1,4 +1,5 @@
-"""The slow, obvious twin of `pair_reach`: every state of all tokens at once, step by step.
+"""The slow, obvious twin of `bounds/pair_reachability`: every state of all tokens at once, step by
+step.
 
 A state says where each token lies. All states that some plan of T steps goes through are listed,
 so what they show is the truth; a sound pruning keeps every position and slide seen here.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from pubweave.planning.indexed import IndexedProblem
+from pubweave.planning.problem.indexed import IndexedProblem
 from tests.naive.reachability import Pair, pair
 
 State = tuple[Pair, ...]

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from pubweave.core.effects import ActionEffect, DecideAction, ReportAction
-from pubweave.core.events import ActionDecided, ActionRequested, Event, LinkExpected
+from pubweave.core.vocabulary.effects import ActionEffect, DecideAction, ReportAction
+from pubweave.core.vocabulary.events import ActionDecided, ActionRequested, Event, LinkExpected
 from pubweave.model.ids import ActionId, BrokerId, Link
 from pubweave.model.plans import Action, Append, Detach, Shift
 from pubweave.model.topology import Topology
-from pubweave.sim.nodes import SimBroker
-from pubweave.sim.overlay import SimOverlay
+from pubweave.sim.kernel.nodes import SimBroker
+from pubweave.sim.overlays.base import SimOverlay
 
 
 @dataclass

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from pubweave.core.effects import Effect
-from pubweave.core.journal_recovery import replay
-from pubweave.core.journal_snapshot import restore_broker
-from pubweave.sim.journal_node import Shape, shape
-from pubweave.sim.scenarios import SCENARIOS
+from pubweave.core.journal.recovery import replay
+from pubweave.core.journal.snapshot import restore_broker
+from pubweave.core.vocabulary.effects import Effect
+from pubweave.sim.kernel.journal_node import Shape, shape
+from pubweave.sim.simulate import SCENARIOS
 from pubweave.wire.journal_codec import decode_records
 
 RUNS = (

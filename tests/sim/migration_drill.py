@@ -11,20 +11,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.effects import FollowRedirect, ReportMove
-from pubweave.core.events import MigrationRequested
-from pubweave.core.migration_part import Stage
-from pubweave.core.session_limits import SessionLimits
-from pubweave.core.tree_routing import TreeRouting
-from pubweave.model.filter_text import parse_filter
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.session import SessionLimits
+from pubweave.core.migration.participant import Stage
+from pubweave.core.routing.tree.routing import TreeRouting
+from pubweave.core.vocabulary.effects import FollowRedirect, ReportMove
+from pubweave.core.vocabulary.events import MigrationRequested
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.ids import BrokerId, Link
-from pubweave.model.status import MigrationStatus
+from pubweave.model.records.status import MigrationStatus
 from pubweave.model.topology import Topology
-from pubweave.sim.crash_losses import Holdings
-from pubweave.sim.nodes import HandlingTime, SimClient
-from pubweave.sim.tree_overlay import TreeOverlay
-from pubweave.sim.world import World
+from pubweave.sim.kernel.nodes import HandlingTime, SimClient
+from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.tree import TreeOverlay
+from pubweave.sim.scenarios.crash_losses import Holdings
 
 LINK_MS = {("a", "b"): 10.0, ("b", "c"): 20.0, ("c", "d"): 10.0, ("b", "x"): 15.0, ("c", "y"): 5.0}
 BEGIN_AT = 1.1

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.session_limits import SessionLimits
-from pubweave.model.filter_text import parse_filter
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.session import SessionLimits
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.ids import Link
 from pubweave.model.plans import Shift
 from pubweave.model.topology import Topology
-from pubweave.sim.crash_losses import Holdings
-from pubweave.sim.nodes import HandlingTime, SimClient
-from pubweave.sim.tree_overlay import TreeOverlay
-from pubweave.sim.world import World
+from pubweave.sim.kernel.nodes import HandlingTime, SimClient
+from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.tree import TreeOverlay
+from pubweave.sim.scenarios.crash_losses import Holdings
 from tests.sim.action_arbiter import ActionArbiter, ActionRecord
 
 LINKS = {("i1", "i"): 7.0, ("i", "j"): 20.0, ("j", "j1"): 9.0, ("j", "k"): 25.0, ("k", "k1"): 5.0}

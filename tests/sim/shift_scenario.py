@@ -1,6 +1,6 @@
 """The scenario `shift`: random shifts on a random tree while clients do everything they can do.
 
-As `routing_scenario`, with shifts begun at random all the time, alone and several at once, also
+As `scenarios/routing`, with shifts begun at random all the time, alone and several at once, also
 such as share brokers. Some clients are steady (`steady_clients`). After each round the overlay
 must be a tree again, that of the decisions taken, with tables that equal the truth.
 """
@@ -11,24 +11,24 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.session_limits import SessionLimits
-from pubweave.generate.latencies import Matrix
-from pubweave.generate.trees import random_tree
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.session import SessionLimits
+from pubweave.generate.topologies.latencies import Matrix
+from pubweave.generate.topologies.trees import random_tree
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Action, Append, Detach, Shift
-from pubweave.sim.crash_losses import Holdings
-from pubweave.sim.faults import FaultRates
-from pubweave.sim.nodes import HandlingTime, SimBroker
-from pubweave.sim.results import RunResult
-from pubweave.sim.routing_scenario import (
+from pubweave.sim.kernel.faults import FaultRates
+from pubweave.sim.kernel.nodes import HandlingTime, SimBroker
+from pubweave.sim.kernel.results import RunResult
+from pubweave.sim.kernel.trace import Trace
+from pubweave.sim.kernel.world import World
+from pubweave.sim.scenarios.crash_losses import Holdings
+from pubweave.sim.scenarios.routing import (
     REST_LIMIT_S,
     RoutingSetting,
     TelemetrySink,
 )
-from pubweave.sim.steady_clients import SteadyScenario
-from pubweave.sim.trace import Trace
-from pubweave.sim.world import World
+from pubweave.sim.scenarios.steady_clients import SteadyScenario
 from tests.sim.action_arbiter import ActionArbiter, ActionRecord
 
 LATENCY_S = (0.01, 0.05)

@@ -14,8 +14,8 @@ from pubweave.control.settings import ControlSettings
 from pubweave.model.decisions import ControlMode, DecisionState
 from pubweave.model.ids import Link
 from pubweave.model.topology import validate_tree
-from pubweave.sim.autopilot_day import Account, Change, Overlay, Policy, run_day, starting_tree
-from pubweave.sim.autopilot_world import SLOT_S, DaySetting, DriftingWorld
+from pubweave.sim.autopilot.day import Account, Change, Overlay, Policy, run_day, starting_tree
+from pubweave.sim.autopilot.drifting_traffic import SLOT_S, DaySetting, DriftingWorld
 from tests.naive.control import naive_cost
 
 SMALL = DaySetting(brokers=8, regions=2, topics=10, sets_per_topic=2, hours=3.0, hot_s=3600.0)

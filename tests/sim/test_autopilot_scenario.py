@@ -12,11 +12,11 @@ from pubweave.control.settings import ControlSettings, OperatorLimits, QuietHour
 from pubweave.model.decisions import ControlMode, DecisionInputs, DecisionState
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
-from pubweave.sim.autopilot_checker import AutopilotChecker, Deployed
-from pubweave.sim.autopilot_scenario import AutopilotScenario
-from pubweave.sim.autopilot_setting import FAULTS
-from pubweave.sim.trace import Trace
-from tests.unit.control_world import record
+from pubweave.sim.autopilot.scenario import AutopilotScenario
+from pubweave.sim.autopilot.setting import FAULTS
+from pubweave.sim.checkers.autopilot import AutopilotChecker, Deployed
+from pubweave.sim.kernel.trace import Trace
+from tests.unit.control.world import record
 
 BEFORE = Topology.from_links([("b1", "b2"), ("b2", "b3"), ("b3", "b4")])
 AFTER = Topology.from_links([("b1", "b3"), ("b2", "b3"), ("b3", "b4")])

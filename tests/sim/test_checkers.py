@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from pubweave.model.filter_text import parse_filter
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.publications import Publication, make_publication
-from pubweave.sim.checkers import DeliveryChecker
+from pubweave.sim.checkers.delivery import DeliveryChecker
 
 
 def publication(sequence: int, topic: str = "T", at: float = 1.0) -> Publication:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from pubweave.core.topic_log import TopicLog
-from pubweave.core.topic_repair import TopicRepair
-from pubweave.core.topic_routing import TopicRouting
-from pubweave.core.topic_waiting import SubscriptionWaits
-from pubweave.sim.churn_scenario import ChurnScenario
-from pubweave.sim.scenarios import run_seed, run_seeds
-from pubweave.sim.trace import Trace
+from pubweave.core.routing.topic_connected.repair import TopicRepair
+from pubweave.core.routing.topic_connected.routing import TopicRouting
+from pubweave.core.routing.topic_connected.subscribe_barrier import SubscriptionWaits
+from pubweave.core.routing.topic_connected.topic_log import TopicLog
+from pubweave.sim.churn.churn import ChurnScenario
+from pubweave.sim.kernel.trace import Trace
+from pubweave.sim.simulate import run_seed, run_seeds
 
 
 def _failed(seeds: range) -> dict[int, tuple[str, ...]]:
@@ -55,7 +55,7 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 def test_an_overlay_that_is_not_mended_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TopicRepair, "_mend", lambda self, now: None)
-    monkeypatch.setattr("pubweave.sim.routing_scenario.REST_LIMIT_S", 10.0)
+    monkeypatch.setattr("pubweave.sim.scenarios.routing.REST_LIMIT_S", 10.0)
     assert _failed(range(3))
 
 
@@ -99,7 +99,7 @@ def test_a_relay_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     scenario = ChurnScenario(1, max_brokers=8)
     scenario.setting.interests["b1"] = ()
-    monkeypatch.setattr("pubweave.sim.routing_scenario.REST_LIMIT_S", 2.0)
+    monkeypatch.setattr("pubweave.sim.scenarios.routing.REST_LIMIT_S", 2.0)
     assert any("a relay" in text for text in scenario.run().violations)
 
 

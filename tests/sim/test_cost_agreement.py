@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.session_limits import SessionLimits
-from pubweave.design.cost import tree_cost
-from pubweave.design.prices import Prices
-from pubweave.design.traffic import Traffic
-from pubweave.generate.trees import random_tree
-from pubweave.model.filters import Filter, Operator, Predicate
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.session import SessionLimits
+from pubweave.design.tree.cost import tree_cost
+from pubweave.design.tree.prices import Prices
+from pubweave.design.tree.traffic import Traffic
+from pubweave.generate.topologies.trees import random_tree
+from pubweave.model.filters.filter import Filter, Operator, Predicate
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import TOPIC_ATTRIBUTE
-from pubweave.sim.nodes import HandlingTime
-from pubweave.sim.reorganize_scenario import DeliveryCosts
-from pubweave.sim.tree_overlay import TreeOverlay
-from pubweave.sim.world import World
+from pubweave.sim.kernel.nodes import HandlingTime
+from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.tree import TreeOverlay
+from pubweave.sim.scenarios.reorganize import DeliveryCosts
 
 TOPICS = 6
 PUBLICATIONS = 120

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.session_limits import SessionLimits
-from pubweave.model.filters import Filter
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.session import SessionLimits
+from pubweave.model.filters.filter import Filter
 from pubweave.model.publications import Publication
 from pubweave.model.topology import Topology
-from pubweave.sim.crash_losses import Holdings
-from pubweave.sim.nodes import HandlingTime
-from pubweave.sim.tree_overlay import TreeOverlay
-from pubweave.sim.world import World
+from pubweave.sim.kernel.nodes import HandlingTime
+from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.tree import TreeOverlay
+from pubweave.sim.scenarios.crash_losses import Holdings
 
 CHAIN = Topology.from_links([("b1", "b2"), ("b2", "b3"), ("b3", "b4")])
 HOP_S = 0.02

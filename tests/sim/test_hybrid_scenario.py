@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.core.rendezvous_clusters import AttachedClusters
-from pubweave.core.topic_gateway import RingGateway
-from pubweave.sim.hybrid_scenario import HybridScenario
-from pubweave.sim.scenarios import run_seed, run_seeds
+from pubweave.core.routing.rendezvous.clusters import AttachedClusters
+from pubweave.core.routing.topic_connected.gateway import RingGateway
+from pubweave.sim.churn.hybrid import HybridScenario
+from pubweave.sim.simulate import run_seed, run_seeds
 
 
 def _failed(seeds: range) -> dict[int, tuple[str, ...]]:
@@ -44,7 +44,7 @@ def test_gateways_in_charge_are_lost_and_replaced(monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr("pubweave.sim.routing_scenario.REST_LIMIT_S", 8.0)
+    monkeypatch.setattr("pubweave.sim.scenarios.routing.REST_LIMIT_S", 8.0)
     return monkeypatch
 
 

@@ -9,22 +9,22 @@ from functools import partial
 
 import pytest
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.effects import ReportMissed
-from pubweave.core.rendezvous_config import RendezvousConfig
-from pubweave.core.session_limits import SessionLimits
-from pubweave.core.topic_config import TopicConfig
-from pubweave.design.dynatops.ring import RING_SIZE, key_of
-from pubweave.model.filter_text import parse_filter
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.rendezvous import RendezvousConfig
+from pubweave.core.config.session import SessionLimits
+from pubweave.core.config.topic_connected import TopicConfig
+from pubweave.core.vocabulary.effects import ReportMissed
+from pubweave.design.dynatops.mapping.ring import RING_SIZE, key_of
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.topology import Topology
-from pubweave.sim import churn_setting
-from pubweave.sim.churn_overlay import ChurnOverlay
-from pubweave.sim.churn_setting import ChurnSetting
-from pubweave.sim.disk import DiskSetting
-from pubweave.sim.nodes import HandlingTime
-from pubweave.sim.rendezvous_overlay import FAST, RendezvousOverlay
-from pubweave.sim.scenarios import run_seed
-from pubweave.sim.world import World
+from pubweave.sim.churn import setting as churn_setting
+from pubweave.sim.churn.setting import ChurnSetting
+from pubweave.sim.kernel.disk import DiskSetting
+from pubweave.sim.kernel.nodes import HandlingTime
+from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.churn import ChurnOverlay
+from pubweave.sim.overlays.rendezvous import FAST, RendezvousOverlay
+from pubweave.sim.simulate import run_seed
 
 AWAY_S = 40.0
 PUBLICATIONS = 40

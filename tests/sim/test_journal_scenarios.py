@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.core.journal_recovery import JournalOrder
-from pubweave.sim.disk import SimDisk
-from pubweave.sim.results import RunResult
-from pubweave.sim.scenarios import DURABLE, run_seed
+from pubweave.core.journal.recovery import JournalOrder
+from pubweave.sim.kernel.disk import SimDisk
+from pubweave.sim.kernel.results import RunResult
+from pubweave.sim.simulate import DURABLE, run_seed
 
 SMALL = 6
 

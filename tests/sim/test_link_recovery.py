@@ -8,17 +8,17 @@ from itertools import pairwise
 
 import pytest
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.link_sync import LinkSync
-from pubweave.core.session import Session
-from pubweave.core.session_limits import SessionLimits
-from pubweave.model.filter_text import parse_filter
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.session import SessionLimits
+from pubweave.core.routing.tree.link_sync import LinkSync
+from pubweave.core.session.session import Session
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.ids import Link
-from pubweave.model.messages import SequencedMessage
+from pubweave.model.messages.session import SequencedMessage
 from pubweave.model.topology import Topology
-from pubweave.sim.nodes import HandlingTime
-from pubweave.sim.tree_overlay import TreeOverlay
-from pubweave.sim.world import World
+from pubweave.sim.kernel.nodes import HandlingTime
+from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.tree import TreeOverlay
 
 GRACE_S = 3.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.core.events import MigrationRequested
+from pubweave.core.vocabulary.events import MigrationRequested
 from tests.sim.migration_drill import HOPS, MigrationDrill
 
 KINDS = [(True, False), (False, True), (True, True)]

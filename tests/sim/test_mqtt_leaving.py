@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pubweave.core.mqtt_leaving import Leaving
+from pubweave.core.mqtt.evacuation import Leaving
 from pubweave.model.plans import Detach
-from pubweave.sim.faults import FaultRates
-from pubweave.sim.mqtt_nodes import SimMqttClient
-from pubweave.sim.mqtt_scenario import MqttScenario, MqttSetting
-from pubweave.sim.world import World
+from pubweave.sim.hosts.mqtt import SimMqttClient
+from pubweave.sim.kernel.faults import FaultRates
+from pubweave.sim.kernel.world import World
+from pubweave.sim.scenarios.mqtt import MqttScenario, MqttSetting
 from tests.sim.action_arbiter import ActionArbiter
 
 FETCHING_S = 3.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.core.mqtt_outbox import Parcel
-from pubweave.core.mqtt_session import MqttSession
-from pubweave.core.mqtt_sessions import Sessions
-from pubweave.core.mqtt_ways import Ways
-from pubweave.sim.mqtt_checker import MqttChecker
-from pubweave.sim.mqtt_scenario import MqttScenario
-from pubweave.sim.trace import Trace
+from pubweave.core.mqtt.session.deduplicator import Ways
+from pubweave.core.mqtt.session.inflight import Parcel
+from pubweave.core.mqtt.session.session import MqttSession
+from pubweave.core.mqtt.session.table import Sessions
+from pubweave.sim.checkers.mqtt import MqttChecker
+from pubweave.sim.kernel.trace import Trace
+from pubweave.sim.scenarios.mqtt import MqttScenario
 
 
 def failed(seeds: range, **options: str) -> dict[int, str]:

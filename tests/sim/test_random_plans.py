@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pubweave.deploy.topology_state import apply_actions
-from pubweave.generate.trees import random_tree
+from pubweave.generate.topologies.trees import random_tree
 from pubweave.model.plans import Append, Detach, Move, Plan, Shift
-from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.validate import validate_plan
-from pubweave.sim.random_plans import PlanDraw, one_by_one
-from pubweave.sim.world import World
+from pubweave.planning.check.validate import validate_plan
+from pubweave.planning.problem.problem import PlanningProblem
+from pubweave.sim.kernel.random_plans import PlanDraw, one_by_one
+from pubweave.sim.kernel.world import World
 
 
 def drawn(seed: int, *, disjoint: bool) -> tuple[World, Plan, PlanningProblem]:

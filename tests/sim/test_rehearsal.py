@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pubweave.model.filter_text import parse_filter
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.ids import Link
 from pubweave.model.plans import Append, Plan, Shift
-from pubweave.model.recorded_traffic import (
+from pubweave.model.records.recorded_traffic import (
     RecordedClient,
     RecordedPublication,
     RecordedTraffic,
 )
 from pubweave.model.topology import Topology
-from pubweave.sim.rehearsal import Rehearsal
+from pubweave.sim.whatif.rehearsal import Rehearsal
 
 CHAIN = Topology.from_links([("b1", "b2"), ("b2", "b3"), ("b3", "b4"), ("b4", "b5")])
 PLAN = Plan(((Shift("b1", "b2", "b3"),), (Shift("b5", "b4", "b3"),)))

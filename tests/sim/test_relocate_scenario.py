@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from pubweave.sim.relocate_scenario import RelocateScenario
-from pubweave.sim.trace import Trace
+from pubweave.sim.kernel.trace import Trace
+from pubweave.sim.scenarios.relocate import RelocateScenario
 
 
 @pytest.mark.parametrize(

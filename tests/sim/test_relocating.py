@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.relocating import Relocator
-from pubweave.core.relocation_config import RelocationConfig, RelocationMode
-from pubweave.core.session_limits import SessionLimits
-from pubweave.design.relocation_rules import Preference, Priority
-from pubweave.model.filter_text import parse_filter
-from pubweave.model.status import TraceRequest
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.relocation import RelocationConfig, RelocationMode
+from pubweave.core.config.session import SessionLimits
+from pubweave.core.relocation.relocator import Relocator
+from pubweave.design.relocation.rules import Preference, Priority
+from pubweave.model.filters.text import parse_filter
+from pubweave.model.records.status import TraceRequest
 from pubweave.model.topology import Topology
-from pubweave.sim.nodes import HandlingTime, SimClient
-from pubweave.sim.tree_overlay import TreeOverlay
-from pubweave.sim.world import World
+from pubweave.sim.kernel.nodes import HandlingTime, SimClient
+from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.tree import TreeOverlay
 
 # Figure 1: 1 subscriber at b1, 6 and 3 behind b2 and b4, 15 behind b5, 13 of them behind b6.
 LINKS = [("b1", "b2"), ("b2", "b3"), ("b1", "b4"), ("b1", "b5"), ("b5", "b6"), ("b6", "b7"),

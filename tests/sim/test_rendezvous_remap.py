@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.rendezvous_config import RendezvousConfig
-from pubweave.core.session_limits import SessionLimits
-from pubweave.deploy.remap_documents import RemapDocument, RemapRefusedError, abort_remap
-from pubweave.design.dynatops.ring import RING_SIZE
-from pubweave.model.filter_text import parse_filter
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.rendezvous import RendezvousConfig
+from pubweave.core.config.session import SessionLimits
+from pubweave.deploy.remap.documents import RemapDocument, RemapRefusedError, abort_remap
+from pubweave.design.dynatops.mapping.ring import RING_SIZE
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.ids import BrokerId
 from pubweave.model.remaps import STEPS, RemapStep
 from pubweave.model.topology import Topology
-from pubweave.sim.nodes import HandlingTime
-from pubweave.sim.rendezvous_overlay import RendezvousOverlay, upkeep_of
-from pubweave.sim.rendezvous_remaps import SimRemaps
-from pubweave.sim.world import World
+from pubweave.sim.hosts.remap import SimRemaps
+from pubweave.sim.kernel.nodes import HandlingTime
+from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.rendezvous import RendezvousOverlay, upkeep_of
 
 COUNT = 6
 NAMES = [f"b{number}" for number in range(COUNT)]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pubweave.core.chord_upkeep import ChordUpkeep
-from pubweave.core.rendezvous_trees import TopicTrees
-from pubweave.core.topic_log import TopicLog
-from pubweave.sim.scenarios import run_seed, run_seeds
-from pubweave.sim.trace import Trace
+from pubweave.core.routing.rendezvous.chord import ChordUpkeep
+from pubweave.core.routing.rendezvous.trees import TopicTrees
+from pubweave.core.routing.topic_connected.topic_log import TopicLog
+from pubweave.sim.kernel.trace import Trace
+from pubweave.sim.simulate import run_seed, run_seeds
 
 
 def _failed(seeds: range) -> dict[int, tuple[str, ...]]:
@@ -73,7 +73,7 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr("pubweave.sim.routing_scenario.REST_LIMIT_S", 8.0)
+    monkeypatch.setattr("pubweave.sim.scenarios.routing.REST_LIMIT_S", 8.0)
     return monkeypatch
 
 

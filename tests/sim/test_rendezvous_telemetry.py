@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from pubweave.design.dynatops.ring import key_of
+from pubweave.design.dynatops.mapping.ring import key_of
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
 from pubweave.model.telemetry import Records
-from pubweave.sim.faults import FaultRates
-from pubweave.sim.rendezvous_overlay import expected_trees, upkeep_of
-from pubweave.sim.rendezvous_scenario import RendezvousScenario
-from pubweave.sim.topic_overlay import routing_of
+from pubweave.sim.churn.rendezvous import RendezvousScenario
+from pubweave.sim.kernel.faults import FaultRates
+from pubweave.sim.overlays.rendezvous import expected_trees, upkeep_of
+from pubweave.sim.overlays.topic_connected import routing_of
 
 BURST = 20
 

@@ -6,13 +6,13 @@ import io
 
 import pytest
 
-from pubweave.core.organize_config import LinkPrice, OrganizeConfig
-from pubweave.design.ci_rules import Estimate, Heuristic
+from pubweave.core.config.self_organizing import LinkPrice, OrganizeConfig
+from pubweave.design.ci.rules import Estimate, Heuristic
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
-from pubweave.sim.reorganize_scenario import DeliveryCosts, ReorganizeScenario, ReorganizeSetting
-from pubweave.sim.results import RunResult
-from pubweave.sim.trace import Trace
+from pubweave.sim.kernel.results import RunResult
+from pubweave.sim.kernel.trace import Trace
+from pubweave.sim.scenarios.reorganize import DeliveryCosts, ReorganizeScenario, ReorganizeSetting
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.model.filter_text import parse_filter
-from pubweave.model.recorded_traffic import RecordedClient, RecordedPublication, RecordedTraffic
+from pubweave.model.filters.text import parse_filter
+from pubweave.model.records.recorded_traffic import (
+    RecordedClient,
+    RecordedPublication,
+    RecordedTraffic,
+)
 from pubweave.model.topology import Topology
-from pubweave.sim.replay import CLIENT_LATENCY_S, replay
+from pubweave.sim.whatif.replay import CLIENT_LATENCY_S, replay
 
 CHAIN = Topology.from_links([("b1", "b2"), ("b2", "b3"), ("b3", "b4")])
 SHORT = Topology.from_links([("b1", "b4"), ("b2", "b3"), ("b3", "b4")])

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pubweave.core.link_table import LinkTable
-from pubweave.core.session import Session
-from pubweave.core.tree_routing import TreeRouting
-from pubweave.sim.routing_scenario import RoutingScenario
-from pubweave.sim.scenarios import run_seed, run_seeds
-from pubweave.sim.trace import Trace
+from pubweave.core.routing.tree.link_table import LinkTable
+from pubweave.core.routing.tree.routing import TreeRouting
+from pubweave.core.session.session import Session
+from pubweave.sim.kernel.trace import Trace
+from pubweave.sim.scenarios.routing import RoutingScenario
+from pubweave.sim.simulate import run_seed, run_seeds
 from pubweave.telemetry.parquet import read_table
 
 SEEDS = 200
@@ -76,8 +76,8 @@ def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
             [
                 sys.executable,
                 "-c",
-                "from pubweave.sim.scenarios import run_seed\n"
-                "from pubweave.sim.trace import Trace\n"
+                "from pubweave.sim.simulate import run_seed\n"
+                "from pubweave.sim.kernel.trace import Trace\n"
                 "print(run_seed('routing', 5, trace=Trace()).trace_digest)",
             ],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.core.shift_roles import OldPeer
-from pubweave.core.tree_routing import TreeRouting
+from pubweave.core.routing.tree.routing import TreeRouting
+from pubweave.core.transformation.shift import OldPeer
 from pubweave.model.ids import Link
 from tests.sim.shift_drill import SHIFT, Drill
 from tests.sim.shift_scenario import FAULTS, ShiftScenario

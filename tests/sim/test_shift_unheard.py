@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.core import shift_roles
-from pubweave.core.session import Session
+from pubweave.core.session.session import Session
+from pubweave.core.transformation import shift as shift_roles
 from pubweave.model.ids import Link
 from pubweave.model.publications import Publication
-from pubweave.sim.nodes import SimClient
+from pubweave.sim.kernel.nodes import SimClient
 from tests.sim.shift_drill import Drill
 
 CUT_S = 6.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.sim.scenarios import run_seed
+from pubweave.sim.simulate import run_seed
 
 PAUSE_S = (35.0, 60.0)
 

@@ -14,8 +14,8 @@ from pubweave.deploy.store import (
     StoreAnswer,
     Write,
 )
-from pubweave.sim.store_lines import SimStore
-from pubweave.sim.world import World
+from pubweave.sim.kernel.store_links import SimStore
+from pubweave.sim.kernel.world import World
 
 CONNECTED = SessionChanged(SessionState.CONNECTED)
 

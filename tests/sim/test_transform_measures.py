@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.core.effects import ReportAction
+from pubweave.core.vocabulary.effects import ReportAction
 from pubweave.deploy.documents import (
     ActionDocument,
     DeploymentDocument,
@@ -18,9 +18,9 @@ from pubweave.model.deployment import ActionState, DeploymentState
 from pubweave.model.ids import Link
 from pubweave.model.plans import Shift
 from pubweave.model.topology import Topology
-from pubweave.sim.deployment_watch import DeploymentWatch
-from pubweave.sim.transform_measures import Deliveries, measure, percentile
-from pubweave.sim.world import World
+from pubweave.sim.checkers.deployment import DeploymentWatch
+from pubweave.sim.kernel.world import World
+from pubweave.sim.scenarios.transform_measures import Deliveries, measure, percentile
 
 LAYOUT = Layout("sim")
 CHAIN = Topology.from_links([("b1", "b2"), ("b2", "b3"), ("b3", "b4"), ("b4", "b5")])

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from pubweave.core.events import ActionDecided
+from pubweave.core.vocabulary.events import ActionDecided
 from pubweave.deploy.agent import Agent
 from pubweave.deploy.executor import Executor
 from pubweave.deploy.mirror import Mirror
 from pubweave.deploy.store import Write
 from pubweave.model.deployment import ActionState
-from pubweave.sim.scenarios import run_seed
-from pubweave.sim.trace import Trace
-from pubweave.sim.transform_measures import FAULTS
-from pubweave.sim.transform_scenario import TransformScenario
+from pubweave.sim.kernel.trace import Trace
+from pubweave.sim.scenarios.transform import TransformScenario
+from pubweave.sim.scenarios.transform_measures import FAULTS
+from pubweave.sim.simulate import run_seed
 
 SEEDS = 6
 LARGEST = 20
@@ -95,8 +95,8 @@ def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
             [
                 sys.executable,
                 "-c",
-                "from pubweave.sim.scenarios import run_seed\n"
-                "from pubweave.sim.trace import Trace\n"
+                "from pubweave.sim.simulate import run_seed\n"
+                "from pubweave.sim.kernel.trace import Trace\n"
                 "run = run_seed('transform', 5, fault='crashes', max_brokers=15, trace=Trace())\n"
                 "print(run.trace_digest)",
             ],

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.session_limits import SessionLimits
-from pubweave.model.filter_text import parse_filter
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.session import SessionLimits
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.topology import Topology
-from pubweave.sim.nodes import HandlingTime, SimClient
-from pubweave.sim.tree_overlay import TreeOverlay
-from pubweave.sim.world import World
+from pubweave.sim.kernel.nodes import HandlingTime, SimClient
+from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.tree import TreeOverlay
 
 HOP_S = 0.02
 WIDE, NARROW = "class prefix 't'", "class = 't'"

@@ -9,11 +9,11 @@ from typing import Any
 
 import uvloop
 
-from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.config.broker import BrokerConfig
 from pubweave.model.topology import Topology
-from pubweave.runtime.addresses import Address
-from pubweave.runtime.broker_host import BrokerHost
-from pubweave.runtime.host_config import HostConfig
+from pubweave.runtime.broker.host import BrokerHost
+from pubweave.runtime.broker.host_config import HostConfig
+from pubweave.runtime.net.addresses import Address
 
 ANY_PORT = Address("127.0.0.1", 0)
 

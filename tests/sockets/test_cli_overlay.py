@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from pubweave.model.files.topology import write_topology
 from pubweave.model.topology import Topology
-from pubweave.model.topology_files import write_topology
 
 pytestmark = pytest.mark.sockets
 

@@ -8,10 +8,10 @@ import struct
 import pytest
 
 import pubweave
-from pubweave.core.session_limits import SessionLimits
-from pubweave.model.messages import Missed
+from pubweave.core.config.session import SessionLimits
+from pubweave.model.messages.session import Missed
 from pubweave.model.topology import Topology
-from pubweave.runtime.client import MISSED_REMEMBERED, ClientError
+from pubweave.runtime.client.client import MISSED_REMEMBERED, ClientError
 from tests.sockets.harness import CuttingProxy, overlay, run, until
 
 pytestmark = pytest.mark.sockets

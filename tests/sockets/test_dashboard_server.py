@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from pubweave.cli.tree_layout import settled_layout
 from pubweave.dashboard.app import make_app
-from pubweave.dashboard.board import Board
-from pubweave.dashboard.guard import ChangeGuard
+from pubweave.dashboard.auth import ChangeGuard
 from pubweave.dashboard.server import listening_socket, serving
+from pubweave.dashboard.state import Board
+from pubweave.plots.tree_layout import settled_layout
 from tests.browser.made_overlay import MadeOverlay
 
 pytestmark = pytest.mark.sockets

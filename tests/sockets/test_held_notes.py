@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.config.broker import BrokerConfig
 from pubweave.model.ids import BrokerId
-from pubweave.runtime.addresses import Address
-from pubweave.runtime.broker_process import BrokerService
-from pubweave.runtime.connect import connect
-from pubweave.runtime.held_notes import Held, held_by
-from pubweave.runtime.host_config import HostConfig
+from pubweave.runtime.broker.host_config import HostConfig
+from pubweave.runtime.broker.loss_estimate import Held, held_by
+from pubweave.runtime.client.connect import connect
+from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.overlay.broker_process import BrokerService
 
 pytestmark = pytest.mark.sockets
 WANTED = "class = 'T'"

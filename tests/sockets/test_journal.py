@@ -11,14 +11,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.model.status import BrokerStatus
-from pubweave.runtime.broker_host import BrokerHost
-from pubweave.runtime.connect import connect
-from pubweave.runtime.errors import OverlayError
-from pubweave.runtime.host_config import HostConfig
-from pubweave.runtime.journal_disk import FileDisk
-from pubweave.runtime.subscription import Subscription
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.model.records.status import BrokerStatus
+from pubweave.runtime.broker.host import BrokerHost
+from pubweave.runtime.broker.host_config import HostConfig
+from pubweave.runtime.client.connect import connect
+from pubweave.runtime.client.subscription import Subscription
+from pubweave.runtime.journal.disk import FileDisk
+from pubweave.runtime.net.errors import OverlayError
 from tests.sockets.harness import ANY_PORT, run, until
 
 pytestmark = pytest.mark.sockets
@@ -103,8 +103,8 @@ def test_a_journal_of_other_code_is_refused_in_words(
 ) -> None:
     async def main() -> None:
         await (await started(tmp_path)).stop()
-        monkeypatch.setattr("pubweave.runtime.journal_host.code_version", lambda: "9.9")
-        monkeypatch.setattr("pubweave.runtime.journal_host.state_shape", lambda: "other")
+        monkeypatch.setattr("pubweave.runtime.journal.host.code_version", lambda: "9.9")
+        monkeypatch.setattr("pubweave.runtime.journal.host.state_shape", lambda: "other")
         with pytest.raises(OverlayError, match=r"this is 9\.9 .*: start the version that wrote it"):
             BrokerHost(HostConfig(BrokerConfig("b1"), ANY_PORT, journal_directory=tmp_path))
 
@@ -119,7 +119,7 @@ def test_other_code_with_the_same_state_goes_on_after_an_orderly_stop(
         async with connect(first.address) as client:
             await client.subscribe("class = 'x'")
             await first.stop()
-            monkeypatch.setattr("pubweave.runtime.journal_host.code_version", lambda: "9.9")
+            monkeypatch.setattr("pubweave.runtime.journal.host.code_version", lambda: "9.9")
             again = BrokerHost(HostConfig(BrokerConfig("b1"), ANY_PORT, journal_directory=tmp_path))
             assert list(again.broker.sessions.clients) == [client.id]
             assert again.broker.routing.sizes().subscriptions == 1

@@ -8,10 +8,10 @@ import json
 import pytest
 
 import pubweave
-from pubweave.core.events import MigrationRequested
+from pubweave.core.vocabulary.events import MigrationRequested
 from pubweave.model.topology import Topology
-from pubweave.runtime.broker_host import BrokerHost
-from pubweave.runtime.client import Client
+from pubweave.runtime.broker.host import BrokerHost
+from pubweave.runtime.client.client import Client
 from tests.sockets.harness import overlay, run, until
 
 pytestmark = pytest.mark.sockets

@@ -15,14 +15,14 @@ import pytest
 
 import pubweave
 from pubweave.model.topology import Topology
-from pubweave.runtime.errors import OverlayError
-from pubweave.runtime.overlay import Overlay
-from pubweave.runtime.overlay_events import BrokerDied, BrokerRestarted, OverlayEvent
-from pubweave.runtime.overlay_observer import RunningTotals, client_count, wait_until_settled
-from pubweave.runtime.overlay_ports import ReservedPorts
-from pubweave.runtime.overlay_processes import InProcessRunner
-from pubweave.runtime.overlay_run_directory import OverlayCondition, RunDirectory, read_state
-from pubweave.runtime.overlay_spec import make_spec
+from pubweave.runtime.client.observer import RunningTotals, client_count, wait_until_settled
+from pubweave.runtime.net.errors import OverlayError
+from pubweave.runtime.net.reserved_ports import ReservedPorts
+from pubweave.runtime.overlay.events import BrokerDied, BrokerRestarted, OverlayEvent
+from pubweave.runtime.overlay.overlay import Overlay
+from pubweave.runtime.overlay.processes import InProcessRunner
+from pubweave.runtime.overlay.run_directory import OverlayCondition, RunDirectory, read_state
+from pubweave.runtime.overlay.spec import make_spec
 from pubweave.telemetry.run_description import read_run_description
 
 pytestmark = pytest.mark.sockets

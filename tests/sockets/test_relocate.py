@@ -13,13 +13,13 @@ import pytest
 
 import pubweave
 from pubweave.cli.errors import BadInput
-from pubweave.cli.relocate_live import LiveRelocation, relocate_overlay
-from pubweave.core.relocation_config import RelocationConfig, RelocationMode
-from pubweave.model.status import TraceRequest
+from pubweave.cli.relocate.live import LiveRelocation, relocate_overlay
+from pubweave.core.config.relocation import RelocationConfig, RelocationMode
+from pubweave.model.records.status import TraceRequest
 from pubweave.model.topology import Topology
-from pubweave.runtime.overlay import Overlay
-from pubweave.runtime.overlay_run_directory import RunDirectory
-from pubweave.runtime.overlay_spec import make_spec
+from pubweave.runtime.overlay.overlay import Overlay
+from pubweave.runtime.overlay.run_directory import RunDirectory
+from pubweave.runtime.overlay.spec import make_spec
 from tests.sockets.harness import run, until
 
 pytestmark = pytest.mark.sockets

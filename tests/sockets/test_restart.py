@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 import pubweave
-from pubweave.core.broker_config import BrokerConfig
+from pubweave.core.config.broker import BrokerConfig
 from pubweave.model.topology import Topology
-from pubweave.runtime.addresses import Address
-from pubweave.runtime.broker_host import BrokerHost
-from pubweave.runtime.client import Client
-from pubweave.runtime.host_config import HostConfig
+from pubweave.runtime.broker.host import BrokerHost
+from pubweave.runtime.broker.host_config import HostConfig
+from pubweave.runtime.client.client import Client
+from pubweave.runtime.net.addresses import Address
 from tests.sockets.harness import overlay, run, until
 
 pytestmark = pytest.mark.sockets

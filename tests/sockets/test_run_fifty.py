@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.run_fifty import MemorySample, memory_summary, run
+from soak.run_fifty import MemorySample, memory_summary, run
 
 pytestmark = pytest.mark.sockets
 

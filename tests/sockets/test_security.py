@@ -13,28 +13,35 @@ from typing import Any
 
 import pytest
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.entry_limits import EntryLimits
-from pubweave.core.events import MigrationRequested
-from pubweave.core.session_limits import SessionLimits
-from pubweave.model.access import Certified
-from pubweave.model.filter_text import parse_filter
-from pubweave.model.filters import Filter, Operator, Predicate
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.entry_limits import EntryLimits
+from pubweave.core.config.session import SessionLimits
+from pubweave.core.vocabulary.events import MigrationRequested
+from pubweave.model.filters.filter import Filter, Operator, Predicate
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.ids import Link
-from pubweave.model.messages import PROTOCOL_VERSION, Disconnect, Hello, Message, Query, Role
+from pubweave.model.messages.session import (
+    PROTOCOL_VERSION,
+    Disconnect,
+    Hello,
+    Message,
+    Query,
+    Role,
+)
+from pubweave.model.records.access import Certified
 from pubweave.model.topology import Topology
-from pubweave.runtime.addresses import Address
-from pubweave.runtime.broker_host import BrokerHost
-from pubweave.runtime.broker_security import secured
-from pubweave.runtime.certificates import Authority
-from pubweave.runtime.client import ClientError
-from pubweave.runtime.connect import connect
-from pubweave.runtime.credentials import Credentials, read_secret
-from pubweave.runtime.errors import OverlayError
-from pubweave.runtime.host_config import HostConfig
-from pubweave.runtime.security_directory import SecurityDirectory, is_private
-from pubweave.runtime.security_setup import SecuritySetup
-from pubweave.runtime.tls import TlsFiles, client_context
+from pubweave.runtime.broker.host import BrokerHost
+from pubweave.runtime.broker.host_config import HostConfig
+from pubweave.runtime.client.client import ClientError
+from pubweave.runtime.client.connect import connect
+from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.errors import OverlayError
+from pubweave.runtime.net.tls import TlsFiles, client_context
+from pubweave.runtime.security.broker_files import secured
+from pubweave.runtime.security.certificates import Authority
+from pubweave.runtime.security.credentials import Credentials, read_secret
+from pubweave.runtime.security.directory import SecurityDirectory, is_private
+from pubweave.runtime.security.setup import SecuritySetup
 from pubweave.wire.codec import FrameDecoder, encode, encode_all
 from tests.sockets.harness import ANY_PORT, run, until
 

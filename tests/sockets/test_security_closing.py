@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import uvloop
 
-from pubweave.runtime.client import Client, ClientError
-from pubweave.runtime.connect import connect
-from pubweave.runtime.security_directory import SecurityDirectory
-from pubweave.runtime.security_setup import SecuritySetup
+from pubweave.runtime.client.client import Client, ClientError
+from pubweave.runtime.client.connect import connect
+from pubweave.runtime.security.directory import SecurityDirectory
+from pubweave.runtime.security.setup import SecuritySetup
 from tests.sockets.harness import until
 from tests.sockets.test_security import NOW, brokers, directory
 

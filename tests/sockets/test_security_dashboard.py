@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from pubweave.cli.dashboard import serving_page
+from pubweave.cli.autopilot.dashboard import serving_page
 from pubweave.cli.errors import BadInput
-from pubweave.cli.security_options import SecurityChoice
-from pubweave.runtime.broker_host import BrokerHost
-from pubweave.runtime.dashboard_source import Found
-from pubweave.runtime.security_directory import SecurityDirectory
+from pubweave.cli.options.security import SecurityChoice
+from pubweave.runtime.broker.host import BrokerHost
+from pubweave.runtime.observe.dashboard_source import Found
+from pubweave.runtime.security.directory import SecurityDirectory
 from tests.sockets.harness import run, until
 from tests.sockets.test_security import brokers, directory
 

@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.events import LinkAdded
-from pubweave.core.mqtt_config import MqttConfig
-from pubweave.core.tree_routing import TreeRouting
-from pubweave.runtime.broker_host import BrokerHost
-from pubweave.runtime.broker_security import secured
-from pubweave.runtime.client import ClientError
-from pubweave.runtime.connect import connect
-from pubweave.runtime.credentials import Credentials, read_secret
-from pubweave.runtime.errors import OverlayError
-from pubweave.runtime.host_config import HostConfig
-from pubweave.runtime.passwords import HashedPassword
-from pubweave.runtime.security_directory import SecurityDirectory
-from pubweave.runtime.security_setup import SecuritySetup
-from pubweave.runtime.tls import client_context
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.mqtt import MqttConfig
+from pubweave.core.routing.tree.routing import TreeRouting
+from pubweave.core.vocabulary.events import LinkAdded
+from pubweave.runtime.broker.host import BrokerHost
+from pubweave.runtime.broker.host_config import HostConfig
+from pubweave.runtime.client.client import ClientError
+from pubweave.runtime.client.connect import connect
+from pubweave.runtime.net.errors import OverlayError
+from pubweave.runtime.net.tls import client_context
+from pubweave.runtime.security.broker_files import secured
+from pubweave.runtime.security.credentials import Credentials, read_secret
+from pubweave.runtime.security.directory import SecurityDirectory
+from pubweave.runtime.security.passwords import HashedPassword
+from pubweave.runtime.security.setup import SecuritySetup
 from tests.sockets.harness import ANY_PORT, run, until
 
 pytestmark = pytest.mark.sockets

@@ -9,8 +9,8 @@ import pytest
 import pubweave
 from pubweave.model.publications import make_publication
 from pubweave.model.topology import Topology
-from pubweave.runtime import connection
-from pubweave.runtime.client import Client
+from pubweave.runtime.client.client import Client
+from pubweave.runtime.net import connection
 from tests.sockets.harness import CuttingProxy, overlay, run, until
 
 pytestmark = pytest.mark.sockets

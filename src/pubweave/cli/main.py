@@ -26,30 +26,48 @@ class Verb(NamedTuple):
 
 
 VERBS = {
-    "up": Verb("pubweave.cli.up", "up", "Start an overlay of brokers on this machine."),
-    "broker": Verb("pubweave.cli.broker", "broker", "Start a single broker on its own host."),
-    "status": Verb("pubweave.cli.status", "status", "Show brokers, links, tables and rates."),
-    "pub": Verb("pubweave.cli.pub", "pub", "Publish from the command line."),
-    "sub": Verb("pubweave.cli.sub", "sub", "Subscribe and print what comes."),
-    "security": Verb("pubweave.cli.security", "security", "Certificates, users; what is open."),
-    "demo": Verb("pubweave.cli.demo", "demo", "An overlay that improves itself, with proof."),
-    "topology": Verb("pubweave.cli.topology", "topology", "Make, change and show topologies."),
-    "cost": Verb("pubweave.cli.cost", "cost", "What a tree costs for measured traffic."),
-    "design": Verb("pubweave.cli.design", "design", "A cheaper tree for measured traffic."),
-    "relocate": Verb("pubweave.cli.relocate", "relocate", "Publishers to where they cost least."),
-    "remap": Verb("pubweave.cli.remap", "remap", "Brokers of a ring to other positions."),
-    "tco": Verb("pubweave.cli.tco", "tco", "Topic-connected overlays: build, churn, verify."),
-    "plan": Verb("pubweave.cli.plan", "plan", "Plan from one topology to another; judge plans."),
-    "apply": Verb("pubweave.cli.apply", "apply", "Walk a running overlay through a plan."),
-    "dashboard": Verb("pubweave.cli.dashboard", "dashboard", "A live page over an overlay."),
-    "autopilot": Verb("pubweave.cli.autopilot", "autopilot", "Change an overlay when it pays."),
-    "decisions": Verb("pubweave.cli.decisions", "decisions", "What the autopilot decided; review."),
-    "whatif": Verb("pubweave.cli.whatif", "whatif", "Recorded traffic on two overlays."),
-    "simulate": Verb("pubweave.cli.simulate", "simulate", "Run scenarios in virtual time."),
-    "profile": Verb("pubweave.cli.profile", "profile", "Telemetry into a workload profile."),
-    "import": Verb("pubweave.cli.import_data", "import_data", "Data of other systems as a run."),
-    "report": Verb("pubweave.cli.report", "report", "A profile as one page with pictures."),
-    "reproduce": Verb("pubweave.cli.reproduce", "reproduce", "The papers' figures beside ours."),
+    "up": Verb("pubweave.cli.run.up", "up", "Start an overlay of brokers on this machine."),
+    "broker": Verb("pubweave.cli.run.broker", "broker", "Start a single broker on its own host."),
+    "status": Verb("pubweave.cli.run.status", "status", "Show brokers, links, tables and rates."),
+    "pub": Verb("pubweave.cli.run.pub", "pub", "Publish from the command line."),
+    "sub": Verb("pubweave.cli.run.sub", "sub", "Subscribe and print what comes."),
+    "security": Verb(
+        "pubweave.cli.security.security", "security", "Certificates, users; what is open."
+    ),
+    "demo": Verb("pubweave.cli.demo.demo", "demo", "An overlay that improves itself, with proof."),
+    "topology": Verb(
+        "pubweave.cli.design.topology", "topology", "Make, change and show topologies."
+    ),
+    "cost": Verb("pubweave.cli.design.cost", "cost", "What a tree costs for measured traffic."),
+    "design": Verb("pubweave.cli.design.design", "design", "A cheaper tree for measured traffic."),
+    "relocate": Verb(
+        "pubweave.cli.relocate.relocate", "relocate", "Publishers to where they cost least."
+    ),
+    "remap": Verb("pubweave.cli.deploy.remap", "remap", "Brokers of a ring to other positions."),
+    "tco": Verb("pubweave.cli.tco.tco", "tco", "Topic-connected overlays: build, churn, verify."),
+    "plan": Verb(
+        "pubweave.cli.deploy.plan", "plan", "Plan from one topology to another; judge plans."
+    ),
+    "apply": Verb("pubweave.cli.deploy.apply", "apply", "Walk a running overlay through a plan."),
+    "dashboard": Verb(
+        "pubweave.cli.autopilot.dashboard", "dashboard", "A live page over an overlay."
+    ),
+    "autopilot": Verb(
+        "pubweave.cli.autopilot.autopilot", "autopilot", "Change an overlay when it pays."
+    ),
+    "decisions": Verb(
+        "pubweave.cli.autopilot.decisions", "decisions", "What the autopilot decided; review."
+    ),
+    "whatif": Verb("pubweave.cli.design.whatif", "whatif", "Recorded traffic on two overlays."),
+    "simulate": Verb("pubweave.cli.lab.simulate", "simulate", "Run scenarios in virtual time."),
+    "profile": Verb("pubweave.cli.data.profile", "profile", "Telemetry into a workload profile."),
+    "import": Verb(
+        "pubweave.cli.data.import_data", "import_data", "Data of other systems as a run."
+    ),
+    "report": Verb("pubweave.cli.data.report", "report", "A profile as one page with pictures."),
+    "reproduce": Verb(
+        "pubweave.cli.lab.reproduce", "reproduce", "The papers' figures beside ours."
+    ),
 }
 
 

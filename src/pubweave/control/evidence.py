@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pubweave.control.settings import EvidenceDemands
-from pubweave.design.cost import TreeCost, tree_cost
-from pubweave.design.prices import Prices
-from pubweave.design.traffic import Traffic
+from pubweave.design.tree.cost import TreeCost, tree_cost
+from pubweave.design.tree.prices import Prices
+from pubweave.design.tree.traffic import Traffic
 from pubweave.model.decisions import DecisionInputs
+from pubweave.model.files.plan import topology_hash
 from pubweave.model.ids import BrokerId
-from pubweave.model.plan_files import topology_hash
 from pubweave.model.topology import Topology
 
 _NAMED_AT_MOST = 5

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
+from pubweave.control.alternatives import STAY, Option, best_option
 from pubweave.control.evidence import Evidence
 from pubweave.control.history import History
 from pubweave.control.settings import ControlSettings, quiet_until, time_of_day
-from pubweave.control.weighing import STAY, Option, best_option
 from pubweave.deploy.topology_state import apply_actions, spell_out_step
 from pubweave.model.decisions import (
     Alternative,
@@ -23,7 +23,7 @@ from pubweave.model.decisions import (
     Verdict,
     hash_of,
 )
-from pubweave.model.plan_files import plan_to_json, topology_hash
+from pubweave.model.files.plan import plan_to_json, topology_hash
 
 UNNUMBERED = ""
 KEPT_SHARE = 0.5

@@ -16,7 +16,7 @@ from pubweave.deploy.layout import Layout
 from pubweave.deploy.store import Outcome, Read
 from pubweave.model.decisions import DecisionRecord
 from pubweave.model.deployment import DeploymentState
-from pubweave.model.plan_files import topology_hash
+from pubweave.model.files.plan import topology_hash
 
 
 def hand_over(layout: Layout, record: DecisionRecord) -> Script[DeploymentDocument | CarriedOut]:

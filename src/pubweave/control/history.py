@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pubweave.control.alternatives import Allowed
 from pubweave.control.settings import DAY_S, ControlSettings
-from pubweave.control.weighing import Allowed
 from pubweave.model.decisions import DecisionRecord, DecisionState
 
 _TOUCHED = frozenset(

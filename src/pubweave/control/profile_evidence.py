@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from pubweave.control.evidence import Evidence, Soundness
-from pubweave.design.profile_inputs import prices_of, traffic_of, validate_choice
-from pubweave.design.traffic import DesignError, Floats
+from pubweave.design.tree.profile_inputs import prices_of, traffic_of, validate_choice
+from pubweave.design.tree.traffic import DesignError, Floats
 from pubweave.model.ids import BrokerId, natural_order
-from pubweave.model.profile import ProfileDescription
+from pubweave.model.profile.profile import ProfileDescription
 from pubweave.model.topology import Topology
 
 SILENT_S = 30.0

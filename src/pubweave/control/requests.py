@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pubweave.control.alternatives import Allowed
 from pubweave.control.evidence import Evidence
-from pubweave.control.weighing import Allowed
 from pubweave.deploy.commands import Script
 from pubweave.model.decisions import AutopilotStatus, DecisionRecord
 from pubweave.model.deployment import AbortedBy, DeploymentState

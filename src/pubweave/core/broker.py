@@ -1,6 +1,6 @@
 """The broker without I/O: events in, effects out, `now` as an argument.
 
-One mutator, `Broker.handle`. It keeps sessions (`session_table`), asks the routing strategy where
+One mutator, `Broker.handle`. It keeps sessions (`session/table`), asks the routing strategy where
 things go (`routing`), counts (`counters`) and records (`metering`). The same object runs behind
 sockets and in the simulator.
 
@@ -14,17 +14,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from pubweave.core.access_change import change_access
-from pubweave.core.actions import BrokerActions
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.broker_greeting import greet, greet_late, link_added, link_removed
-from pubweave.core.broker_inside import BrokerInside
-from pubweave.core.broker_meter import BrokerMeter
-from pubweave.core.counters import Counters
-from pubweave.core.effects import DecideAction, Effect, EmitTelemetry, Transmit
-from pubweave.core.endings import Endings
-from pubweave.core.errors import RefusedError
-from pubweave.core.events import (
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.dataplane.maintenance import Upkeep
+from pubweave.core.dataplane.outgoing import Sending
+from pubweave.core.dataplane.publishing import EarlyLog
+from pubweave.core.dataplane.teardown import Endings
+from pubweave.core.metering.counters import Counters
+from pubweave.core.metering.metering import Metering
+from pubweave.core.metering.recorder import BrokerMeter
+from pubweave.core.migration.coordinator import Migrations
+from pubweave.core.mqtt.gateway import MqttDoor
+from pubweave.core.mqtt.session.native_client import NativeLoop
+from pubweave.core.queries import answer, broker_status
+from pubweave.core.relocation.relocator import Relocator
+from pubweave.core.routing.rendezvous.maintenance import RendezvousUpkeep
+from pubweave.core.routing.rendezvous.routing import RendezvousRouting
+from pubweave.core.routing.topic_connected.publishing import make_publishing
+from pubweave.core.routing.topic_connected.repair import TopicRepair
+from pubweave.core.routing.topic_connected.routing import TopicRouting
+from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.routing.tree.publisher_gate import PublisherGate, cut_behind_advertisements
+from pubweave.core.routing.tree.routing import TreeRouting
+from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.rule_change import change_access
+from pubweave.core.self_organizing.organizer import Organizer
+from pubweave.core.session.backpressure import FlowControl
+from pubweave.core.session.greeting import greet, greet_late, link_added, link_removed
+from pubweave.core.session.session import OvertakenError, RemoteProtocolError, Session
+from pubweave.core.session.table import SessionTable
+from pubweave.core.strategies import make_strategy
+from pubweave.core.transformation.coordinator import BrokerActions
+from pubweave.core.vocabulary.effects import DecideAction, Effect, EmitTelemetry, Transmit
+from pubweave.core.vocabulary.errors import RefusedError
+from pubweave.core.vocabulary.events import (
     AccessChanged,
     ActionDecided,
     ActionRequested,
@@ -46,30 +68,11 @@ from pubweave.core.events import (
     PasswordVerified,
     RemapAnnounced,
 )
-from pubweave.core.flow import FlowControl
-from pubweave.core.metering import Metering
-from pubweave.core.migrations import Migrations
-from pubweave.core.mqtt_door import MqttDoor
-from pubweave.core.mqtt_native import NativeLoop
-from pubweave.core.publisher_gate import PublisherGate, cut_behind_advertisements
-from pubweave.core.publishing import EarlyLog
-from pubweave.core.queries import answer, broker_status
-from pubweave.core.relocating import Relocator
-from pubweave.core.rendezvous_routing import RendezvousRouting
-from pubweave.core.rendezvous_upkeep import RendezvousUpkeep
-from pubweave.core.reorganizing import Organizer
-from pubweave.core.sending import Sending
-from pubweave.core.session import OvertakenError, RemoteProtocolError, Session
-from pubweave.core.session_table import SessionTable
-from pubweave.core.strategies import make_strategy
-from pubweave.core.topic_inside import TopicInside
-from pubweave.core.topic_publishing import make_publishing
-from pubweave.core.topic_repair import TopicRepair
-from pubweave.core.topic_routing import TopicRouting
-from pubweave.core.tree_routing import TreeRouting
-from pubweave.core.upkeep import Upkeep
 from pubweave.model.ids import ClientId, publisher_of
-from pubweave.model.messages import (
+from pubweave.model.messages.migration import MigrationMessage, RedirectReply
+from pubweave.model.messages.relocation import ProbeReply, RelocationMessage
+from pubweave.model.messages.rendezvous import RendezvousMessage
+from pubweave.model.messages.session import (
     Ack,
     ActionMessage,
     Answer,
@@ -88,12 +91,9 @@ from pubweave.model.messages import (
     TableMessage,
     Unadvertise,
 )
-from pubweave.model.migration_messages import MigrationMessage, RedirectReply
+from pubweave.model.messages.topic_connected import TopicMessage
 from pubweave.model.publications import Publication
-from pubweave.model.relocation_messages import ProbeReply, RelocationMessage
-from pubweave.model.rendezvous_messages import RendezvousMessage
-from pubweave.model.status import BrokerStatus
-from pubweave.model.topic_messages import TopicMessage
+from pubweave.model.records.status import BrokerStatus
 
 
 class Broker:

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from pubweave.core.effects import (
+from pubweave.core.config.session import SessionLimits
+from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.core.vocabulary.effects import (
     CloseConnection,
     Effect,
     FollowRedirect,
@@ -24,7 +26,7 @@ from pubweave.core.effects import (
     Transmit,
     TryBroker,
 )
-from pubweave.core.events import (
+from pubweave.core.vocabulary.events import (
     ConnectionClosed,
     ConnectionOpened,
     DeadlineReached,
@@ -32,11 +34,12 @@ from pubweave.core.events import (
     LocalPauseEnded,
     MessagesReceived,
 )
-from pubweave.core.session import RemoteProtocolError, Session
-from pubweave.core.session_limits import SessionLimits
-from pubweave.model.filters import Filter
+from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
-from pubweave.model.messages import (
+from pubweave.model.messages.migration import Redirect, RedirectReply
+from pubweave.model.messages.relocation import ProbeReply, ProbeRequest
+from pubweave.model.messages.rendezvous import RENDEZVOUS_PROTOCOL
+from pubweave.model.messages.session import (
     Ack,
     Advertise,
     Answer,
@@ -54,16 +57,13 @@ from pubweave.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from pubweave.model.migration_messages import Redirect, RedirectReply
+from pubweave.model.messages.topic_connected import TOPIC_PROTOCOL
 from pubweave.model.publications import (
     Publication,
     Value,
     make_publication,
     validate_publication_content,
 )
-from pubweave.model.relocation_messages import ProbeReply, ProbeRequest
-from pubweave.model.rendezvous_messages import RENDEZVOUS_PROTOCOL
-from pubweave.model.topic_messages import TOPIC_PROTOCOL
 
 MAX_PUBLISHERS_REMEMBERED = 100_000
 

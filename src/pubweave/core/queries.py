@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pubweave.core.relocating import Relocator
-from pubweave.core.session import Session
-from pubweave.design.relocation_rules import Preference, Priority
-from pubweave.model.status import (
+from pubweave.core.relocation.relocator import Relocator
+from pubweave.core.session.session import Session
+from pubweave.design.relocation.rules import Preference, Priority
+from pubweave.model.records.status import (
     RELOCATE_SUBJECT,
     RELOCATION_SUBJECT,
     STATUS_SUBJECT,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pubweave.core.rendezvous_routing import RendezvousRouting
-from pubweave.core.routing import RoutingStrategy, Send
-from pubweave.core.topic_routing import TopicRouting
-from pubweave.core.tree_routing import TreeRouting
+from pubweave.core.routing.rendezvous.routing import RendezvousRouting
+from pubweave.core.routing.strategy import RoutingStrategy, Send
+from pubweave.core.routing.topic_connected.routing import TopicRouting
+from pubweave.core.routing.tree.routing import TreeRouting
 
 STRATEGIES: dict[str, Callable[[Send], RoutingStrategy]] = {
     "tree": lambda send: TreeRouting(send),

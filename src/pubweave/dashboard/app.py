@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pubweave.dashboard.board import Board
+from pubweave.dashboard.auth import ChangeGuard, HostGuard, Refusal
 from pubweave.dashboard.documents import decision_document
-from pubweave.dashboard.guard import ChangeGuard, HostGuard, Refusal
 from pubweave.dashboard.metrics import CONTENT_TYPE, metrics_text
 from pubweave.dashboard.snapshot import CommandError, Commands
+from pubweave.dashboard.state import Board
 from pubweave.dashboard.viewing import ViewGuard, Viewing
 
 PAGE = Path(__file__).parent / "page"

@@ -13,7 +13,7 @@ import msgspec
 from pubweave.dashboard.documents import progress_of
 from pubweave.dashboard.snapshot import BrokerView, LinkView, Snapshot
 from pubweave.model.decisions import DecisionState
-from pubweave.model.status import COUNTERS
+from pubweave.model.records.status import COUNTERS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Sample = tuple[Mapping[str, str], float | None]

@@ -13,8 +13,8 @@ import msgspec
 
 from pubweave.dashboard.snapshot import DeploymentView
 from pubweave.model.decisions import DecisionRecord
+from pubweave.model.files.plan import PlanFileError
 from pubweave.model.ids import BrokerId, Link
-from pubweave.model.plan_files import PlanFileError
 from pubweave.model.plans import Action, Append, Detach, Move, Shift, Step
 
 

@@ -17,7 +17,7 @@ from pubweave.model.decisions import AutopilotStatus, DecisionRecord, DecisionSt
 from pubweave.model.deployment import ActionState, DeploymentState
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Step
-from pubweave.model.status import CounterStatus
+from pubweave.model.records.status import CounterStatus
 from pubweave.model.topology import Topology
 
 

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pubweave.dashboard import guard
+from pubweave.dashboard import auth as guard
 
 PARAMETER = "token"
 _REFUSAL = (

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pubweave.core.effects import DecideAction, ReportAction
-from pubweave.core.events import ActionDecided, ActionRequested, LinkAdded, LinkExpected
+from pubweave.core.vocabulary.effects import DecideAction, ReportAction
+from pubweave.core.vocabulary.events import ActionDecided, ActionRequested, LinkAdded, LinkExpected
 from pubweave.deploy.documents import (
     ActionDocument,
     BrokerDocument,

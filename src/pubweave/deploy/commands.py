@@ -38,8 +38,8 @@ from pubweave.deploy.store import (
 )
 from pubweave.deploy.topology_state import apply_actions, spell_out_step
 from pubweave.model.deployment import AbortedBy, ActionState, DeploymentState
+from pubweave.model.files.plan import PlanRecord, plan_id, topology_hash
 from pubweave.model.ids import ActionId, BrokerId
-from pubweave.model.plan_files import PlanRecord, plan_id, topology_hash
 from pubweave.model.plans import Action, Plan, Step
 from pubweave.model.topology import Topology, TopologyError, validate_tree
 

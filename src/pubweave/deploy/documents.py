@@ -22,7 +22,7 @@ from pubweave.model.deployment import (
 )
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Action, Append, Detach, Move, Plan, Shift
-from pubweave.model.status import BrokerStatus, RateStatus
+from pubweave.model.records.status import BrokerStatus, RateStatus
 from pubweave.model.topology import Topology
 
 FORMAT_VERSION = 1

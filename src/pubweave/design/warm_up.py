@@ -11,15 +11,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from pubweave.design.cost import common_interest, tree_cost
 from pubweave.design.dynatops.warm_up import warm_up_dynatops
-from pubweave.design.exact import cheapest_tree
-from pubweave.design.prices import Prices
-from pubweave.design.problem import DesignProblem, Limits
-from pubweave.design.relocation import DeliveryStatistics, metrics
-from pubweave.design.relocation_rules import BrokerReport
+from pubweave.design.relocation.publisher import DeliveryStatistics, metrics
+from pubweave.design.relocation.rules import BrokerReport
 from pubweave.design.tco.warm_up import warm_up_tco
-from pubweave.design.traffic import Traffic
+from pubweave.design.tree.cost import common_interest, tree_cost
+from pubweave.design.tree.exact import cheapest_tree
+from pubweave.design.tree.prices import Prices
+from pubweave.design.tree.problem import DesignProblem, Limits
+from pubweave.design.tree.traffic import Traffic
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pubweave.experiments.autopilot.days import AUTOPILOT_DAY
+from pubweave.experiments.autopilot_days import AUTOPILOT_DAY
 from pubweave.experiments.ci import experiments as ci
 from pubweave.experiments.dynatops import experiments as dynatops
 from pubweave.experiments.experiment import Experiment, Report, documents_of
@@ -166,8 +166,8 @@ def _on_spark(
     log: Path,
     on_progress: OnProgress,
 ) -> Iterator[Chunk]:
-    from pubweave.pipeline.session import spark_session
-    from pubweave.pipeline.tco_build import on_spark
+    from pubweave.pipeline.batch.tco_build import on_spark
+    from pubweave.pipeline.frames.session import spark_session
 
     count = len(tasks)
     session = spark_session(master, quick=True, log=log, name="pubweave reproduce")

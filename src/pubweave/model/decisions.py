@@ -16,8 +16,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from pubweave.model.files.plan import PlanRecord, parse_plan, plan_id
 from pubweave.model.ids import BrokerId
-from pubweave.model.plan_files import PlanRecord, parse_plan, plan_id
 
 DECISION_VERSION = 1
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pubweave.model.status import COUNTERS
+from pubweave.model.records.status import COUNTERS
 
 SCHEMA_VERSION = 1
 """Grows with every change that a reader of older files would have to know of."""

@@ -1,7 +1,7 @@
 """A topology: brokers and undirected links, as an immutable value.
 
 Questions about one topology and small changes that give another live here; files are in
-`topology_files`, generators in `pubweave.generate`. Every link has both ends among the brokers,
+`files/topology`, generators in `pubweave.generate`. Every link has both ends among the brokers,
 and whatever has an order is in the order of the ids.
 """
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from types import TracebackType
 
 from pubweave.model.plans import Bounds, Plan, PlanStatus
-from pubweave.planning.exact import Finding
-from pubweave.planning.indexed import IndexedProblem
-from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.reachability import Reachability
-from pubweave.planning.result import OnProgress, PlanResult, Progress, Stop
-from pubweave.planning.validate import validate_plan
+from pubweave.planning.bounds.reachability import Reachability
+from pubweave.planning.check.validate import validate_plan
+from pubweave.planning.exact.search import Finding
+from pubweave.planning.problem.indexed import IndexedProblem
+from pubweave.planning.problem.problem import PlanningProblem
+from pubweave.planning.problem.result import OnProgress, PlanResult, Progress, Stop
 
 _CLOSE = 1e-6
 _UNREACHABLE = "some link of the target cannot be reached from the source under these rules"

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Action, Move, Plan
 from pubweave.model.topology import Topology
-from pubweave.planning.problem import PlanningProblem
+from pubweave.planning.problem.problem import PlanningProblem
 
 
 def plan_moves(problem: PlanningProblem) -> Plan | None:

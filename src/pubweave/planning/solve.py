@@ -14,17 +14,17 @@ import numpy as np
 
 from pubweave.model.plans import Plan
 from pubweave.planning.anytime import Anytime, BackgroundBound
-from pubweave.planning.exact import Way
-from pubweave.planning.exact_process import ExactProcess
-from pubweave.planning.greedy import Greedy
-from pubweave.planning.impossible import Exhaustion
-from pubweave.planning.indexed import IndexedProblem, NumberedSteps, indexed
-from pubweave.planning.membership import split_membership
+from pubweave.planning.bounds.infeasibility import Exhaustion
+from pubweave.planning.bounds.reachability import Reachability
+from pubweave.planning.exact.process import ExactProcess
+from pubweave.planning.exact.search import Way
+from pubweave.planning.greedy.fewer_rounds import quieter_plan
+from pubweave.planning.greedy.greedy import Greedy
 from pubweave.planning.moves import fewest_move_steps, plan_moves
-from pubweave.planning.problem import PlanningError, PlanningProblem
-from pubweave.planning.quiet_steps import quieter_plan
-from pubweave.planning.reachability import Reachability
-from pubweave.planning.result import OnProgress, PlanResult, Progress, Stop, ignore_progress
+from pubweave.planning.problem.indexed import IndexedProblem, NumberedSteps, indexed
+from pubweave.planning.problem.membership import split_membership
+from pubweave.planning.problem.problem import PlanningError, PlanningProblem
+from pubweave.planning.problem.result import OnProgress, PlanResult, Progress, Stop, ignore_progress
 
 METHODS = ("auto", "exact", "fast", "ip-naive", "ip-all-paths", "ip-each-path", "bfs")
 Clock = Callable[[], float]
@@ -71,7 +71,7 @@ def solve(
     if method not in METHODS:
         raise PlanningError(f"no method {method!r}: use one of {', '.join(METHODS)}")
     if method.startswith("ip-") or method == "bfs":
-        from pubweave.planning.paper_planner import solve_by_paper
+        from pubweave.planning.paper.algorithm_1 import solve_by_paper
 
         return solve_by_paper(
             problem, method=method, stop=stop, clock=clock, seed=seed, on_progress=on_progress

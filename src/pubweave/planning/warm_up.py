@@ -15,15 +15,15 @@ from itertools import pairwise
 import numpy as np
 
 from pubweave.model.topology import Topology
-from pubweave.planning.exact import Way, search
-from pubweave.planning.greedy import Greedy
-from pubweave.planning.indexed import indexed
-from pubweave.planning.judge_shifts import accepts
-from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.quiet_steps import quieter_plan
-from pubweave.planning.reachability import Reachability
-from pubweave.planning.result import never
-from pubweave.planning.token_positions import TokenPositions
+from pubweave.planning.bounds.reachability import Reachability
+from pubweave.planning.bounds.token_positions import TokenPositions
+from pubweave.planning.check.fast_validate import accepts
+from pubweave.planning.exact.search import Way, search
+from pubweave.planning.greedy.fewer_rounds import quieter_plan
+from pubweave.planning.greedy.greedy import Greedy
+from pubweave.planning.problem.indexed import indexed
+from pubweave.planning.problem.problem import PlanningProblem
+from pubweave.planning.problem.result import never
 
 _BROKERS = 9
 _STRIDE = 4

@@ -17,7 +17,40 @@ from typing import Any
 import msgspec
 from msgspec.structs import force_setattr
 
-from pubweave.model.messages import (
+from pubweave.model.messages.migration import (
+    MigrationComplete,
+    MigrationEntries,
+    MigrationSeek,
+    MigrationSignal,
+    MigrationUpdate,
+    Redirect,
+    RedirectReply,
+)
+from pubweave.model.messages.relocation import (
+    PlacementRound,
+    ProbeReply,
+    ProbeRequest,
+    RelocationAnswer,
+    RelocationRequest,
+    TraceInformationAnswer,
+    TraceInformationRequest,
+    TraceResult,
+)
+from pubweave.model.messages.rendezvous import (
+    ChordFound,
+    ChordLeaving,
+    ChordLookup,
+    ChordNeighbors,
+    LinkUnused,
+    PlacementDigest,
+    RingMember,
+    TreeBroken,
+    TreeJoin,
+    TreeOffer,
+    TreePath,
+    TreeTables,
+)
+from pubweave.model.messages.session import (
     Ack,
     ActionReserve,
     ActionSignal,
@@ -42,47 +75,14 @@ from pubweave.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from pubweave.model.migration_messages import (
-    MigrationComplete,
-    MigrationEntries,
-    MigrationSeek,
-    MigrationSignal,
-    MigrationUpdate,
-    Redirect,
-    RedirectReply,
-)
-from pubweave.model.publications import Publication
-from pubweave.model.relocation_messages import (
-    PlacementRound,
-    ProbeReply,
-    ProbeRequest,
-    RelocationAnswer,
-    RelocationRequest,
-    TraceInformationAnswer,
-    TraceInformationRequest,
-    TraceResult,
-)
-from pubweave.model.rendezvous_messages import (
-    ChordFound,
-    ChordLeaving,
-    ChordLookup,
-    ChordNeighbors,
-    LinkUnused,
-    PlacementDigest,
-    RingMember,
-    TreeBroken,
-    TreeJoin,
-    TreeOffer,
-    TreePath,
-    TreeTables,
-)
-from pubweave.model.topic_messages import (
+from pubweave.model.messages.topic_connected import (
     BrokerRecord,
     TopicMissed,
     TopicOpened,
     TopicUnwanted,
     TopicWanted,
 )
+from pubweave.model.publications import Publication
 
 DEFAULT_MAX_FRAME_BYTES = 1 << 20
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from pubweave.model.journal_records import EventRecord, MessagesRecord, Record
+from pubweave.model.records.journal_records import EventRecord, MessagesRecord, Record
 from pubweave.wire.codec import FrameDecoder, FrameError, encode_all
 
 _MESSAGES, _EVENT = 0, 1

@@ -1,6 +1,6 @@
 """DYNATOPS: which broker takes which position on a Chord ring, and which users which broker.
 
-`ring` and `topic_trees` say how publications travel, `costs` what that costs (Eqs. 1-5, 8, 10-12),
-`ssbr` is Algorithm 3, `reconfigure` Algorithm 4, `best` and `bounds` what the paper does not have,
-`user_placement` its section 4.
+`ring` and `mapping/problem` say how publications travel, `costs` what that costs (Eqs. 1-5, 8,
+10-12), `ssbr` is Algorithm 3, `reconfigure` Algorithm 4, `best` and `bounds` what the paper does
+not have, `placement/similarity` its section 4.
 """

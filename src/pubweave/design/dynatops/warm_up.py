@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from pubweave.design.dynatops import _kernels_assignment as kernels
-from pubweave.design.dynatops.best import best_mapping
-from pubweave.design.dynatops.connected_brokers import ConnectedBrokers, Upkeep
-from pubweave.design.dynatops.geographic_hierarchy import hierarchy_overlay
-from pubweave.design.dynatops.lasting_placement import LastingPlacement, LastingRule
-from pubweave.design.dynatops.prefix_routing import prefix_overlay
-from pubweave.design.dynatops.routed_overlay import Publications
-from pubweave.design.dynatops.topic_trees import MappingProblem
-from pubweave.design.dynatops.user_placement import Clusters, PlacementRule, UserPlacement
+from pubweave.design.dynatops._kernels import assignment as kernels
+from pubweave.design.dynatops.mapping.best import best_mapping
+from pubweave.design.dynatops.mapping.problem import MappingProblem
+from pubweave.design.dynatops.mapping.routed_overlay import Publications
+from pubweave.design.dynatops.placement.lasting import LastingPlacement, LastingRule
+from pubweave.design.dynatops.placement.similarity import Clusters, PlacementRule, UserPlacement
+from pubweave.design.dynatops.rivals.bayeux import prefix_overlay
+from pubweave.design.dynatops.rivals.geops import hierarchy_overlay
+from pubweave.design.dynatops.rivals.tco import ConnectedBrokers, Upkeep
 from pubweave.design.tco.interests import Subscriptions
 
 

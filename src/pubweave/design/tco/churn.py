@@ -16,8 +16,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pubweave.design.tco import _kernels_backups, _kernels_joining, _kernels_mending, tidying
-from pubweave.design.tco import _kernels_churn as kernels
+from pubweave.design.tco import trimming as tidying
+from pubweave.design.tco._kernels import backups as _kernels_backups
+from pubweave.design.tco._kernels import churn as kernels
+from pubweave.design.tco._kernels import joining as _kernels_joining
+from pubweave.design.tco._kernels import mending as _kernels_mending
 from pubweave.design.tco.changes import (
     Backups,
     Change,

@@ -18,8 +18,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from pubweave.design.tco import _kernels_attaching as kernels
-from pubweave.design.tco._kernels_bags import bags_of
+from pubweave.design.tco._kernels import attaching as kernels
+from pubweave.design.tco._kernels.bags import bags_of
 from pubweave.design.tco.interests import Indices, Integers, Subscriptions, gathered
 from pubweave.design.tco.low_oda import RHO, Mode, OnShare, Start, construct, ignore_share, indexed
 

@@ -5,7 +5,7 @@ that raise the maximum degree least; e1 only if it joins more than rho times as 
 the smallest row, then to the smallest column, with nodes by descending number of topics. GM mode
 always takes e1: the least average degree, whatever the maximum.
 
-The choices are exactly those of the printed algorithm; `_kernels_low_oda` says how it is done
+The choices are exactly those of the printed algorithm; `_kernels/low_oda` says how it is done
 without looking at all pairs each time.
 """
 
@@ -17,8 +17,8 @@ from enum import Enum
 
 import numpy as np
 
-from pubweave.design.tco import _kernels_low_oda as kernels
-from pubweave.design.tco._kernels_parts import LARGE, NO_SET, SCRATCH, Interests, Parts
+from pubweave.design.tco._kernels import low_oda as kernels
+from pubweave.design.tco._kernels.parts import LARGE, NO_SET, SCRATCH, Interests, Parts
 from pubweave.design.tco.interests import Indices, Integers, Subscriptions, gathered
 
 RHO = 3.0

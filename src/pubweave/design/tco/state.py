@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pubweave.design.tco import _kernels_churn as kernels
-from pubweave.design.tco._kernels_bags import Bags, bags_of, empty_bags, widened
-from pubweave.design.tco._kernels_pieces import Wishes
+from pubweave.design.tco._kernels import churn as kernels
+from pubweave.design.tco._kernels.bags import Bags, bags_of, empty_bags, widened
+from pubweave.design.tco._kernels.pieces import Wishes
 from pubweave.design.tco.changes import Pair
 from pubweave.design.tco.interests import Indices, Integers, Subscriptions
 from pubweave.design.tco.low_oda import indexed

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pubweave.design.tco import _kernels_verify as kernels
+from pubweave.design.tco._kernels import verify as kernels
 from pubweave.design.tco.interests import Indices, Subscriptions
 
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pubweave.design.ci_rules import Estimate
-from pubweave.design.local_design import TripleCounts
-from pubweave.design.ring_sides import SideCounts, Union, Unions, union_of_histogram
-from pubweave.design.traffic import Floats, Integers, Traffic
+from pubweave.design.ci.cycle_traffic import SideCounts, Union, Unions, union_of_histogram
+from pubweave.design.ci.offline import TripleCounts
+from pubweave.design.ci.rules import Estimate
+from pubweave.design.tree.traffic import Floats, Integers, Traffic
 
 BLOOM_BITS, BLOOM_HASHES = 100_000, 5
 CACHE_ENTRIES = 8_192

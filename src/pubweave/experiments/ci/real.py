@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from pubweave.design.prices import Prices
-from pubweave.design.traffic import Floats, Traffic
+from pubweave.design.tree.prices import Prices
+from pubweave.design.tree.traffic import Floats, Traffic
 from pubweave.experiments.ci.figures import Mean, mean
 from pubweave.experiments.ci.run import STATIC, run_variant
 from pubweave.experiments.ci.setting import Setting, World, clients_traffic
-from pubweave.generate.latencies import read_rtt_matrix, read_rtt_slices
-from pubweave.generate.trees import broker_name, random_tree_pairs
+from pubweave.generate.topologies.latencies import read_rtt_matrix, read_rtt_slices
+from pubweave.generate.topologies.trees import broker_name, random_tree_pairs
 from pubweave.model.topology import TopologyError
 
 PLANETLAB = tuple(

@@ -1,7 +1,7 @@
 """One heuristic in one world of CI's evaluation: what it costs, interval by interval.
 
 In each interval the notifications pay for the tree as it is; then the brokers broadcast what they
-saw, and exchange links by the rules of `ci_rules`. Control messages pay like notifications: the
+saw, and exchange links by the rules of `ci/rules`. Control messages pay like notifications: the
 latency of each link they cross and the processing of each broker they reach. A request goes along
 the path; an exchange that was agreed on takes two more messages over every link of its cycle.
 """
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pubweave.design.ci_rules import Estimate, Heuristic
-from pubweave.design.cost import links_of, total_cost
-from pubweave.design.global_search import GlobalSearch
-from pubweave.design.local_rounds import LIVE_PATIENCE, LIVE_REQUESTS, LocalOverlay, LocalSettings
-from pubweave.design.prices import Prices
-from pubweave.design.problem import DesignProblem
-from pubweave.design.traffic import Floats, Integers, Traffic
+from pubweave.design.ci.rounds import LIVE_PATIENCE, LIVE_REQUESTS, LocalOverlay, LocalSettings
+from pubweave.design.ci.rules import Estimate, Heuristic
+from pubweave.design.tree.cost import links_of, total_cost
+from pubweave.design.tree.global_search import GlobalSearch
+from pubweave.design.tree.prices import Prices
+from pubweave.design.tree.problem import DesignProblem
+from pubweave.design.tree.traffic import Floats, Integers, Traffic
 from pubweave.experiments.ci.filters import FilterInterest
 from pubweave.experiments.ci.setting import World
 from pubweave.model.topology import Topology

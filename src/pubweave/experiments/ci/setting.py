@@ -17,10 +17,10 @@ from functools import cached_property
 
 import numpy as np
 
-from pubweave.design.cost import common_interest, edges_of
-from pubweave.design.prices import Prices
-from pubweave.design.traffic import Floats, Integers, Traffic
-from pubweave.generate.underlay import UnderlayParameters, make_underlay, place_brokers
+from pubweave.design.tree.cost import common_interest, edges_of
+from pubweave.design.tree.prices import Prices
+from pubweave.design.tree.traffic import Floats, Integers, Traffic
+from pubweave.generate.topologies.underlay import UnderlayParameters, make_underlay, place_brokers
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from pubweave.design.dynatops.costs import RATE_SMOOTHING
-from pubweave.design.dynatops.routed_overlay import Publications
-from pubweave.design.traffic import Floats
+from pubweave.design.dynatops.mapping.costs import RATE_SMOOTHING
+from pubweave.design.dynatops.mapping.routed_overlay import Publications
+from pubweave.design.tree.traffic import Floats
 from pubweave.experiments.dynatops.location_systems import LocationSetting, LocationWorld, Residence
 from pubweave.experiments.dynatops.rows import SystemRun
 from pubweave.experiments.dynatops.systems import Account
-from pubweave.generate.checkins import Indices, Integers, Travels
+from pubweave.generate.workloads.checkins import Indices, Integers, Travels
 
 
 def run_location(travels: Travels, setting: LocationSetting) -> Iterator[SystemRun]:

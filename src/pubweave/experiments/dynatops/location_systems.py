@@ -11,24 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from pubweave.design.dynatops.geographic_hierarchy import (
+from pubweave.design.dynatops.placement.lasting import LastingPlacement, LastingRule
+from pubweave.design.dynatops.placement.similarity import (
+    Clusters,
+    HostedUsers,
+    PlacementRule,
+    UserPlacement,
+)
+from pubweave.design.dynatops.rivals.bayeux import prefix_overlay
+from pubweave.design.dynatops.rivals.geops import (
     Places,
     area_clusters,
     hierarchy_overlay,
     leaf_places,
     round_trips,
 )
-from pubweave.design.dynatops.lasting_placement import LastingPlacement, LastingRule
-from pubweave.design.dynatops.prefix_routing import prefix_overlay
-from pubweave.design.dynatops.user_placement import (
-    Clusters,
-    HostedUsers,
-    PlacementRule,
-    UserPlacement,
-)
-from pubweave.design.traffic import Floats
+from pubweave.design.tree.traffic import Floats
 from pubweave.experiments.dynatops.systems import Account, FixedOverlay, RingOverlay, broker_keys
-from pubweave.generate.checkins import Indices, Integers, Travels
+from pubweave.generate.workloads.checkins import Indices, Integers, Travels
 
 CLUSTER_SIZES = (5, 10, 20, 50)
 LOAD_WEIGHT = 1.0

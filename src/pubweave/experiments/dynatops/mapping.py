@@ -15,13 +15,13 @@ from statistics import mean
 
 import numpy as np
 
-from pubweave.design.dynatops.best import best_mapping
-from pubweave.design.dynatops.costs import mapping_cost
-from pubweave.design.dynatops.improvement import ImprovementPath
-from pubweave.design.dynatops.ring import key_of
-from pubweave.design.dynatops.ssbr import ssbr_greedy
-from pubweave.design.dynatops.topic_trees import BrokerMapping, MappingProblem
-from pubweave.generate.dynatops_workloads import PUBLICATIONS, Pattern, broker_subscriptions
+from pubweave.design.dynatops.mapping.best import best_mapping
+from pubweave.design.dynatops.mapping.costs import mapping_cost
+from pubweave.design.dynatops.mapping.improvement import ImprovementPath
+from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem
+from pubweave.design.dynatops.mapping.ring import key_of
+from pubweave.design.dynatops.mapping.ssbr import ssbr_greedy
+from pubweave.generate.workloads.dynatops import PUBLICATIONS, Pattern, broker_subscriptions
 
 SIZES = ((10, 100), (100, 100), (1_000, 100), (100, 50), (100, 500), (100, 5_000))
 """Brokers and topics."""

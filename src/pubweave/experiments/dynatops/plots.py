@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pubweave.design.dynatops.lasting_placement import LastingRule
+from pubweave.design.dynatops.placement.lasting import LastingRule
 from pubweave.experiments.dynatops import mapping
 from pubweave.experiments.dynatops.location_systems import LASTING_WEIGHT, LOAD_WEIGHT
 from pubweave.experiments.dynatops.mapping import Saving

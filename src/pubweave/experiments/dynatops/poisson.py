@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from pubweave.design.dynatops.connected_brokers import Upkeep
-from pubweave.design.dynatops.lasting_placement import LastingPlacement, LastingRule
-from pubweave.design.dynatops.prefix_routing import prefix_overlay
-from pubweave.design.dynatops.routed_overlay import Publications
-from pubweave.design.dynatops.user_placement import (
+from pubweave.design.dynatops.mapping.routed_overlay import Publications
+from pubweave.design.dynatops.placement.lasting import LastingPlacement, LastingRule
+from pubweave.design.dynatops.placement.similarity import (
     Clusters,
     HostedUsers,
     PlacementRule,
     UserPlacement,
 )
+from pubweave.design.dynatops.rivals.bayeux import prefix_overlay
+from pubweave.design.dynatops.rivals.tco import Upkeep
 from pubweave.design.tco.interests import Indices, Integers
 from pubweave.experiments.dynatops.rows import SystemRun
 from pubweave.experiments.dynatops.systems import (
@@ -38,7 +38,7 @@ from pubweave.experiments.dynatops.systems import (
     RingOverlay,
     broker_keys,
 )
-from pubweave.generate.dynatops_workloads import MODE_SIZE, Pattern, drawn_topics
+from pubweave.generate.workloads.dynatops import MODE_SIZE, Pattern, drawn_topics
 
 RATES = (0.025, 0.05, 0.1, 0.2)
 """Changes per user and hour, Figure 7."""

@@ -18,8 +18,8 @@ from pubweave.experiments.dynatops import location_systems as location
 from pubweave.experiments.dynatops import poisson
 from pubweave.experiments.dynatops.location import run_location
 from pubweave.experiments.dynatops.rows import SystemRun
-from pubweave.generate.checkins import Travels, drawn_travels, read_travels
-from pubweave.generate.dynatops_workloads import Pattern
+from pubweave.generate.workloads.checkins import Travels, drawn_travels, read_travels
+from pubweave.generate.workloads.dynatops import Pattern
 
 CHECKINS = "checkins/gowalla_nyc_checkins.csv.gz"
 FRIENDSHIPS = "checkins/gowalla_nyc_friends.csv.gz"

@@ -20,19 +20,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pubweave.design.dynatops.connected_brokers import ConnectedBrokers, Upkeep, subscriptions_of
-from pubweave.design.dynatops.deciding import decide
-from pubweave.design.dynatops.ring import Ring, key_of
-from pubweave.design.dynatops.routed_overlay import (
+from pubweave.design.dynatops.mapping.decision import decide
+from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem
+from pubweave.design.dynatops.mapping.ring import Ring, key_of
+from pubweave.design.dynatops.mapping.routed_overlay import (
     NOTHING,
     Notified,
     Publications,
     RingRoutes,
     RoutedOverlay,
 )
-from pubweave.design.dynatops.topic_trees import BrokerMapping, MappingProblem
-from pubweave.design.dynatops.user_placement import HostedUsers
-from pubweave.design.traffic import Floats
+from pubweave.design.dynatops.placement.similarity import HostedUsers
+from pubweave.design.dynatops.rivals.tco import ConnectedBrokers, Upkeep, subscriptions_of
+from pubweave.design.tree.traffic import Floats
 from pubweave.experiments.dynatops.rows import SystemRun
 
 

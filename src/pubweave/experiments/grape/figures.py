@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pubweave.experiments.grape.run import BASELINE, POP, WITH_SUBSCRIBERS, Outcome, StockRun, named
 from pubweave.experiments.grape.setting import FULL, Setting, make_stock_world, read_data
-from pubweave.generate.stocks import Distribution
+from pubweave.generate.workloads.stocks import Distribution
 
 FIGURES = ("grape-fig5", "grape-fig6")
 VARIANTS = (BASELINE, POP, "load100", "delay100")

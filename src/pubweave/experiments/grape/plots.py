@@ -9,7 +9,7 @@ from typing import Any
 from pubweave.experiments.grape.figures import chosen, mean_of, waits_by_hops
 from pubweave.experiments.grape.run import BASELINE, POP, TIMELINE_S, Outcome
 from pubweave.experiments.plotting import sheet, tidy
-from pubweave.generate.stocks import Distribution
+from pubweave.generate.workloads.stocks import Distribution
 
 COLOURS = {
     BASELINE: "#7b8794",

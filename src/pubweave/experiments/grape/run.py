@@ -10,20 +10,20 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from pubweave.core.broker_config import BrokerConfig
-from pubweave.core.effects import FollowRedirect, ReportMove
-from pubweave.core.relocation_config import RelocationConfig, RelocationMode
-from pubweave.core.session_limits import SessionLimits
-from pubweave.design.relocation_rules import Preference, Priority
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.relocation import RelocationConfig, RelocationMode
+from pubweave.core.config.session import SessionLimits
+from pubweave.core.vocabulary.effects import FollowRedirect, ReportMove
+from pubweave.design.relocation.rules import Preference, Priority
 from pubweave.experiments.grape.setting import Setting, StockWorld
-from pubweave.generate.clients import Content
-from pubweave.generate.stocks import StockPublisher
-from pubweave.model.filters import Filter
+from pubweave.generate.workloads.clients import Content
+from pubweave.generate.workloads.stocks import StockPublisher
+from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.publications import Publication
-from pubweave.sim.nodes import HandlingTime, SimClient
-from pubweave.sim.tree_overlay import TreeOverlay
-from pubweave.sim.world import World
+from pubweave.sim.kernel.nodes import HandlingTime, SimClient
+from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.tree import TreeOverlay
 
 HANDLING = HandlingTime(per_message_s=0.0005, per_match_s=0.002)
 """What a Java broker of 2009 on a shared machine is taken to need."""

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pubweave.generate.latencies import LEAST_LATENCY_MS, Matrix, read_rtt_matrix
-from pubweave.generate.stock_quotes import Quotes, read_quotes, synthetic_quotes
-from pubweave.generate.stocks import Distribution, StockWorkload, stock_workload
-from pubweave.generate.trees import fanout_tree
+from pubweave.generate.topologies.latencies import LEAST_LATENCY_MS, Matrix, read_rtt_matrix
+from pubweave.generate.topologies.trees import fanout_tree
+from pubweave.generate.workloads.stock_quotes import Quotes, read_quotes, synthetic_quotes
+from pubweave.generate.workloads.stocks import Distribution, StockWorkload, stock_workload
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
 

@@ -19,7 +19,7 @@ from pubweave.experiments.grape.figures import (
     waits_by_hops,
 )
 from pubweave.experiments.grape.run import BASELINE, POP, WITH_SUBSCRIBERS, Outcome
-from pubweave.generate.stocks import Distribution
+from pubweave.generate.workloads.stocks import Distribution
 
 CLUSTERED, RANDOM = Distribution.CLUSTERED, Distribution.RANDOM
 

@@ -19,14 +19,14 @@ import numpy as np
 from pubweave.experiments.ipitt.disruption_run import STORE_S, Cost, DisruptionRun, paper_traffic
 from pubweave.experiments.ipitt.planning import instances
 from pubweave.model.plans import Plan
-from pubweave.planning.bfs import plan_by_bfs
-from pubweave.planning.greedy import Greedy
-from pubweave.planning.indexed import indexed
-from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.quiet_steps import quieter_plan
-from pubweave.planning.result import Stop, never
-from pubweave.planning.validate import validate_plan
-from pubweave.sim.random_plans import one_by_one
+from pubweave.planning.check.validate import validate_plan
+from pubweave.planning.greedy.fewer_rounds import quieter_plan
+from pubweave.planning.greedy.greedy import Greedy
+from pubweave.planning.paper.best_first_search import plan_by_bfs
+from pubweave.planning.problem.indexed import indexed
+from pubweave.planning.problem.problem import PlanningProblem
+from pubweave.planning.problem.result import Stop, never
+from pubweave.sim.kernel.random_plans import one_by_one
 
 BROKERS, RATIO, SUBSCRIBERS = 60, 0.20, 1000
 SIZES, FULL_SIZES = (20, 40, 60), (20, 30, 40, 50, 60, 70, 80)

@@ -13,23 +13,27 @@ from itertools import combinations
 
 import numpy as np
 
-from pubweave.core.events import Event, MessagesReceived
-from pubweave.generate.ipitt import PUBLISHERS, RATE_PER_S, ipitt_workload, publications
-from pubweave.generate.latencies import Matrix, draw_latencies
-from pubweave.model.filters import Filter, topic_of
+from pubweave.core.vocabulary.events import Event, MessagesReceived
+from pubweave.generate.topologies.latencies import Matrix, draw_latencies
+from pubweave.generate.workloads.ipitt import PUBLISHERS, RATE_PER_S, ipitt_workload, publications
+from pubweave.model.filters.filter import Filter, topic_of
 from pubweave.model.ids import Link
-from pubweave.model.messages import ShiftTables
+from pubweave.model.messages.session import ShiftTables
 from pubweave.model.plans import Plan
 from pubweave.model.publications import Publication
-from pubweave.model.recorded_traffic import RecordedClient, RecordedPublication, RecordedTraffic
+from pubweave.model.records.recorded_traffic import (
+    RecordedClient,
+    RecordedPublication,
+    RecordedTraffic,
+)
 from pubweave.model.topology import Topology
-from pubweave.sim.checkers import DeliveryChecker
-from pubweave.sim.deployment_watch import ActionHistory
-from pubweave.sim.nodes import HandlingTime
-from pubweave.sim.rehearsal import Rehearsal
-from pubweave.sim.results import RunResult
-from pubweave.sim.routing_scenario import RoutingSetting
-from pubweave.sim.transform_measures import JudgedDelivery, percentile
+from pubweave.sim.checkers.delivery import DeliveryChecker
+from pubweave.sim.checkers.deployment import ActionHistory
+from pubweave.sim.kernel.nodes import HandlingTime
+from pubweave.sim.kernel.results import RunResult
+from pubweave.sim.scenarios.routing import RoutingSetting
+from pubweave.sim.scenarios.transform_measures import JudgedDelivery, percentile
+from pubweave.sim.whatif.rehearsal import Rehearsal
 
 WINDOW_S = 20.0
 """So long is what publishers say before they repeat themselves."""

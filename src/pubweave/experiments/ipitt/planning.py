@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pubweave.generate.mutation import change_links
-from pubweave.generate.trees import ipitt_topologies
-from pubweave.planning.backends.highs import HighsSession
-from pubweave.planning.ip_model import ActionSet, model_size
-from pubweave.planning.paper_planner import PAPER_METHODS, ip_problem, solve_by_paper
-from pubweave.planning.problem import PlanningProblem
-from pubweave.planning.result import PlanResult, Stop
+from pubweave.generate.topologies.mutation import change_links
+from pubweave.generate.topologies.trees import ipitt_topologies
+from pubweave.planning.check.validate import InvalidPlanError
+from pubweave.planning.paper.algorithm_1 import PAPER_METHODS, ip_problem, solve_by_paper
+from pubweave.planning.paper.highs import HighsSession
+from pubweave.planning.paper.integer_program import ActionSet, model_size
+from pubweave.planning.problem.problem import PlanningProblem
+from pubweave.planning.problem.result import PlanResult, Stop
 from pubweave.planning.solve import solve
-from pubweave.planning.validate import InvalidPlanError
 
 METHODS = ("auto", "fast", "ip-each-path", "ip-all-paths", "ip-naive", "bfs")
 SIZES, FULL_SIZES = (10, 20, 30), (20, 30, 40, 50, 60, 70, 80, 90, 100, 150)

@@ -14,7 +14,7 @@ from pubweave.experiments.shadows import figures, plots
 from pubweave.experiments.shadows.figures import Row, Task, chosen, mean_of
 from pubweave.experiments.shadows.real import FILES, described, run_real
 from pubweave.experiments.shadows.statements import statements
-from pubweave.generate.churn_rounds import Popularity
+from pubweave.generate.workloads.churn_rounds import Popularity
 
 ABOUT = {
     "shadows-fig2": "backups chosen greedily: backups and primaries by number of topics.",

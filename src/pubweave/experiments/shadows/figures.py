@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pubweave.experiments.shadows.setting import Setting, World, make_world, rebuilt
-from pubweave.generate.churn_rounds import Popularity
+from pubweave.generate.workloads.churn_rounds import Popularity
 
 FIGURES = tuple(f"shadows-fig{number}" for number in range(2, 9))
 LOW_ODA = "low-oda"

@@ -22,8 +22,8 @@ from pubweave.design.tco.low_oda import Mode, build_overlay
 from pubweave.design.tco.verify import verify
 from pubweave.experiments.shadows.rounds import RoundRecord, play
 from pubweave.experiments.shadows.setting import VARIANTS
-from pubweave.generate.churn_rounds import random_rounds
-from pubweave.model.subscription_files import read_subscriptions
+from pubweave.generate.workloads.churn_rounds import random_rounds
+from pubweave.model.files.subscriptions import read_subscriptions
 
 FILES = {
     "twitter": "subscriptions/twitter100_follower_topic.csv.gz",

@@ -25,7 +25,7 @@ from pubweave.design.tco.interests import Indices, Subscriptions
 from pubweave.design.tco.low_oda import build_overlay
 from pubweave.design.tco.warm_up import warm_up_tco
 from pubweave.experiments.shadows.rounds import RoundRecord, play
-from pubweave.generate.churn_rounds import Popularity, random_subscriptions, topic_sets
+from pubweave.generate.workloads.churn_rounds import Popularity, random_subscriptions, topic_sets
 
 PRINTED = ChurnSettings(rule=DegreeRule.ALL, window=1 << 30)
 VARIANTS = {

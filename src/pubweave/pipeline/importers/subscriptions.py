@@ -15,8 +15,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from pubweave.model.telemetry import TABLES
-from pubweave.pipeline.locations import Storage, absolute, joined, local_path
-from pubweave.pipeline.schemas import as_declared, telemetry_schema
+from pubweave.pipeline.frames.locations import Storage, absolute, joined, local_path
+from pubweave.pipeline.frames.schemas import as_declared, telemetry_schema
 from pubweave.telemetry.run_description import RUN_FILE, RunClock, RunDescription
 
 HEADERS = (

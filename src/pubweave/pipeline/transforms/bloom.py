@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.schemas import as_declared
-from pubweave.pipeline.sums import together
+from pubweave.pipeline.frames.bitsets import WORD_BITS, bit_in_word, word_of
+from pubweave.pipeline.frames.mergeable import together
+from pubweave.pipeline.frames.schemas import as_declared
 from pubweave.pipeline.transforms.publications import KEY, decoded
-from pubweave.pipeline.words import WORD_BITS, bit_in_word, word_of
 
 
 def bloom_estimates(cached: DataFrame, bits: int, hashes: int) -> DataFrame:

@@ -3,9 +3,9 @@
 Filters are parsed once per distinct text, by the model's own parser. What they say of an attribute
 is mostly an interval of numbers or one text: these become bounds by attribute, compared inside
 Spark's generated code. Other predicates become an array column, if there are any: they are looked
-at one by one, and the join they are part of has no generated code at all. A publication satisfies
-a filter if all hold. Comparisons are typed as in `pubweave.model.filters`: a value of another type
-never satisfies a predicate.
+at one by one, and the join they are part of has no generated code at all. A publication satisfies a
+filter if all hold. Comparisons are typed as in `pubweave.model.filters.filter`: a value of another
+type never satisfies a predicate.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pubweave.model.filter_lexer import NotationError
-from pubweave.model.filter_text import parse_filter
-from pubweave.model.filters import Operator, Predicate
+from pubweave.model.filters.filter import Operator, Predicate
+from pubweave.model.filters.lexer import NotationError
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.publications import TOPIC_ATTRIBUTE
-from pubweave.pipeline.schemas import local_frame
+from pubweave.pipeline.frames.schemas import local_frame
 
 _PREDICATES = ArrayType(
     StructType(

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.schemas import as_declared
-from pubweave.pipeline.sums import together
+from pubweave.pipeline.frames.bitsets import bit_in_word, word_of
+from pubweave.pipeline.frames.mergeable import together
+from pubweave.pipeline.frames.schemas import as_declared
 from pubweave.pipeline.transforms.publications import decoded
-from pubweave.pipeline.words import bit_in_word, word_of
 
 _AVERAGE = "(overlap - notifications) / (neighbors_near - 1)"
 _PHI = f"if(neighbors_near >= 2, greatest({_AVERAGE}, 0.0D), null)"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.schemas import as_declared
-from pubweave.pipeline.sums import KLL, MAX, SUM, Sums, together
+from pubweave.pipeline.frames.mergeable import KLL, MAX, SUM, Sums, together
+from pubweave.pipeline.frames.schemas import as_declared
 from pubweave.pipeline.transforms.sketches import quantile_columns, sketched
 
 _LINK = ["broker_a", "broker_b"]

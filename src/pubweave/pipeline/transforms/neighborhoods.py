@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType
 
-from pubweave.pipeline.schemas import columns, local_frame
+from pubweave.pipeline.frames.schemas import columns, local_frame
 
 Neighbors = Mapping[str, set[str]]
 

@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType
 
-from pubweave.pipeline.schemas import columns, local_frame
-from pubweave.pipeline.words import WORD_BITS, bit_in_word, has_bit, word_of
+from pubweave.pipeline.frames.bitsets import WORD_BITS, bit_in_word, has_bit, word_of
+from pubweave.pipeline.frames.schemas import columns, local_frame
 
 KEY = ["publisher", "sequence"]
 _MERGES = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.sums import THETA, Sums
+from pubweave.pipeline.frames.mergeable import THETA, Sums
 from pubweave.pipeline.transforms.publications import KEY
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.schemas import as_declared
-from pubweave.pipeline.sums import together
-from pubweave.pipeline.time_slots import ProfileWindow, moving
+from pubweave.pipeline.frames.mergeable import together
+from pubweave.pipeline.frames.schemas import as_declared
+from pubweave.pipeline.frames.time_slots import ProfileWindow, moving
 
 
 def subscriptions(changes: DataFrame, incarnations: DataFrame) -> DataFrame:

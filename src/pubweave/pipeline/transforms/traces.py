@@ -11,10 +11,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.schemas import as_declared
-from pubweave.pipeline.sums import together
+from pubweave.pipeline.frames.bitsets import WORD_BITS, bit_in_word, word_of
+from pubweave.pipeline.frames.mergeable import together
+from pubweave.pipeline.frames.schemas import as_declared
 from pubweave.pipeline.transforms.publications import KEY
-from pubweave.pipeline.words import WORD_BITS, bit_in_word, word_of
 
 
 def traced_publications(

@@ -1,0 +1,200 @@
+"""``pubweave autopilot``: let an overlay be watched and, if it pays, changed.
+
+Parsing and exit codes; the loop is in `control`, its driver in `autopilot/driver`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from pubweave.cli.deploy.apply import step_timeout_option
+from pubweave.cli.errors import BadInput, blaming
+from pubweave.cli.options.coordination import deployment_options, find_coordination
+from pubweave.cli.options.design_inputs import price_options
+from pubweave.cli.output import json_option, print_json, remark
+from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
+
+if TYPE_CHECKING:
+    from pubweave.autopilot.driver import OnTell, Prices
+    from pubweave.control.settings import ControlSettings
+    from pubweave.model.decisions import AutopilotStatus
+    from pubweave.model.topology import Topology
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_SECONDS = click.FloatRange(min=0, min_open=True)
+
+
+def _limit_options(command: Command) -> Command:
+    """What no change may do."""
+    options = [
+        click.option("--max-degree", type=click.IntRange(min=1),
+                     help="No broker gets more links than this."),
+        click.option("--pin", "pins", multiple=True, metavar="A-B", help="This link stays."),
+        click.option("--forbid", "bans", multiple=True, metavar="A-B", help="This one never is."),
+        click.option("--budget-per-change", type=click.IntRange(min=1), metavar="LINKS",
+                     help="New links in one change, at most."),
+        click.option("--budget-per-day", type=click.IntRange(min=0), metavar="LINKS",
+                     help="New links within 24 hours, at most."),
+        click.option("--quiet-hours", multiple=True, metavar="22:00-06:00",
+                     help="Nothing is changed then, by this machine's clock."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _worth_options(command: Command) -> Command:
+    """When and for what a change is made."""
+    options = [
+        click.option("--mode", type=click.Choice(["observe", "approve", "auto"]),
+                     default="observe", show_default=True,
+                     help="Only say what would be done, ask first, or do it."),
+        click.option("--period", type=_SECONDS, default=300.0, show_default=True,
+                     help="Seconds between two looks."),
+        click.option("--free-period", type=click.FloatRange(min=0), default=900.0,
+                     show_default=True, help="Seconds between two changes, at least."),
+        click.option("--least-saving", type=click.FloatRange(0, 1), default=0.02,
+                     show_default=True, help="The share of the cost a change must save."),
+        click.option("--change-weight", type=click.FloatRange(min=0), default=1.0,
+                     show_default=True, help="How much more than its messages a change counts."),
+        click.option("--window", type=_SECONDS, default=60.0, show_default=True,
+                     help="Seconds of traffic a profile must show, at least."),
+        click.option("--review", type=_SECONDS, default=3600.0, show_default=True,
+                     help="Mode approve: seconds until a proposal expires."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@deployment_options
+@_worth_options
+@_limit_options
+@price_options
+@click.option("--telemetry", type=click.Path(file_okay=False, path_type=Path),
+              help="Where brokers write it. [default: RUN_DIR/telemetry]")  # fmt: skip
+@click.option("--work", type=click.Path(file_okay=False, path_type=Path),
+              help="For profiles and Spark's log. [default: RUN_DIR/autopilot]")  # fmt: skip
+@click.option("--looks", type=click.IntRange(min=1), help="End after so many looks.")
+@click.option("--search-limit", type=_SECONDS, default=30.0, show_default=True,
+              help="Seconds for the search for better trees, per look.")  # fmt: skip
+@click.option("--plan-limit", type=_SECONDS, default=5.0, show_default=True,
+              help="Seconds for planning the way to each of them.")  # fmt: skip
+@step_timeout_option
+@click.option("--rehearse/--no-rehearse", default=True, show_default=True,
+              help="Carry a plan out in simulation first, on the recorded traffic.")  # fmt: skip
+@click.option("--memory", default="2g", show_default=True, help="Memory of Spark's driver.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@json_option
+@click.pass_context
+def autopilot(ctx: click.Context, /, as_json: bool, **given: Any) -> None:
+    """Watch a running overlay and change it when that pays.
+
+    Every period the telemetry is profiled by Spark, better trees are searched for and plans to
+    them made; the best is carried out if what it saves until the next change is possible exceeds
+    what it costs. Every look is a record: see 'pubweave decisions'. Ctrl-C ends in order, also in
+    the middle of a plan; started again, it goes on where it was.
+
+    \b
+    Example:
+      pubweave autopilot --assume-latency 1
+      pubweave autopilot --mode approve --latency rtt.csv --quiet-hours 22:00-06:00
+      pubweave autopilot --mode auto --max-degree 6 --budget-per-day 20 --pin b1-b2
+    """
+    from pubweave.autopilot.driver import PilotSetup, run_autopilot
+    from pubweave.runtime.net.signals import run_async
+
+    run_dir: Path = given["run_dir"]
+    where = find_coordination(
+        run_dir, given["zookeeper"], given["zookeeper_auth"], given["overlay"]
+    )
+    telemetry = given["telemetry"] or run_dir / TELEMETRY_DIRECTORY
+    if not telemetry.is_dir():
+        raise BadInput(
+            f"{telemetry} does not exist: start the overlay with telemetry, or name its folder "
+            "with --telemetry"
+        )
+    setup = PilotSetup(
+        where=where,
+        settings=_settings(given, run_async(_topology(where))),
+        telemetry=telemetry,
+        work=(given["work"] or run_dir / "autopilot").resolve(),
+        prices=_prices(given["latency"], given["assume_latency"]),
+        step_timeout_s=given["step_timeout"],
+        plan_limit_s=given["plan_limit"],
+        search_limit_s=given["search_limit"],
+        memory=given["memory"],
+        seed=given["seed"],
+        looks=given["looks"],
+        rehearse=given["rehearse"],
+    )
+    ctx.exit(run_async(run_autopilot(setup, _teller(as_json))))
+
+
+async def _topology(where: Any) -> Topology:
+    from pubweave.deploy.commands import read_topology
+    from pubweave.deploy.layout import Layout
+    from pubweave.runtime.store.session import opened_store, run_command
+
+    async with opened_store(where.target) as store:
+        return await run_command(store, read_topology(Layout(where.overlay)))
+
+
+def _settings(given: dict[str, Any], topology: Topology) -> ControlSettings:
+    from pubweave.cli.options.plan_rules import link_named
+    from pubweave.control.settings import (
+        ChangePrices,
+        ControlSettings,
+        EvidenceDemands,
+        OperatorLimits,
+        QuietHours,
+    )
+    from pubweave.model.decisions import ControlMode
+
+    known = topology.brokers
+    with blaming("--quiet-hours"):
+        quiet = tuple(QuietHours.parse(text) for text in given["quiet_hours"])
+    return ControlSettings(
+        mode=ControlMode(given["mode"]),
+        period_s=given["period"],
+        free_period_s=given["free_period"],
+        least_saving=given["least_saving"],
+        review_s=given["review"],
+        limits=OperatorLimits(
+            max_degree=given["max_degree"],
+            pinned=frozenset(link_named("--pin", text, known) for text in given["pins"]),
+            forbidden=frozenset(link_named("--forbid", text, known) for text in given["bans"]),
+            links_per_change=given["budget_per_change"],
+            links_per_day=given["budget_per_day"],
+            quiet_hours=quiet,
+            utc_offset_s=float(time.localtime().tm_gmtoff),
+        ),
+        demands=EvidenceDemands(window_s=given["window"]),
+        prices=ChangePrices(weight=given["change_weight"]),
+    )
+
+
+def _prices(latency: Path | None, assumed_ms: float | None) -> Prices:
+    from pubweave.autopilot.driver import Prices
+    from pubweave.cli.options.design_inputs import read_latency
+
+    matrix, mesh = read_latency(latency)
+    return Prices(matrix, mesh, assumed_ms)
+
+
+def _teller(as_json: bool) -> OnTell:
+    """How the loop's words reach whoever started it."""
+
+    def tell(now: float, status: AutopilotStatus, line: str) -> None:
+        if as_json:
+            print_json({"at": round(now, 3), "line": line or None, "status": status})
+        elif line:
+            remark(f"{time.strftime('%H:%M:%S', time.localtime(now))}  {line}")
+
+    return tell

@@ -1,0 +1,133 @@
+"""``pubweave apply``: walk a running overlay through a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pubweave.cli.errors import BadInput
+from pubweave.cli.options.coordination import deployment_options, find_coordination
+from pubweave.cli.output import json_option
+
+if TYPE_CHECKING:
+    from pubweave.model.files.plan import PlanRecord
+    from pubweave.model.topology import Topology
+    from pubweave.runtime.store.zookeeper_target import Coordination
+
+STEP_TIMEOUT_S = 60.0
+
+step_timeout_option = click.option(
+    "--step-timeout",
+    default=STEP_TIMEOUT_S,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="A step that takes longer is aborted, and the plan with it.",
+)
+
+
+@click.command()
+@click.argument("plan_file", metavar="PLAN", type=click.Path(dir_okay=False, path_type=Path))
+@deployment_options
+@click.option(
+    "--pause-after-step",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Pause when N steps are done.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Change nothing: carry the plan out in simulation, on the recorded traffic.",
+)
+@click.option(
+    "--traffic",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Recorded telemetry for --dry-run. [default: RUN_DIR/telemetry]",
+)
+@click.option(
+    "--source",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The topology the plan was made for, to show exactly how the overlay differs.",
+)
+@click.option("--reason", default="", help="Why, for those who look at 'pubweave plan status'.")
+@step_timeout_option
+@click.option("-q", "--quiet", is_flag=True, help="Report only the end.")
+@json_option
+@click.pass_context
+def apply(
+    ctx: click.Context,
+    plan_file: Path,
+    run_dir: Path,
+    zookeeper: str | None,
+    zookeeper_auth: str | None,
+    overlay: str | None,
+    pause_after_step: int | None,
+    dry_run: bool,
+    traffic: Path | None,
+    source: Path | None,
+    reason: str,
+    step_timeout: float,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Walk a running overlay through a PLAN, step by step, while it delivers.
+
+    The next step starts when the last one has succeeded everywhere; a step that fails or takes
+    too long is undone as far as it was not decided, and ends the plan with a valid overlay. Ctrl-C
+    stops after the current step. Should this command be killed, 'pubweave plan resume' goes on.
+
+    Exit code 0 when done or paused as asked, 1 if the plan was aborted, 2 if it does not fit.
+
+    \b
+    Example:
+      pubweave plan make before.json after.json -o plan.json
+      pubweave apply plan.json
+      pubweave apply plan.json --pause-after-step 1 --json
+    """
+    from pubweave.model.files.plan import read_plan
+    from pubweave.model.files.topology import read_topology
+    from pubweave.runtime.net.signals import run_async
+
+    record = read_plan(plan_file)
+    made_for = None if source is None else read_topology(source)
+    if not record.plan.steps:
+        raise BadInput(f"{plan_file}: the plan has no steps: there is nothing to apply")
+    where = find_coordination(run_dir, zookeeper, zookeeper_auth, overlay)
+    current = run_async(_check(where, record, made_for))
+    if dry_run:
+        from pubweave.cli.deploy.dry_run import rehearse
+        from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
+
+        recorded = traffic or run_dir / TELEMETRY_DIRECTORY
+        ctx.exit(rehearse(record, current, recorded, as_json))
+
+    from pubweave.cli.deploy.run import carry_out
+    from pubweave.deploy.commands import submit
+
+    ctx.exit(
+        run_async(
+            carry_out(
+                where,
+                lambda layout: submit(layout, record, pause_after_step, purpose=reason),
+                step_timeout_s=step_timeout,
+                as_json=as_json,
+                quiet=quiet,
+            )
+        )
+    )
+
+
+async def _check(where: Coordination, record: PlanRecord, source: Topology | None) -> Topology:
+    """The overlay's topology; BadInput with the difference if the plan is for another one."""
+    from pubweave.cli.deploy.mismatch import refuse_misfit
+    from pubweave.deploy.commands import read_topology
+    from pubweave.deploy.layout import Layout
+    from pubweave.runtime.store.session import opened_store, run_command
+
+    async with opened_store(where.target) as store:
+        current = await run_command(store, read_topology(Layout(where.overlay)))
+    refuse_misfit(record, current, source, where.overlay)
+    return current

@@ -1,0 +1,155 @@
+"""``pubweave design dynatops``: which broker takes which position on a Chord ring."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pubweave.cli.errors import BadInput
+from pubweave.cli.options.time_limit import SearchStop, stopping, time_limit_option
+from pubweave.cli.output import changing_line, json_option, print_json, remark, warn
+
+if TYPE_CHECKING:
+    from pubweave.cli.design.dynatops_files import Given
+    from pubweave.design.dynatops.mapping.best import BestMapping
+    from pubweave.design.dynatops.mapping.costs import MappingCost
+    from pubweave.design.dynatops.mapping.improvement import OnSwaps
+
+LIMIT_S = 60.0
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command("dynatops")
+@click.option("--subscriptions", type=_FILE, help="CSV with the columns broker,topic.")
+@click.option("--publications", type=_FILE, help="CSV with the columns topic,publications.")
+@click.option(
+    "--mapping",
+    "mapping_file",
+    type=_FILE,
+    help="CSV with the columns broker,position: who is where now. [default: as they appear]",
+)
+@click.option(
+    "--profile",
+    "profile_dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A workload profile, instead of the files.",
+)
+@click.option(
+    "--topology", "topology_file", type=_FILE, help="--profile: brokers, with ring_id if known."
+)
+@click.option(
+    "--free-period",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="--profile: how long the mapping will stay. [default: the profile's window]",
+)
+@click.option(
+    "--method",
+    default="best",
+    show_default=True,
+    type=click.Choice(["greedy", "best"]),
+    help="The paper's Algorithm 3; or the least delay first, then everybody's best swaps.",
+)
+@click.option(
+    "--wd",
+    "delay_weight",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(min=0, max=1e9),
+    help="What a hop of delay weighs against a relayed message.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the new mapping to this file, as --mapping reads it.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Show the improvement path, the Pareto front and the choice; write nothing.",
+)
+@time_limit_option(LIMIT_S, "mapping")
+@json_option
+def dynatops(
+    subscriptions: Path | None,
+    publications: Path | None,
+    mapping_file: Path | None,
+    profile_dir: Path | None,
+    topology_file: Path | None,
+    free_period: float | None,
+    method: str,
+    delay_weight: float,
+    output: Path | None,
+    dry_run: bool,
+    time_limit: float,
+    as_json: bool,
+) -> None:
+    """Map brokers to positions of a ring so that publications cost least.
+
+    Topics have their rendezvous on a Chord ring; publications go from there along fingers to all
+    brokers that want them. Cost is messages to brokers that only relay, plus --wd times hops.
+    Every definition is in docs/papers/dynatops.md.
+
+    \b
+    Example:
+      pubweave design dynatops --subscriptions broker_topic.csv --publications topic_count.csv
+      pubweave design dynatops --subscriptions s.csv --publications p.csv --method greedy --dry-run
+      pubweave design dynatops --profile profile --topology ring.json --json
+    """
+    from pubweave.cli.design.dynatops_files import from_plain_files, from_profile, write_mapping
+    from pubweave.cli.design.dynatops_view import mapping_document, print_mapping
+    from pubweave.design.dynatops.warm_up import warm_up_mappings
+
+    if subscriptions is not None and publications is not None and profile_dir is None:
+        given = from_plain_files(subscriptions, publications, mapping_file, delay_weight)
+    elif profile_dir is not None and topology_file is not None and subscriptions is None:
+        given = from_profile(profile_dir, topology_file, free_period, delay_weight)
+    else:
+        raise BadInput(
+            "give either --subscriptions and --publications, or --profile and --topology"
+        )
+    for words in given.remarks:
+        warn(words)
+    warm_up_mappings()
+    title = "mapping (Ctrl-C ends with the best so far)"
+    with stopping(time_limit) as stop, changing_line(title, shown=not as_json) as say:
+
+        def tell(count: int, cost: MappingCost) -> None:
+            say(f"{count:,} swaps: cost {cost.notification_cost:,.0f}")
+
+        found, seconds = _found(given, method, stop, tell)
+    document = mapping_document(given, method, found, seconds, with_path=dry_run)
+    if output is not None and not dry_run:
+        write_mapping(output, given.problem, found.path.last)
+    if as_json:
+        print_json(document)
+        return
+    print_mapping(document)
+    if stop.was_asked:
+        why = "Ctrl-C" if stop.interrupted else f"the time limit of {time_limit:g} s"
+        warn(f"the search was ended by {why}: this is the best mapping by then")
+    if output is not None:
+        remark(f"would write {output}" if dry_run else f"wrote {output}")
+
+
+def _found(
+    given: Given, method: str, stop: SearchStop, on_progress: OnSwaps
+) -> tuple[BestMapping, float]:
+    """What a method comes to, and how many seconds it took; greedy needs no bound, we show one."""
+    from pubweave.design.dynatops.mapping.best import BestMapping, best_mapping
+    from pubweave.design.dynatops.mapping.bounds import least_delay, lower_bound
+    from pubweave.design.dynatops.mapping.ssbr import ssbr_greedy
+
+    problem, mapping = given.problem, given.mapping
+    began = time.perf_counter()
+    if method == "best":
+        found = best_mapping(problem, mapping, stop=stop, on_progress=on_progress)
+        return found, time.perf_counter() - began
+    path = ssbr_greedy(problem, mapping, stop=stop, on_progress=on_progress)
+    seconds = time.perf_counter() - began
+    return BestMapping(path, (path,), lower_bound(problem, least_delay(problem))), seconds

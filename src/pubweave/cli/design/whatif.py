@@ -1,0 +1,165 @@
+"""``pubweave whatif``: recorded traffic on the overlay as it is and on another, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pubweave.cli.errors import FAILED, BadInput
+from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
+from pubweave.cli.output import json_option, output_console, print_json
+
+if TYPE_CHECKING:
+    from pubweave.cli.options.design_inputs import Inputs
+    from pubweave.model.records.recorded_traffic import RecordedTraffic
+    from pubweave.model.topology import Topology
+    from pubweave.sim.whatif.replay import Replayed
+
+SHOWN_BROKERS = 5
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("target", type=_FILE)
+@profile_option
+@click.option("--topology", "topology_file", type=_FILE,
+              help="The overlay as it is. [default: the profile's own]")  # fmt: skip
+@click.option("--traffic", type=click.Path(file_okay=False, path_type=Path),
+              help="The telemetry to replay. [default: what the profile was made of]")  # fmt: skip
+@click.option("--window", type=click.FloatRange(min=0, min_open=True), default=30.0,
+              show_default=True, help="Seconds of it, the last ones.")  # fmt: skip
+@price_options
+@json_option
+@click.pass_context
+def whatif(
+    ctx: click.Context,
+    target: Path,
+    profile_dir: Path,
+    topology_file: Path | None,
+    traffic: Path | None,
+    window: float,
+    latency: Path | None,
+    assume_latency: float | None,
+    as_json: bool,
+) -> None:
+    """Replay recorded traffic in simulation, on the overlay as it is and on TARGET.
+
+    Both overlays run the real broker core in virtual time with the links' measured latencies;
+    cost is that of the whole profile. Exit code 1 if a delivery would be lost or doubled.
+
+    \b
+    Example:
+      pubweave design exact --profile profile --assume-latency 1 -o target.json
+      pubweave whatif target.json --profile profile --assume-latency 1
+    """
+    from pubweave.model.files.topology import read_topology
+    from pubweave.model.topology import validate_tree
+
+    inputs = read_inputs(profile_dir, topology_file, latency, assume_latency)
+    proposed = read_topology(target)
+    validate_tree(proposed)
+    if proposed.brokers != inputs.topology.brokers:
+        different = min(proposed.brokers ^ inputs.topology.brokers)
+        raise BadInput(f"{target}: broker {different!r} is not in both overlays")
+    _check_prices(inputs, proposed, target)
+    recorded = _recorded(traffic, profile_dir, window)
+    sides = {
+        "now": _look(inputs, inputs.topology, recorded),
+        "target": _look(inputs, proposed, recorded),
+    }
+    if as_json:
+        print_json({"window_s": recorded.window_s, **sides})
+    else:
+        _print(sides, recorded)
+    ctx.exit(FAILED if any(side["violations"] for side in sides.values()) else 0)
+
+
+def _check_prices(inputs: Inputs, proposed: Topology, target: Path) -> None:
+    for link in sorted(proposed.links):
+        if inputs.prices.of_link(link) == float("inf"):
+            raise BadInput(
+                f"{target}: nobody knows how slow link {link} would be: give --latency FILE with "
+                "round-trip times between the brokers, or --assume-latency MS"
+            )
+
+
+def _recorded(traffic: Path | None, profile_dir: Path, window_s: float) -> RecordedTraffic:
+    from pubweave.model.files.profile import WorkloadProfile
+    from pubweave.telemetry.recorded_traffic import read_traffic
+
+    where = traffic or Path(WorkloadProfile(profile_dir).description.source.removeprefix("file:"))
+    if not where.is_dir():
+        raise BadInput(
+            f"the telemetry in {where}, from which the profile was made, is not here: name it "
+            "with --traffic"
+        )
+    recorded = read_traffic(where, window_s=window_s)
+    if not recorded.publications:
+        raise BadInput(f"nothing was published in {where}: there is nothing to replay")
+    return recorded
+
+
+def _look(inputs: Inputs, topology: Topology, recorded: RecordedTraffic) -> dict[str, Any]:
+    from pubweave.design.tree.cost import tree_cost
+    from pubweave.sim.whatif.replay import replay
+
+    prices = inputs.prices
+    index_of = {broker: index for index, broker in enumerate(prices.brokers)}
+    cost = tree_cost(inputs.traffic, prices, topology)
+    played: Replayed = replay(
+        topology,
+        recorded,
+        latency_ms=lambda link: float(prices.communication[index_of[link.a], index_of[link.b]]),
+        processing_ms=float(prices.processing.mean()),
+    )
+    return {
+        **asdict(played),
+        "crossings_per_delivery": played.crossings_per_delivery,
+        "cost_ms": cost.total,
+        "cost_ms_per_notification": cost.per_notification,
+        "busiest": sorted(
+            played.handled_per_s.items(), key=lambda pair: (-pair[1], index_of[pair[0]])
+        )[:SHOWN_BROKERS],
+    }
+
+
+_ROWS = (
+    ("latency, mean ms", "latency_ms_mean"),
+    ("latency, median ms", "latency_ms_p50"),
+    ("latency, 99% ms", "latency_ms_p99"),
+    ("hops per delivery", "hops_mean"),
+    ("links crossed per delivery", "crossings_per_delivery"),
+    ("cost per notification, ms", "cost_ms_per_notification"),
+)
+
+
+def _print(sides: dict[str, dict[str, Any]], recorded: RecordedTraffic) -> None:
+    from rich.table import Table
+
+    now, target = sides["now"], sides["target"]
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for title in ("now", "target", "change"):
+        table.add_column(title, justify="right")
+    for label, name in _ROWS:
+        table.add_row(label, f"{now[name]:.3f}", f"{target[name]:.3f}", _change(now, target, name))
+    for place, (broker, rate) in enumerate(now["busiest"]):
+        other, other_rate = target["busiest"][place]
+        label = "busiest brokers, publications/s" if place == 0 else ""
+        table.add_row(label, f"{broker} {rate:.1f}", f"{other} {other_rate:.1f}", "")
+    output_console().print(table)
+    click.echo(
+        f"replayed {now['publications']:,} publications of {len(recorded.clients)} clients over "
+        f"{recorded.window_s:.1f} s: {now['deliveries']:,} deliveries now, "
+        f"{target['deliveries']:,} on the target"
+    )
+    for side, looked in sides.items():
+        for violation in looked["violations"][:SHOWN_BROKERS]:
+            click.echo(f"{side}: {violation}")
+
+
+def _change(now: dict[str, Any], target: dict[str, Any], name: str) -> str:
+    return f"{target[name] / now[name] - 1.0:+.1%}" if now[name] else "-"

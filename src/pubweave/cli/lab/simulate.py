@@ -1,0 +1,273 @@
+"""`pubweave simulate`: run a scenario for many seeds in virtual time and check every run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+from pubweave.cli.errors import BadInput
+from pubweave.cli.options.durability import DURABILITIES
+from pubweave.generate.topologies.latencies import Matrix, assign_latencies, read_rtt_matrix
+from pubweave.generate.topologies.trees import chain
+from pubweave.runtime.net.signals import interrupted_by_signals
+from pubweave.sim.kernel.results import RunResult
+from pubweave.sim.kernel.trace import Trace
+from pubweave.sim.overlays.mqtt import OVERLAYS as MQTT_OVERLAYS
+from pubweave.sim.overlays.mqtt import TREE
+from pubweave.sim.scenarios.transform_measures import FAULTS
+from pubweave.sim.simulate import DURABLE, SCENARIOS, run_seed, run_seeds
+
+SHOWN = 5
+MAX_BROKERS = {
+    "autopilot": 10,
+    "churn": 14,
+    "hybrid": 14,
+    "mqtt": 8,
+    "placement": 14,
+    "relocate": 20,
+    "rendezvous": 14,
+    "reorganize": 14,
+    "routing": 30,
+    "transform": 60,
+}
+"""The size of the largest tree of each scenario, unless another is asked for."""
+
+
+@click.command()
+@click.argument("scenario", type=click.Choice(sorted(SCENARIOS)))
+@click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True,
+              help="How many runs.")  # fmt: skip
+@click.option("--first-seed", type=click.IntRange(min=0), default=0, show_default=True,
+              help="The seed of the first run; the others follow.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), help="Run just this one seed.")
+@click.option("--trace", is_flag=True, help="Print everything that happens (with --seed).")
+@click.option("--telemetry", type=click.Path(path_type=Path, file_okay=False),
+              help="Also write the telemetry of the runs to this folder.")  # fmt: skip
+@click.option("--max-brokers", type=click.IntRange(min=1),
+              help="The largest overlay: autopilot 10, relocate 20, routing 30, transform 60, "
+              "mqtt 8, others 14.")  # fmt: skip
+@click.option("--fault", type=click.Choice(FAULTS),
+              help="What fails in all runs, not a random choice (transform and "
+              "reorganize).")  # fmt: skip
+@click.option("--durability", type=click.Choice(DURABILITIES), default="memory",
+              show_default=True, help="With 'journal' brokers crash in every run and their disks "
+              "fail, and nothing acknowledged may be lost (not autopilot, hybrid, "
+              "placement).")  # fmt: skip
+@click.option("--strategy", type=click.Choice(sorted(MQTT_OVERLAYS)), default=TREE,
+              show_default=True, help="How brokers route (mqtt).")  # fmt: skip
+@click.option("--pause", "pause_s", type=(click.FloatRange(min=0), click.FloatRange(min=0)),
+              metavar="LOW HIGH", help="Also stop a broker for LOW to HIGH seconds, up to "
+              "three times per run, as with SIGSTOP and SIGCONT (not autopilot).")  # fmt: skip
+@click.option("--rtt", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="Take link latencies from a matrix of round-trip times.")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1,
+              show_default="processors", help="Runs at the same time.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def simulate(
+    scenario: str,
+    seeds: int,
+    first_seed: int,
+    seed: int | None,
+    trace: bool,
+    telemetry: Path | None,
+    max_brokers: int | None,
+    fault: str | None,
+    durability: str,
+    strategy: str,
+    pause_s: tuple[float, float] | None,
+    rtt: Path | None,
+    jobs: int,
+    as_json: bool,
+) -> None:
+    """Run SCENARIO in virtual time, once per seed, and check every run.
+
+    Exits with 0 only if nothing was violated. The same seed gives the same run, byte for byte.
+
+    \b
+    Examples:
+      pubweave simulate routing --seeds 1000
+      pubweave simulate routing --seed 17 --trace
+      pubweave simulate transform --seeds 2000
+      pubweave simulate autopilot --seeds 200
+      pubweave simulate churn --seeds 1000
+      pubweave simulate rendezvous --seeds 1000
+      pubweave simulate mqtt --seeds 200 --durability journal
+      pubweave simulate mqtt --seeds 200 --strategy topic_connected
+      pubweave simulate transform --seeds 1000 --durability journal
+      pubweave simulate routing --seeds 300 --pause 35 60
+    """
+    largest = max_brokers or MAX_BROKERS[scenario]
+    matrix = None if rtt is None else _read_rtt(rtt, largest)
+    options: dict[str, Any] = {"max_brokers": largest, "rtt": matrix}
+    options |= _of_some_scenarios(scenario, fault, durability, strategy, pause_s)
+    again = _options_in_words(max_brokers, fault, rtt, durability, strategy, pause_s)
+    if trace:
+        if seed is None:
+            raise click.UsageError("--trace shows one run: name it with --seed N")
+        result = run_seed(scenario, seed, trace=Trace(sys.stdout), telemetry=telemetry, **options)
+        _report([result], 1, 0.0, again, as_json=as_json)
+        return
+    wanted = range(seed, seed + 1) if seed is not None else range(first_seed, first_seed + seeds)
+    started = time.monotonic()
+    results: list[RunResult] = []
+    console = Console(stderr=True)
+    progress = Progress(
+        "[progress.description]{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    with progress, interrupted_by_signals():
+        task = progress.add_task(f"simulating {scenario}", total=len(wanted))
+        try:
+            for result in run_seeds(scenario, wanted, jobs=jobs, telemetry=telemetry, **options):
+                results.append(result)
+                progress.advance(task)
+                if result.violations:
+                    progress.console.print(f"seed {result.seed}: {result.violations[0]}")
+        except KeyboardInterrupt:
+            click.echo(f"stopped after {len(results)} of {len(wanted)} runs", err=True)
+    _report(results, len(wanted), time.monotonic() - started, again, as_json=as_json)
+
+
+def _of_some_scenarios(
+    scenario: str,
+    fault: str | None,
+    durability: str,
+    strategy: str,
+    pause_s: tuple[float, float] | None,
+) -> dict[str, Any]:
+    """The options that not every scenario has; UsageError if this one has not."""
+    options: dict[str, Any] = {}
+    if fault is not None:
+        if scenario in ("churn", "hybrid", "mqtt", "placement", "rendezvous", "routing"):
+            raise click.UsageError("--fault is for the scenarios transform and reorganize")
+        options["fault"] = fault
+    if durability != "memory":
+        if scenario not in DURABLE:
+            raise click.UsageError(f"--durability is for the scenarios {', '.join(DURABLE)}")
+        options["durability"] = durability
+    if strategy != TREE:
+        if scenario != "mqtt":
+            raise click.UsageError("--strategy is for the scenario mqtt")
+        options["strategy"] = strategy
+    if pause_s is not None:
+        if scenario == "autopilot":
+            raise click.UsageError("--pause is not for the scenario autopilot: it has no brokers")
+        options["pause_s"] = pause_s
+    return options
+
+
+def _read_rtt(path: Path, max_brokers: int) -> Matrix:
+    """The matrix in a file, if it is good for every tree; BadInput names the file and the fix."""
+    try:
+        matrix = read_rtt_matrix(path)
+    except ValueError as error:
+        raise BadInput(f"--rtt {error}; give a square CSV of round-trip times in ms") from error
+    if len(matrix) < max_brokers:
+        raise BadInput(
+            f"--rtt {path}: {len(matrix)} rows are too few for {max_brokers} brokers: "
+            f"give a larger matrix, or --max-brokers {len(matrix)}"
+        )
+    try:
+        assign_latencies(chain(max_brokers), matrix, np.random.default_rng(0))
+    except ValueError as error:
+        raise BadInput(f"--rtt {path}: {error}; give one that has some") from error
+    return matrix
+
+
+def _options_in_words(
+    max_brokers: int | None,
+    fault: str | None,
+    rtt: Path | None,
+    durability: str,
+    strategy: str,
+    pause_s: tuple[float, float] | None,
+) -> str:
+    """The options that change a run, as one writes them, each with a space before it."""
+    words = "" if max_brokers is None else f" --max-brokers {max_brokers}"
+    words += "" if fault is None else f" --fault {fault}"
+    words += "" if durability == "memory" else f" --durability {durability}"
+    words += "" if strategy == TREE else f" --strategy {strategy}"
+    words += "" if pause_s is None else f" --pause {pause_s[0]:g} {pause_s[1]:g}"
+    return words if rtt is None else f"{words} --rtt {shlex.quote(str(rtt))}"
+
+
+def _report(
+    results: list[RunResult], wanted: int, seconds: float, again: str, *, as_json: bool
+) -> None:
+    """Print the outcome and leave with its exit code."""
+    failed = sorted((r for r in results if r.violations), key=lambda r: r.seed)
+    totals: Counter[str] = Counter()
+    for result in results:
+        totals.update(result.counts)
+    if as_json:
+        document = {
+            "scenario": results[0].scenario if results else None,
+            "wanted": wanted,
+            "runs": len(results),
+            "failed_runs": len(failed),
+            "violations": sum(len(result.violations) for result in failed),
+            "counts": dict(sorted(totals.items())),
+            "measures": _measures(results),
+            "seconds": round(seconds, 2),
+            "failed": [result.to_json() for result in failed],
+            "trace_digest": results[0].trace_digest if len(results) == 1 else None,
+        }
+        click.echo(json.dumps(document))
+    else:
+        _print(results, failed, totals, seconds, again)
+    if failed or len(results) < wanted:
+        sys.exit(1)
+
+
+def _measures(results: list[RunResult]) -> dict[str, dict[str, float]]:
+    """Of each measure, the median and the largest over the runs that nothing disturbed."""
+    values: dict[str, list[float]] = {}
+    for result in results:
+        if result.setting.get("fault") != "none":
+            continue
+        for name, value in result.measures.items():
+            values.setdefault(name, []).append(value)
+    return {
+        name: {"runs": len(found), "median": float(np.median(found)), "max": max(found)}
+        for name, found in sorted(values.items())
+    }
+
+
+def _print(
+    results: list[RunResult],
+    failed: list[RunResult],
+    totals: Counter[str],
+    seconds: float,
+    again: str,
+) -> None:
+    for result in failed[:SHOWN]:
+        click.echo(f"seed {result.seed} {result.setting}")
+        for violation in result.violations[:SHOWN]:
+            click.echo(f"  {violation}")
+        command = f"pubweave simulate {result.scenario} --seed {result.seed}{again} --trace"
+        click.echo(f"  again: {command}")
+    if len(failed) > SHOWN:
+        click.echo(f"... and {len(failed) - SHOWN} more failed runs")
+    counted = ", ".join(f"{name} {count:,}" for name, count in totals.items())
+    click.echo(f"{len(results)} runs, {len(failed)} failed, {seconds:.1f} s")
+    click.echo(counted)
+    for name, measure in _measures(results).items():
+        click.echo(
+            f"{name}: median {measure['median']:,.4g}, max {measure['max']:,.4g} "
+            f"({measure['runs']} runs without faults)"
+        )

@@ -1,0 +1,177 @@
+"""Options that say how a verb gets into a secured overlay, and as whom.
+
+A secret is never an option itself, only the name of a file it is in: command lines are public.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pubweave.cli.errors import BadInput
+from pubweave.runtime.overlay.run_directory import read_live_state
+
+if TYPE_CHECKING:
+    from pubweave.runtime.security.broker_files import BrokerSecurity
+    from pubweave.runtime.security.credentials import Credentials
+
+SECURITY_VARIABLE = "PUBWEAVE_SECURITY"
+USER_VARIABLE = "PUBWEAVE_USER"
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+security_option = click.option(
+    "--security",
+    "security_dir",
+    envvar=SECURITY_VARIABLE,
+    show_envvar=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Certificates, users and rules, as 'pubweave security init' makes them.",
+)
+_TLS_OPTIONS = (
+    click.option("--tls-ca", type=_FILE, help="The certificate of the authority; or --security."),
+    click.option("--tls-cert", type=_FILE, help="The own certificate."),
+    click.option("--tls-key", type=_FILE, help="Its private key."),
+    click.option("--tls-crl", type=_FILE, help="Certificates that the authority has revoked."),
+)
+_TLS_NAMES = ("tls_ca", "tls_cert", "tls_key", "tls_crl")
+_USER_OPTIONS = (
+    click.option(
+        "--user",
+        envvar=USER_VARIABLE,
+        show_envvar=True,
+        help="Whom to be. [default: operator of --security]",
+    ),
+    click.option(
+        "--password-file", type=_FILE, help="The user's password, instead of a certificate."
+    ),
+)
+
+
+@dataclass(frozen=True)
+class SecurityChoice:
+    """What the options say; files are read when credentials are asked for."""
+
+    directory: Path | None = None
+    user: str | None = None
+    password_file: Path | None = None
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    crl: Path | None = None
+
+    def credentials(self, run_dir: Path | None = None) -> Credentials | None:
+        """Who to be; None for an overlay that asks nobody. An overlay in ``run_dir`` says itself
+        where its security directory is. BadInput if the options do not fit together."""
+        from pubweave.runtime.net.tls import TlsFiles
+        from pubweave.runtime.security.credentials import Credentials, read_secret
+        from pubweave.runtime.security.directory import OPERATOR, SecurityDirectory
+
+        directory = self.directory or (None if run_dir is None else _directory_of(run_dir))
+        password = None if self.password_file is None else read_secret(self.password_file)
+        if password is not None and self.user is None:
+            raise BadInput("--password-file needs --user: whose password is it?")
+        if self.ca is not None:
+            cert, key = self._pair() or (None, None)
+            files = TlsFiles(str(self.ca), cert, key, _text(self.crl))
+            return Credentials(files, self.user or _named_by(files), password)
+        if self.cert is not None or self.key is not None or self.crl is not None:
+            raise BadInput(
+                "--tls-cert, --tls-key and --tls-crl need --tls-ca: whom does this side trust?"
+            )
+        if directory is None:
+            return None if password is None else Credentials(None, self.user, password)
+        known = SecurityDirectory(directory)
+        if password is not None:
+            return Credentials(known.authority_files(), self.user, password)
+        return known.credentials(self.user or OPERATOR)
+
+    def _pair(self) -> tuple[str, str] | None:
+        if (self.cert is None) != (self.key is None):
+            raise BadInput("--tls-cert and --tls-key go together")
+        return None if self.cert is None else (str(self.cert), str(self.key))
+
+
+def _named_by(files: Any) -> str | None:
+    """The user that the own certificate names."""
+    if files.cert is None:
+        return None
+    from pubweave.model.messages.session import Role
+    from pubweave.runtime.security.certificates import facts_of
+
+    owner = facts_of(Path(files.cert)).owner
+    return owner.name if owner is not None and owner.role is Role.CLIENT else None
+
+
+def _directory_of(run_dir: Path) -> Path | None:
+    stated = read_live_state(run_dir).security
+    return None if stated is None else Path(stated)
+
+
+def client_security_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """For verbs that attach to brokers; the command gets ``security``, a `SecurityChoice`."""
+
+    @functools.wraps(command)
+    def packed(*args: Any, **given: Any) -> Any:
+        names = ("security_dir", "user", "password_file", *_TLS_NAMES)
+        choice = SecurityChoice(*(given.pop(name) for name in names))
+        return command(*args, security=choice, **given)
+
+    for option in reversed((security_option, *_USER_OPTIONS, *_TLS_OPTIONS)):
+        packed = option(packed)
+    return packed
+
+
+def broker_security_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """For a single broker; the command gets ``security``, a function from its id to what secures
+    it, or to None."""
+    files = (
+        click.option("--passwords", type=_FILE, help="Hashed passwords of users."),
+        click.option("--access", type=_FILE, help="Who may do what, and limits (TOML or JSON)."),
+    )
+
+    @functools.wraps(command)
+    def packed(*args: Any, **given: Any) -> Any:
+        names = ("security_dir", *_TLS_NAMES, "passwords", "access")
+        chosen = functools.partial(_broker_security, *(given.pop(name) for name in names))
+        return command(*args, security=chosen, **given)
+
+    for option in reversed((security_option, *_TLS_OPTIONS, *files)):
+        packed = option(packed)
+    return packed
+
+
+def _broker_security(
+    directory: Path | None,
+    ca: Path | None,
+    cert: Path | None,
+    key: Path | None,
+    crl: Path | None,
+    passwords: Path | None,
+    access: Path | None,
+    broker: str,
+) -> BrokerSecurity | None:
+    from pubweave.runtime.net.tls import TlsFiles
+    from pubweave.runtime.security.broker_files import BrokerSecurity
+    from pubweave.runtime.security.directory import SecurityDirectory
+
+    if ca is None and cert is None and key is None:
+        if directory is not None:
+            return SecurityDirectory(directory).broker_security(broker)
+        if passwords is not None or access is not None or crl is not None:
+            needed = "--tls-ca, --tls-cert, --tls-key"
+            raise BadInput(f"--passwords, --access and --tls-crl need TLS: {needed}")
+        return None
+    if ca is None or cert is None or key is None:
+        raise BadInput("a broker needs all of --tls-ca, --tls-cert and --tls-key")
+    files = TlsFiles(str(ca), str(cert), str(key), _text(crl))
+    return BrokerSecurity(files, _text(passwords), _text(access))
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,200 @@
+"""The alternatives at one look: stay, a change of few links, the whole way to the best tree.
+
+Each is designed within the operator's limits, planned, and priced twice: what it saves over the
+horizon (Bft) and what the way there costs (Cst). Which one is taken is for `gate`. The planner
+comes from outside, because planning may use processes and clocks, and this may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import numpy as np
+
+from pubweave.control.change_cost import ChangeCost, change_cost
+from pubweave.control.evidence import Evidence
+from pubweave.control.settings import ControlSettings, OperatorLimits
+from pubweave.design.tree.cost import links_of
+from pubweave.design.tree.global_search import GlobalSearch
+from pubweave.design.tree.problem import DesignProblem, Limits, Stop
+from pubweave.design.tree.traffic import DesignError
+from pubweave.model.decisions import Alternative
+from pubweave.model.files.plan import PlanRecord, topology_hash
+from pubweave.model.ids import Link
+from pubweave.model.topology import Topology
+from pubweave.planning.problem.problem import PlanningError, PlanningProblem
+from pubweave.planning.problem.result import PlanResult
+
+Planner = Callable[[PlanningProblem], PlanResult]
+"""Plans within a time of its own choosing."""
+
+STAY = "stay"
+GLOBAL = "global"
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """An alternative with what is needed to carry it out."""
+
+    alternative: Alternative
+    target: Topology
+    plan: PlanRecord | None = None
+    change: ChangeCost = field(default_factory=ChangeCost)
+
+    @property
+    def changed_links(self) -> int:
+        return len(self.alternative.added_links)
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """How many links may change now; None: as many as there are."""
+
+    links: int | None = None
+    reason: str = ""
+
+
+def weigh(
+    evidence: Evidence,
+    settings: ControlSettings,
+    planner: Planner,
+    *,
+    allowed: Allowed,
+    stop: Stop,
+    rng: np.random.Generator,
+) -> tuple[Option, ...]:
+    """Stay and every alternative that differs from those before it.
+
+    Raises `DesignError` where the limits leave no tree at all."""
+    cost_now = evidence.cost_of(evidence.topology).total / evidence.window_s
+    options = [Option(Alternative(name=STAY, cost_ms_per_s=cost_now), evidence.topology)]
+    seen = {evidence.topology.links}
+    for name, target in _targets(evidence, settings, allowed, stop, rng):
+        if target.links in seen:
+            continue
+        seen.add(target.links)
+        options.append(_priced(name, target, evidence, settings, planner, allowed, cost_now))
+    return tuple(options)
+
+
+def best_option(options: tuple[Option, ...]) -> Option:
+    """The greatest net benefit of those that can be chosen; equal ones by fewer links."""
+    open_ = [option for option in options if not option.alternative.refusal]
+    return max(open_, key=lambda option: (option.alternative.net_ms, -option.changed_links))
+
+
+def _targets(
+    evidence: Evidence,
+    settings: ControlSettings,
+    allowed: Allowed,
+    stop: Stop,
+    rng: np.random.Generator,
+) -> Iterator[tuple[str, Topology]]:
+    """Trees worth pricing, few changes first; the whole way also where the budget forbids it, so
+    that the record shows what the budget costs."""
+    sizes = [size for size in settings.few_links if size < len(evidence.topology.links)]
+    if allowed.links is not None:
+        sizes = sorted({min(size, allowed.links) for size in (*sizes, allowed.links)} - {0})
+    for size in sizes:
+        try:
+            search = _search(evidence, settings.limits, size, stop, rng)
+        except DesignError:
+            continue  # the limits themselves ask for more changes than this
+        search.descend_from_starts()
+        yield f"{size} link{'s' if size > 1 else ''}", _tree(evidence, search)
+    search = _search(evidence, settings.limits, None, stop, rng)
+    search.run()
+    yield GLOBAL, _tree(evidence, search)
+
+
+def _search(
+    evidence: Evidence,
+    limits: OperatorLimits,
+    max_changes: int | None,
+    stop: Stop,
+    rng: np.random.Generator,
+) -> GlobalSearch:
+    design = Limits(limits.max_degree, limits.pinned, limits.forbidden, max_changes)
+    problem = DesignProblem(evidence.topology, evidence.traffic, evidence.prices, design)
+    return GlobalSearch(problem, stop=stop, rng=rng)
+
+
+def _tree(evidence: Evidence, search: GlobalSearch) -> Topology:
+    links = links_of(search.best.edges, evidence.prices.brokers)
+    return replace(evidence.topology, links=links)
+
+
+def _priced(
+    name: str,
+    target: Topology,
+    evidence: Evidence,
+    settings: ControlSettings,
+    planner: Planner,
+    allowed: Allowed,
+    cost_now: float,
+) -> Option:
+    cost = evidence.cost_of(target).total / evidence.window_s
+    added, removed = target.links - evidence.topology.links, evidence.topology.links - target.links
+    alternative = Alternative(
+        name=name,
+        cost_ms_per_s=cost,
+        benefit_ms=(cost_now - cost) * settings.horizon_s,
+        added_links=_pairs(added),
+        removed_links=_pairs(removed),
+    )
+    plan, refusal = _planned(target, evidence, settings.limits, planner)
+    if plan is None:
+        return Option(msgspec.structs.replace(alternative, refusal=refusal), target)
+    change = change_cost(plan.plan, evidence, settings.prices)
+    is_over = allowed.links is not None and len(added) > allowed.links
+    alternative = msgspec.structs.replace(
+        alternative,
+        change_cost_ms=change.total_ms,
+        step_count=plan.plan.step_count,
+        action_count=plan.plan.action_count,
+        refusal=allowed.reason if is_over else "",
+    )
+    return Option(alternative, target, plan, change)
+
+
+def _planned(
+    target: Topology, evidence: Evidence, limits: OperatorLimits, planner: Planner
+) -> tuple[PlanRecord | None, str]:
+    """A plan to the target, or why there is none."""
+    source = evidence.topology
+    # The design keeps the limits in the target. On the way they hold from the start on only where
+    # the overlay keeps them now: an operator may just have set them.
+    degree = limits.max_degree
+    if degree is not None and any(source.degree(b) > degree for b in source.brokers):
+        degree = None
+    problem = PlanningProblem(
+        source,
+        target,
+        max_degree=degree,
+        pinned=limits.pinned & source.links & target.links,
+        forbidden=limits.forbidden - source.links - target.links,
+    )
+    try:
+        result = planner(problem)
+    except PlanningError as error:
+        return None, str(error)
+    if result.plan is None:
+        why = "; ".join(result.notes) or result.status.value
+        return None, f"no plan was found: {why}"
+    record = PlanRecord(
+        result.plan,
+        status=result.status,
+        method=result.method,
+        seconds=result.seconds,
+        bounds=result.bounds,
+        source_hash=topology_hash(source),
+        target_hash=topology_hash(target),
+        notes=result.notes,
+    )
+    return record, ""
+
+
+def _pairs(links: frozenset[Link]) -> tuple[tuple[str, str], ...]:
+    return tuple((link.a, link.b) for link in sorted(links))

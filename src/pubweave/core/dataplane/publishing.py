@@ -1,0 +1,293 @@
+"""From a publication that came in to the queues of those who want it: the broker's hot path.
+
+Knows sessions only as places to queue. Decides three things: whether a publication is new
+(publisher and sequence), whether a client may publish it, and, by the strategy or its remembered
+answers, where it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from pubweave.core.metering.counters import Counters
+from pubweave.core.metering.recorder import BrokerMeter
+from pubweave.core.routing.strategy import RoutingStrategy
+from pubweave.core.session.access import Access
+from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.model.ids import ClientId
+from pubweave.model.messages.session import Message
+from pubweave.model.publications import Publication, validate_publication_content
+
+MAX_CACHED_ROUTES = 65_536
+"""How many topics' routes are kept per session."""
+
+OtherMessage = Callable[[Session, Message, float], None]
+Refuse = Callable[[Session, str, str], None]
+
+
+class RouteObserver(Protocol):
+    """Takes note of what is routed, and to whom."""
+
+    def routed(
+        self, publication: Publication, origin: Session, route: tuple[Session, ...]
+    ) -> None: ...
+
+
+class Tracer(Protocol):
+    """Traces publications whose receivers it wants to know (`relocation`)."""
+
+    @property
+    def is_tagging(self) -> bool: ...
+
+    def tag(self, publication: Publication, now: float) -> Publication: ...
+
+    def waited(self, seconds: float) -> None: ...
+
+    def routed(
+        self,
+        publication: Publication,
+        origin: Session,
+        route: tuple[Session, ...],
+        now: float,
+    ) -> None: ...
+
+
+class Publishing:
+    """Routes batches of publications.
+
+    ``touched`` collects the sessions that got something queued; the broker flushes them.
+    """
+
+    def __init__(
+        self,
+        routing: RoutingStrategy,
+        counters: Counters,
+        meter: BrokerMeter | None,
+        touched: dict[Session, None],
+        refuse: Refuse,
+    ) -> None:
+        self._routing = routing
+        self._counters = counters
+        self._meter = meter
+        self._touched = touched
+        self._refuse = refuse
+        self._last_sequence: dict[ClientId, int] = {}
+        self.interest: RouteObserver | None = None
+        """Takes note of what is routed, if anybody wants to know."""
+        self.tracer: Tracer | None = None
+        """Traces what it wants to know the receivers of."""
+        self.access: Access | None = None
+        """The rights of users."""
+        self.early: EarlyLog | None = None
+        """Keeps what comes by, for a while after the start."""
+        self.on_taken: Callable[[Session, Publication, float], None] | None = None
+        """Hears what clients have published, where there are copies to be made of it."""
+
+    def take_in(
+        self,
+        origin: Session,
+        messages: Sequence[Message],
+        on_other: OtherMessage,
+        received_at: float,
+        now: float,
+    ) -> None:
+        """Queue every publication of a batch for its destinations; O(publications x destinations).
+
+        Messages that are no publications go to ``on_other``, in their place in the order.
+        """
+        if origin.routes_version != self._routing.version:
+            self.forget_routes(origin)
+        touched = self._touched
+        last_sequence = self._last_sequence
+        tracer = self.tracer
+        tags = origin.is_client and tracer is not None and tracer.is_tagging
+        is_noted = self._meter is not None or self.interest is not None or self.early is not None
+        previous: tuple[Session, ...] = ()
+        came = routed = size_bytes = 0
+        try:
+            for message in messages:
+                if type(message) is not Publication:
+                    on_other(origin, message, now)
+                    continue
+                came += 1
+                size_bytes += message.size_bytes
+                if message.sequence <= last_sequence.get(message.publisher, 0):
+                    self._counters.duplicates_dropped += 1
+                    continue
+                route = origin.routes.get(message.topic)
+                if route is None:
+                    route = self._route(message, origin)
+                    if route is None:
+                        continue
+                elif origin.is_client and not self._is_sound(origin, message):
+                    continue
+                routed += 1
+                last_sequence[message.publisher] = message.sequence
+                if tags:
+                    message = tracer.tag(message, now)  # type: ignore[union-attr]
+                if route is not previous:
+                    touched.update(dict.fromkeys(route))
+                    previous = route
+                for destination in route:
+                    destination.pending.append(message)
+                if is_noted or message.trace:
+                    self._note(message, origin, route, received_at, now)
+        finally:
+            self._count(origin, came, routed, size_bytes)
+
+    def _note(
+        self,
+        message: Publication,
+        origin: Session,
+        route: tuple[Session, ...],
+        received_at: float,
+        now: float,
+    ) -> None:
+        """Show a publication that was routed to all who want to know of it."""
+        if self.early is not None:
+            self.early.note(message, origin)
+            if self.early.is_over(now):
+                self.early = None
+        if self._meter is not None:
+            self._meter.routed(message, origin, route, received_at, now)
+        if self.interest is not None:
+            self.interest.routed(message, origin, route)
+        if message.trace and self.tracer is not None:
+            self.tracer.waited(now - received_at)
+            self.tracer.routed(message, origin, route, now)
+
+    def _count(self, origin: Session, came: int, routed: int, size_bytes: int) -> None:
+        origin.took_in(came, size_bytes)
+        counters = self._counters
+        counters.messages_in += came
+        counters.bytes_in += size_bytes
+        counters.publications_in += came
+        if origin.is_client:
+            counters.publications_accepted += routed
+
+    # --- where to --------------------------------------------------------------------------
+
+    def _route(self, publication: Publication, origin: Session) -> tuple[Session, ...] | None:
+        """Ask the strategy; remember its answer where nothing but the topic decides it.
+
+        None for a publication that its client was refused."""
+        routing = self._routing
+        if origin.is_client and not self._may_publish(origin, publication):
+            return None
+        route = routing.route(publication, origin)
+        topic = publication.topic
+        if routing.is_topic_only(topic) and (
+            not origin.is_client or self._may_publish_topic(topic, origin)
+        ):
+            if len(origin.routes) >= MAX_CACHED_ROUTES:
+                origin.routes.clear()
+            origin.routes[topic] = route
+        return route
+
+    def forget_routes(self, origin: Session) -> None:
+        origin.routes.clear()
+        origin.routes_version = self._routing.version
+
+    # --- whether at all --------------------------------------------------------------------
+
+    def _may_publish(self, origin: Session, publication: Publication) -> bool:
+        if not self._is_sound(origin, publication):
+            return False
+        if not self._routing.may_publish(publication, origin):
+            reason = "it matches no advertisement of this client: advertise first"
+        elif (
+            (access := self.access) is None
+            or access.rules is None  # asked for every publication: without a call
+            or access.may_publish(publication, origin)
+        ):
+            return True
+        else:
+            reason = access.why_not_publish(publication, origin)
+        self._refuse(origin, f"publication {publication.sequence}", reason)
+        return False
+
+    def _may_publish_topic(self, topic: str, origin: Session) -> bool:
+        if self.access is not None and not self.access.may_publish_topic(topic, origin):
+            return False
+        return self._routing.may_publish_topic(topic, origin)
+
+    def _is_sound(self, origin: Session, publication: Publication) -> bool:
+        """Whether a client's publication is its own and can be matched; if not, it is told."""
+        if publication.publisher != origin.remote:
+            raise RemoteProtocolError(
+                f"client {origin.remote!r} published under the name of {publication.publisher!r}"
+            )
+        if publication.trace:
+            raise RemoteProtocolError(f"client {origin.remote!r} traces by itself")
+        if publication.attributes or not publication.topic:
+            try:
+                validate_publication_content(publication.topic, publication.attributes)
+            except ValueError as error:
+                self._refuse(origin, f"publication {publication.sequence}", str(error))
+                return False
+        return True
+
+    # --- what is remembered of publishers --------------------------------------------------
+
+    def last_sequence(self, publisher: ClientId) -> int:
+        """The last publication of a publisher that came by; 0 if none did."""
+        return self._last_sequence.get(publisher, 0)
+
+    def note_sequence(self, publisher: ClientId, sequence: int) -> None:
+        """So much of a publisher came by elsewhere; what is older is no news here either."""
+        self._last_sequence[publisher] = max(sequence, self.last_sequence(publisher))
+
+    def forget_publisher(self, publisher: ClientId) -> None:
+        """Nothing of a publisher is advertised any more, so nothing of it is under way."""
+        self._last_sequence.pop(publisher, None)
+
+    def forget_unknown_publishers(self) -> None:
+        """The same for all whose advertisements went without a message of their own."""
+        knows = self._routing.knows_publisher
+        for publisher in [p for p in self._last_sequence if not knows(p)]:
+            del self._last_sequence[publisher]
+
+
+# The publications since a broker was started, replayed to clients and links that come later.
+#
+# A broker that was restarted without a journal does not know its clients, but its neighbors still
+# send what these clients want. A client that reconnects and subscribes again gets what arrived
+# before it; it drops what it already has. Links may come later than clients, too: a broker with a
+# store reads its links from there. The log is kept for a short time and is bounded in bytes.
+
+
+EARLY_BYTES = 4 << 20
+
+
+class EarlyLog:
+    """The publications since a broker was started, until ``until``."""
+
+    def __init__(self, until: float, is_wanted_by: Callable[[Session, Publication], bool]) -> None:
+        self._until = until
+        self._is_wanted_by = is_wanted_by
+        self._kept: list[Publication] = []
+        self._published: list[Publication] = []
+        self._size_bytes = 0
+
+    def note(self, publication: Publication, origin: Session) -> None:
+        self._kept.append(publication)
+        if origin.is_client:
+            self._published.append(publication)
+        self._size_bytes += publication.size_bytes
+
+    def is_over(self, now: float) -> bool:
+        """Whether the log has ended: its time is over, or it has too many bytes."""
+        return now >= self._until or self._size_bytes > EARLY_BYTES
+
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long."""
+        self._until += seconds
+
+    def published(self) -> list[Publication]:
+        """What own clients have published, in order."""
+        return self._published.copy()
+
+    def replay(self, client: Session) -> list[Publication]:
+        """The publications that match the subscriptions of a client, in order. O(kept)."""
+        return [p for p in self._kept if self._is_wanted_by(client, p)]

@@ -1,0 +1,114 @@
+"""What one MQTT session subscribes to, and which of it a publication is for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pubweave.core.mqtt.protocol.topics import has_wildcards, is_topic, matches_topic
+from pubweave.model.filters.filter import Filter
+from pubweave.model.ids import SubscriptionId
+from pubweave.model.mqtt_packets import TopicFilter
+from pubweave.model.publications import Publication
+
+CACHED_TOPICS = 4096
+
+
+class MqttSubscription(msgspec.Struct, frozen=True):
+    """A subscription as it was granted; ``native`` are those of the overlay behind it."""
+
+    options: TopicFilter
+    group: str
+    pattern: str
+    subscription_id: int | None
+    content: Filter | None
+    native: tuple[SubscriptionId, ...]
+    since: float = 0.0
+    """When it was granted; one that takes its place is as old."""
+
+    @property
+    def is_of_bridge(self) -> bool:
+        """Whether whoever asks like this passes things on: not its own, and just as they were."""
+        return self.options.no_local and self.options.retain_as_published
+
+
+class Subscriptions:
+    """The subscriptions of one session by their text, `$share/...` included."""
+
+    def __init__(self) -> None:
+        self._by_text: dict[str, MqttSubscription] = {}
+        self._exact: dict[str, list[MqttSubscription]] = {}
+        self._wild: list[MqttSubscription] = []
+        self._cache: dict[str, tuple[MqttSubscription, ...]] = {}
+        self.shared = 0
+        """How many are shared with others."""
+        self.of_bridges = 0
+
+    def __len__(self) -> int:
+        return len(self._by_text)
+
+    def __contains__(self, text: str) -> bool:
+        return text in self._by_text
+
+    def get(self, text: str) -> MqttSubscription | None:
+        return self._by_text.get(text)
+
+    def all(self) -> list[MqttSubscription]:
+        return list(self._by_text.values())
+
+    def wild(self) -> list[MqttSubscription]:
+        """Those with wildcards."""
+        return list(self._wild)
+
+    @property
+    def wants_acknowledged(self) -> bool:
+        """Whether any is for more than QoS 0. O(subscriptions)."""
+        return any(s.options.qos for s in self._by_text.values())
+
+    def add(self, subscription: MqttSubscription) -> MqttSubscription | None:
+        """Put a subscription in the place of the one with the same text, which is returned."""
+        before = self.remove(subscription.options.pattern)
+        self._by_text[subscription.options.pattern] = subscription
+        self.shared += bool(subscription.group)
+        self.of_bridges += subscription.is_of_bridge
+        if has_wildcards(subscription.pattern):
+            self._wild.append(subscription)
+        else:
+            self._exact.setdefault(subscription.pattern, []).append(subscription)
+        self._cache.clear()
+        return before
+
+    def remove(self, text: str) -> MqttSubscription | None:
+        """None: there was no such subscription."""
+        known = self._by_text.pop(text, None)
+        if known is None:
+            return None
+        self.shared -= bool(known.group)
+        self.of_bridges -= known.is_of_bridge
+        if has_wildcards(known.pattern):
+            self._wild.remove(known)
+        else:
+            same = self._exact[known.pattern]
+            same.remove(known)
+            if not same:
+                del self._exact[known.pattern]
+        self._cache.clear()
+        return known
+
+    def matching(self, publication: Publication) -> tuple[MqttSubscription, ...]:
+        """Those that a publication is for. O(1) for a topic that came lately, else
+        O(wildcard subscriptions)."""
+        found = self._cache.get(publication.topic)
+        if found is None:
+            found = self._by_topic(publication.topic)
+            if len(self._cache) >= CACHED_TOPICS:
+                self._cache.clear()
+            self._cache[publication.topic] = found
+        if not any(s.content is not None for s in found):
+            return found
+        return tuple(s for s in found if s.content is None or s.content.matches(publication))
+
+    def _by_topic(self, topic: str) -> tuple[MqttSubscription, ...]:
+        if not is_topic(topic):
+            return ()
+        wild = (s for s in self._wild if matches_topic(s.pattern, topic))
+        return (*self._exact.get(topic, ()), *wild)

@@ -1,0 +1,55 @@
+"""One version of a broker's control plane: its place on the ring and in the topics' trees.
+
+DYNATOPS section 5.1.2 keeps two of them side by side while brokers are remapped. They share the
+links of the broker and its clients' wishes, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from pubweave.core.config.rendezvous import RendezvousConfig
+from pubweave.core.routing.rendezvous.chord import ChordTable, ChordUpkeep, Tell
+from pubweave.core.routing.rendezvous.trees import TopicTrees
+from pubweave.model.ids import BrokerId
+from pubweave.model.messages.rendezvous import ChordMessage, Occupant, TreeMessage
+
+
+class RendezvousPlane:
+    """``tell``, ``is_lost`` and ``linked`` as in `rendezvous/chord`, ``askers`` as in
+    `rendezvous/trees`."""
+
+    def __init__(
+        self,
+        version: int,
+        own: Occupant,
+        config: RendezvousConfig,
+        *,
+        tell: Tell,
+        is_lost: Callable[[BrokerId], bool],
+        linked: Callable[[], Iterable[BrokerId]],
+        askers: Callable[[str], list[BrokerId]],
+    ) -> None:
+        self.version = version
+        self.is_active = True
+        """Whether its ring is there to be kept."""
+        self.is_live = True
+        """Whether publications travel by its trees."""
+        self.table = ChordTable(own, config.successors)
+        self.chord = ChordUpkeep(version, self.table, config, tell, is_lost, linked)
+        self.trees = TopicTrees(version, self.table, config, tell, askers)
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether all whom this broker needs around it have told it where they are."""
+        return self.table.needed().keys() <= self.chord.met
+
+    def take(self, sender: BrokerId, message: ChordMessage | TreeMessage, now: float) -> None:
+        if isinstance(message, ChordMessage):
+            self.chord.take(sender, message)
+        else:
+            self.trees.take(sender, message, now)
+
+    def lost(self, broker: BrokerId, now: float) -> None:
+        self.chord.lost(broker)
+        self.trees.lost(broker, now)

@@ -1,0 +1,395 @@
+"""A broker's part in a rendezvous overlay over time: links, ring, trees, and who wants what.
+
+The ring and the trees (`rendezvous/control_plane`) say whom the broker has to be linked with and of
+whom it wants which topic; here links are opened and lost, and everything is looked at when it is
+time (`rendezvous/topics` then tells wishes and ends topics). As in every overlay that routes by
+topic, a link that is lost costs time and no publications: what a broker has taken in it keeps for a
+while (`topic_log`), and whoever wants the topic next says what it has got.
+
+Nobody waits for a neighbor: only clients are held up by congested queues (`flow`), because links
+of a ring close circles. A neighbor that is too far behind is cut off, and gets what is kept when
+it comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pubweave.core.routing.rendezvous.absent_brokers import RingAbsences
+from pubweave.core.routing.rendezvous.clusters import AttachedClusters
+from pubweave.core.routing.rendezvous.control_plane import RendezvousPlane
+from pubweave.core.routing.rendezvous.idle_links import SpareLinks
+from pubweave.core.routing.rendezvous.remap import Remapping
+from pubweave.core.routing.rendezvous.routing import RendezvousRouting
+from pubweave.core.routing.rendezvous.status import rendezvous_status
+from pubweave.core.routing.rendezvous.topics import RendezvousTopics
+from pubweave.core.routing.rendezvous.user_placement import UserPlacing
+from pubweave.core.routing.topic_connected.gaps import TopicGaps
+from pubweave.core.routing.topic_connected.link_monitor import LinkWatch
+from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.design.dynatops.mapping.ring import key_of
+from pubweave.model.ids import BrokerId
+from pubweave.model.messages.rendezvous import (
+    ChordLeaving,
+    ChordMessage,
+    ChordNeighbors,
+    LinkUnused,
+    Occupant,
+    PlacementDigest,
+    RendezvousMessage,
+    RendezvousStatus,
+    RingMember,
+    TreeMessage,
+)
+from pubweave.model.messages.session import Hello, Message, Role, SequencedMessage
+from pubweave.model.messages.topic_connected import BrokerRecord, TopicMessage, TopicMissed
+
+FIRST_VERSION = 1
+TIDY_EVERY_S = 1.0
+
+
+class RendezvousUpkeep:
+    """One broker's planes, links and topics. ``routing`` is the `inside`'s, with its type."""
+
+    def __init__(self, inside: TopicInside, routing: RendezvousRouting, now: float) -> None:
+        self._inside = inside
+        self._routing = routing
+        self._topics = inside.config.topics
+        self._config = inside.config.rendezvous
+        self.id = inside.config.id
+        self.links = LinkWatch(inside, self._address_of)
+        self.default = FIRST_VERSION
+        """The version of the plane by which publications travel."""
+        self.planes: dict[int, RendezvousPlane] = {}
+        self.add_plane(FIRST_VERSION, self.first_position)
+        self.remapping = Remapping(self, inside.emit)
+        self.clusters = AttachedClusters(inside.sessions, routing)
+        self.absences = RingAbsences(inside.config, self._tell, self._on_ring)
+        self.topics = RendezvousTopics(inside, routing, self.planes, self.clusters, self.absences)
+        self.gaps = TopicGaps(inside)
+        self._given: set[BrokerId] = set()
+        """Neighbors that the driver named: these links stay."""
+        self.spare = SpareLinks(
+            self.links,
+            inside.sessions,
+            self._tell,
+            self._is_used,
+            self._on_link_closed,
+            self._config.release_after_s,
+        )
+        self.placing = UserPlacing(inside, routing, self._tell, self.linked, now)
+        self._lost: set[BrokerId] = set()
+        self._leaving_at: float | None = None
+        self._tidy_at = now + TIDY_EVERY_S
+        self._looked_at = now
+        self._planes_at = now
+        """When ring and trees are looked at, if nothing happens before."""
+        self.deadline = now
+        routing.on_change = self._on_topics
+
+    @property
+    def first_position(self) -> int:
+        """Where this broker is unless it is mapped elsewhere."""
+        given = self._config.position
+        return key_of(self.id) if given is None else given
+
+    @property
+    def plane(self) -> RendezvousPlane:
+        return self.planes[self.default]
+
+    @property
+    def subscribed(self) -> Collection[str]:
+        """Topics whose trees this broker is to be in."""
+        return () if self._leaving_at is not None else self._routing.subscribed
+
+    def add_plane(self, version: int, position: int) -> RendezvousPlane:
+        """Begin another version, with this broker at a position."""
+        plane = self.planes[version] = RendezvousPlane(
+            version,
+            self._occupant(position),
+            self._config,
+            tell=self._tell,
+            is_lost=self.is_lost,
+            linked=self.linked,
+            askers=self._routing.askers,
+        )
+        plane.chord.is_default = version == self.default
+        return plane
+
+    def _occupant(self, position: int) -> Occupant:
+        return Occupant(position, self.id, self._inside.sessions.address)
+
+    # --- neighbors -------------------------------------------------------------------------
+
+    def _tell(self, neighbor: BrokerId, message: SequencedMessage) -> None:
+        session = self._inside.sessions.links.get(neighbor)
+        if session is not None and session.remote_epoch:
+            self._inside.send(session, message)
+
+    def linked(self) -> list[BrokerId]:
+        """Neighbors on the ring with a link that stands."""
+        sessions = self._inside.sessions.links
+        return [
+            name
+            for name, link in sessions.items()
+            if link.is_established and not self.is_lost(name) and name not in self.clusters.gateways
+        ]
+
+    def _on_ring(self) -> list[BrokerId]:
+        """Neighbors on the ring, whether or not their links stand at the moment."""
+        return [name for name in self.links.links if name not in self.clusters.gateways]
+
+    def _address_of(self, broker: BrokerId) -> str:
+        for plane in self.planes.values():
+            occupant = plane.table.get(broker)
+            if occupant is not None:
+                return occupant.address
+        return ""
+
+    def link_added(self, neighbor: BrokerId, now: float) -> None:
+        self._given.add(neighbor)
+        self.links.added(neighbor, now)
+        self.hurry(now)
+
+    def link_removed(self, neighbor: BrokerId, now: float) -> None:
+        """An operator takes a link away; the ring may open it again."""
+        self._given.discard(neighbor)
+        if neighbor in self.links.links:
+            self.links.forget(neighbor, now)
+            self._lose(neighbor, now)
+
+    def greeted(self, hello: Message, now: float) -> None:
+        """A broker that is no neighbor yet, and speaks as we do, may become one by saying so; a
+        client that comes from another broker gets what it may have missed."""
+        if not isinstance(hello, Hello):
+            return
+        if hello.role is Role.CLIENT:
+            session = self._inside.sessions.clients.get(hello.id)
+            if hello.remote_epoch and (session is None or not session.continues(hello)):
+                self._routing.returning[hello.id] = now
+                self.placing.greeted(hello, now)
+        elif hello.id not in (self.id, *self._inside.sessions.links):
+            if self.clusters.is_gateway(hello):
+                self.clusters.gateways[hello.id] = None
+                self.links.accept(hello.id, now)
+            elif hello.routing == self._routing.protocol:
+                self.links.accept(hello.id, now)
+
+    def link_began(self, link: Session, now: float) -> None:
+        """A neighbor knows nothing of us, or another one did."""
+        self.gaps.forget(link)
+        if link.remote in self.clusters.gateways:
+            return  # it says what it wants
+        for plane in self.planes.values():
+            plane.table.own = self._occupant(plane.table.own.position)
+            if plane.is_active:
+                plane.chord.greet(link.remote)
+        self.absences.link_began(link.remote, now)
+        self.placing.telling.link_began(link.remote)
+        self.hurry(now)
+
+    def _lose(self, neighbor: BrokerId, now: float) -> None:
+        for plane in self.planes.values():
+            plane.lost(neighbor, now)
+        self.absences.lost(neighbor, now)
+        self.topics.lost(neighbor, now)
+        self.placing.lost(neighbor)
+        self.hurry(now)
+
+    def _is_used(self, neighbor: BrokerId) -> bool:
+        """Whether this end needs a link: by ring or tree, or to find others."""
+        session = self._inside.sessions.links.get(neighbor)
+        return (
+            neighbor in self._given
+            or neighbor in self.clusters.gateways
+            or any(neighbor in plane.table.needed() for plane in self.planes.values())
+            or self.remapping.is_under_way
+            or session is None
+            or bool(self._routing.asked.get(session) or self._routing.wanted.get(session))
+        )
+
+    def _on_link_closed(self, neighbor: BrokerId) -> None:
+        for plane in self.planes.values():
+            plane.chord.met.discard(neighbor)
+
+    # --- what happens ----------------------------------------------------------------------
+
+    def _on_topics(self) -> None:
+        self.deadline = self._planes_at = 0.0
+
+    def hurry(self, now: float) -> None:
+        """Something happened: look soon."""
+        soon = now + self._topics.settle_s
+        self.deadline = min(self.deadline, soon)
+        self._planes_at = min(self._planes_at, soon)
+
+    def take(self, link: Session, message: TopicMessage | RendezvousMessage, now: float) -> None:
+        if isinstance(message, BrokerRecord):
+            raise RemoteProtocolError("BrokerRecord is not for rendezvous brokers")
+        if isinstance(message, TopicMissed):
+            self.gaps.take(link, message, now)
+            return
+        if isinstance(message, TopicMessage):
+            self._routing.take_wanted(link, message)
+            if link.remote in self.clusters.gateways:
+                self.hurry(now)
+            return
+        if link.remote in self.clusters.gateways:
+            raise RemoteProtocolError(f"{type(message).__name__} is for brokers of the ring")
+        match message:
+            case LinkUnused():
+                self.spare.take(link.remote, now)
+            case PlacementDigest():
+                self.placing.take(link.remote, message, now)
+            case RingMember():
+                self.absences.take(link.remote, message, now)
+            case _:
+                self._take_in_version(link.remote, message, now)
+
+    def _take_in_version(
+        self, sender: BrokerId, message: ChordMessage | TreeMessage, now: float
+    ) -> None:
+        if isinstance(message, ChordNeighbors | ChordLeaving):
+            self._catch_up(message, now)
+        plane = self.planes.get(message.version)
+        if plane is not None and plane.is_active:
+            plane.take(sender, message, now)
+            self.hurry(now)
+
+    def _catch_up(self, message: ChordNeighbors | ChordLeaving, now: float) -> None:
+        """Others have gone over to a version that we have not: it was agreed, so we follow."""
+        if message.is_default and message.version > self.default:
+            if message.version not in self.planes:
+                self.add_plane(message.version, self.first_position)
+            self.switch(message.version, now)
+
+    def switch(self, version: int, now: float) -> None:
+        """From here on this version is the one that counts; older ones are over."""
+        self.default = version
+        for older in [number for number in self.planes if number < version]:
+            del self.planes[older]
+        self.plane.is_active = self.plane.is_live = self.plane.chord.is_default = True
+        for neighbor in self.linked():
+            self.plane.chord.greet(neighbor)
+        self.hurry(now)
+
+    def leave(self, now: float) -> None:
+        """This broker is to go: `may_go` says when."""
+        if self._leaving_at is None:
+            self._leaving_at = now
+            self._inside.sessions.closed_reason = f"broker {self.id!r} leaves the overlay"
+            for plane in self.planes.values():
+                plane.chord.leave()
+            self.placing.leave()
+            self.deadline = self._planes_at = now
+
+    def may_go(self, now: float) -> bool:
+        """Whether everybody can do without this broker, and has what it had to send."""
+        if self._leaving_at is None or now - self._leaving_at < 4 * self._topics.settle_s:
+            return False
+        if now - self._leaving_at > self._topics.linger_s + self._topics.hand_over_s:
+            return True
+        links = self._inside.sessions.links.values()
+        if any(link.queue_messages or link.pending for link in links):
+            return False
+        return not self._held()
+
+    def _held(self) -> list[str]:
+        """Topics of which something may be nowhere else. To a broker that has lost everybody the
+        rendezvous of all seems to be here, but those it has lost may come back."""
+        is_cut_off = bool(self._lost) and not self.plane.table.known
+        return self.topics.held(is_cut_off=is_cut_off)
+
+    def count_left_behind(self) -> None:
+        """The broker goes: what it has not handed on is lost."""
+        logs = self._routing.logs
+        lost = sum(len(logs[topic].kept) for topic in self._held())
+        self._inside.counters.publications_lost_at_most += lost
+
+    def excuse(self, seconds: float) -> None:
+        """As `TopicRepair.excuse`: others may have closed the ring without this broker."""
+        self.links.excuse(seconds)
+        self.spare.came_back()
+        self._routing.excuse(seconds)
+        self.topics.excuse(seconds)
+        self.absences.excuse(seconds)
+        self.gaps.excuse(seconds)
+        for plane in self.planes.values():
+            plane.chord.excuse()
+            plane.trees.excuse(seconds)
+        self.remapping.excuse(seconds)
+        self.deadline = self._planes_at = 0.0
+
+    def came_back(self, incarnation: int, away_s: float, now: float) -> None:
+        """As `TopicRepair.came_back`; here sessions alone tell one incarnation from another."""
+        self.excuse(away_s)
+        self.links.came_back(now)
+        self.absences.came_back(now)
+        for plane in self.planes.values():
+            plane.table.is_leaving = False
+        self.remapping.came_back()
+        self.placing.came_back()
+        self._leaving_at = None
+        self._inside.sessions.closed_reason = ""
+        self._tidy_at = now + TIDY_EVERY_S
+
+    # --- looking around --------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Bring links, ring, trees and wishes up to date. O(topics + links)."""
+        self.deadline = now + self._topics.look_every_s
+        self._looked_at = self._routing.now = now
+        self._look_at_links(now)
+        self.gaps.look(now)
+        self.placing.look(now)
+        if now < self._planes_at:
+            return
+        self._planes_at = now + self._config.retry_s
+        self.clusters.look(now)
+        offered = self.topics.offered(now)
+        subscribed = self.subscribed
+        self.absences.look(subscribed, now)
+        for plane in self.planes.values():
+            self._look_at_plane(plane, subscribed, offered, now)
+        self.remapping.look(subscribed, offered, now)
+        # Two that joined by one that sleeps know each other, and nobody who stays.
+        is_alone = self.links.has_strangers or not self.plane.table.known
+        self.topics.look(now, is_alone=is_alone)
+        if now >= self._tidy_at:
+            self._tidy_at = now + TIDY_EVERY_S
+            self.topics.tidy(now, has_strangers=self.links.has_strangers)
+
+    def _look_at_plane(
+        self,
+        plane: RendezvousPlane,
+        subscribed: Collection[str],
+        offered: Collection[str],
+        now: float,
+    ) -> None:
+        if plane.is_active:
+            plane.chord.look(now)
+            for broker in plane.table.needed():
+                if broker not in self.links.links:
+                    self.links.open(broker, now)
+        if plane.is_live:
+            plane.trees.look(now, subscribed, offered)
+
+    def is_lost(self, broker: BrokerId) -> bool:
+        """Whether a link with a broker is lost."""
+        link = self.links.links.get(broker)
+        return link is not None and link.is_lost
+
+    def _look_at_links(self, now: float) -> None:
+        self.spare.look(now)
+        self.links.look(now)
+        lost = {broker for broker, link in self.links.links.items() if link.is_lost}
+        # One that was lost may have said that it is there, and be gone again before this look.
+        counted_on = {broker for plane in self.planes.values() for broker in plane.table.brokers}
+        for broker in sorted(lost - self._lost | lost & counted_on):
+            self._lose(broker, now)
+        self._lost = lost
+
+    def status(self) -> RendezvousStatus:
+        gateways = sorted(self.clusters.gateways)
+        return rendezvous_status(self.plane, self.planes, self._routing, gateways, self._looked_at)

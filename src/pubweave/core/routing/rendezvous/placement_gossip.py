@@ -1,0 +1,173 @@
+"""How brokers of a placement cluster hear of each other: each tells one, and that one tells all.
+
+Everybody telling everybody would be c(c - 1) messages per T_update; so it is 2(c - 1). The first by
+name of the collectors that a broker is linked with is whom it tells; a collector that has none
+before it *is* the one: it sends the whole digest to everybody. If it is gone, the next one is. No
+election: somebody who cannot reach the first collector tells the second, which passes that on with
+its own, and passes the digest back. Two at once only means that digests come from both.
+
+Whoever has got the digest tells again after T_update, and the collector sends the next digest when
+everybody has told, or after twice T_update. So news are as old as T_update and a message, and not
+twice that. Old news are harmless: a user that is sent by them may fit less well than it could.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from pubweave.core.config.placement import PlacementConfig
+from pubweave.core.routing.rendezvous.chord import Tell
+from pubweave.model.ids import BrokerId
+from pubweave.model.messages.rendezvous import PlacementDigest, PlacementTold
+
+DIGEST_BYTES = 256 * 1024
+"""A longer digest is sent in parts: frames have a limit."""
+
+News = dict[BrokerId, PlacementTold]
+
+
+class ClusterTelling:
+    """One broker's part. ``own`` says what it tells of itself, ``linked`` with whom links stand."""
+
+    def __init__(
+        self,
+        id_: BrokerId,
+        config: PlacementConfig,
+        tell: Tell,
+        linked: Callable[[], Collection[BrokerId]],
+        own: Callable[[], PlacementTold],
+        now: float,
+    ) -> None:
+        self._id = id_
+        self._config = config
+        self._tell = tell
+        self._linked = linked
+        self._own = own
+        self.known: News = {}
+        """Others of the cluster."""
+        self._below: dict[BrokerId, News] = {}
+        """By whom we collect from: what it said of itself and of those that tell it."""
+        self._fresh: set[BrokerId] = set()
+        """Of those, who has told since the last digest."""
+        self._coming: dict[BrokerId, News] = {}
+        """By neighbor: of a digest that has not ended yet."""
+        self._collector: BrokerId | None = None
+        self._sent_at = now
+        self._tell_at = now
+        self.messages = 0
+        """Sent so far."""
+
+    def collector(self) -> BrokerId | None:
+        """Whom we tell: ourselves if we collect, None if nobody can."""
+        linked = self._linked()
+        for name in self._config.collectors(self._id):
+            if name == self._id or name in linked:
+                return name
+        return None
+
+    def look(self, now: float) -> None:
+        """Tell when it is time, or when somebody else collects. O(cluster x topics) if so."""
+        collector = self.collector()
+        if collector != self._collector:
+            self._collector, self._tell_at = collector, now
+        if collector is None:
+            self.known = {}
+        if now < self._tell_at or collector is None:
+            return
+        self._sent_at = now
+        self._tell_at = now + 2 * self._config.update_s
+        if collector == self._id:
+            self._pass_on(self._collected(), self._config.members)
+        else:
+            self._send(collector, self._collected())
+
+    def hurry(self) -> None:
+        """Something has changed that cannot wait."""
+        self._tell_at = self._sent_at
+
+    def link_began(self, neighbor: BrokerId) -> None:
+        if neighbor == self._collector:
+            self.hurry()
+
+    def _collected(self) -> News:
+        """Of whoever has told us itself, that; of others, what somebody said for them."""
+        news: News = {}
+        for member, told in self._below.items():
+            direct = {n: each for n, each in told.items() if n == member or n not in self._below}
+            news.update(direct)
+        news[self._id] = self._own()
+        return news
+
+    def _pass_on(self, news: News, to: Collection[BrokerId]) -> None:
+        linked = self._linked()
+        self._fresh.clear()
+        for member in to:
+            if member in linked:
+                self._send(member, news)
+
+    def _send(self, member: BrokerId, news: News) -> None:
+        for part in _parts(news):
+            self.messages += 1
+            self._tell(member, part)
+
+    # --- what comes ------------------------------------------------------------------------
+
+    def take(self, member: BrokerId, digest: PlacementDigest, now: float) -> None:
+        """A neighbor tells what it knows."""
+        if member not in self._config.members:
+            return
+        news = self._coming.setdefault(member, {})
+        news.update(digest.told)
+        if not digest.is_last:
+            return
+        del self._coming[member]
+        if member == self.collector():
+            self.known = self._of_others(news)
+            self._tell_at = now + self._config.update_s
+            self._pass_on(news, self._below)
+        elif self._id in self._config.collectors(self._id) and self._id < member:
+            self._take_below(member, news)
+        else:  # somebody believes that it collects, and we do not
+            self.known.update(self._of_others(news))
+
+    def _of_others(self, news: News) -> News:
+        return {name: told for name, told in news.items() if name != self._id and told.is_open}
+
+    def _take_below(self, member: BrokerId, news: News) -> None:
+        self._below[member] = news
+        self._fresh.add(member)
+        if self.collector() != self._id:
+            return
+        self.known = self._of_others(self._collected())
+        if any(not told.is_open for told in news.values()):
+            self.hurry()
+        elif self._fresh.issuperset(set(self._config.members).intersection(self._linked())):
+            # Not more than twice as often as agreed, however fast others come and go.
+            self._tell_at = min(self._tell_at, self._sent_at + self._config.update_s / 2)
+
+    def lost(self, member: BrokerId) -> None:
+        """A link is gone."""
+        self.known.pop(member, None)
+        self._below.pop(member, None)
+        self._fresh.discard(member)
+        self._coming.pop(member, None)
+
+    def came_back(self) -> None:
+        """This broker was away."""
+        self._below.clear()
+        self._fresh.clear()
+        self._coming.clear()
+        self._collector, self._sent_at = None, 0.0
+
+
+def _parts(news: News) -> Iterator[PlacementDigest]:
+    """Digests of bounded size; the last one says so."""
+    part: list[tuple[BrokerId, PlacementTold]] = []
+    size = 0
+    for name, told in news.items():
+        if part and size + told.size_bytes > DIGEST_BYTES:
+            yield PlacementDigest(tuple(part), is_last=False)
+            part, size = [], 0
+        part.append((name, told))
+        size += told.size_bytes
+    yield PlacementDigest(tuple(part), is_last=True)

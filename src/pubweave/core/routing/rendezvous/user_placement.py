@@ -1,0 +1,222 @@
+"""User placement at a live broker (DYNATOPS section 4, Algorithm 1): users go where they fit.
+
+Brokers of a placement cluster tell each other, once per T_update, which topics they want for how
+many subscriptions (`rendezvous/placement_gossip`). When a client has changed its subscriptions its
+broker works out the utility of every broker it knows of, its own without the client
+(`placement_utility`), and sends the client to the best one if that is better than to stay.
+
+The client is asked first whether it can reach the other broker. Then it is told to go, and this
+broker forgets it. At the other one it says again what it wants and what it published lately, and
+gets what is kept of its topics, as any client whose broker is gone (`topic_routing.returning`): so
+nothing is lost, and what comes twice is dropped by publisher, topic and sequence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pubweave.core.routing.rendezvous.chord import Tell
+from pubweave.core.routing.rendezvous.placement_gossip import ClusterTelling
+from pubweave.core.routing.rendezvous.placement_utility import Host, best_host
+from pubweave.core.routing.rendezvous.routing import RendezvousRouting
+from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.session.session import Session
+from pubweave.core.session.tokens import is_same, tag_of
+from pubweave.core.vocabulary.effects import Transmit
+from pubweave.design.dynatops.placement_rule import senders
+from pubweave.model.ids import BrokerId, ClientId
+from pubweave.model.messages.migration import Redirect, RedirectReply
+from pubweave.model.messages.rendezvous import PlacementDigest, PlacementTold
+from pubweave.model.messages.session import Hello
+
+TOKEN_MARK = "place:"
+"""Tokens of redirections begin so: whoever comes with one has just been placed."""
+ANSWER_LIMIT_S = 5.0
+"""A client that does not say whether it can reach a broker stays."""
+
+
+@dataclass
+class _Offer:
+    client: Session
+    broker: BrokerId
+    topics: frozenset[str]
+    until: float
+
+
+class UserPlacing:
+    """One broker's part: what it knows of its cluster, and clients it may send elsewhere."""
+
+    def __init__(
+        self,
+        inside: TopicInside,
+        routing: RendezvousRouting,
+        tell: Tell,
+        linked: Callable[[], list[BrokerId]],
+        now: float,
+    ) -> None:
+        self._inside = inside
+        self._routing = routing
+        self._config = inside.config.placement
+        self._id = inside.config.id
+        self._key = inside.sessions.tokens.tag("placement")
+        """Others of the cluster are told it, and make the tokens for whom they send here."""
+        self.telling = ClusterTelling(self._id, self._config, tell, linked, self._told, now)
+        self._heard: dict[BrokerId, PlacementTold] = {}
+        self.hosts: dict[BrokerId, Host] = {}
+        """Others of the cluster, as they said last and with those whom we have sent there since."""
+        self._due: dict[Session, None] = {}
+        """Clients that want something else than before."""
+        self._offers: dict[str, _Offer] = {}
+        self._resting: dict[ClientId, float] = {}
+        self._placed: dict[ClientId, frozenset[str] | None] = {}
+        """What clients wanted when they were placed here; None: all that they want at first."""
+        self._tidy_at = now
+        self._numbers = 0
+        self.sent = 0
+        """How many users were sent to other brokers."""
+        self.is_open = True
+        """Whether others may send users here."""
+        if self._config.members:
+            routing.on_wishes = self._changed
+            inside.sessions.is_sent = self._is_sent
+
+    def _is_sent(self, hello: Hello) -> bool:
+        """Whether one of the cluster sent a client here. Others may not know yet that this broker
+        leaves: whom they send is sent on from here."""
+        words, _, tag = hello.token.rpartition(":")
+        return words.startswith(TOKEN_MARK) and is_same(tag, _tag(self._key, hello.id, words))
+
+    # --- what is told ----------------------------------------------------------------------
+
+    def _told(self) -> PlacementTold:
+        routing, address = self._routing, self._inside.sessions.address
+        topics, users = tuple(routing.subscribed), tuple(routing.subscribed.values())
+        is_open = self.is_open and bool(address)
+        return PlacementTold(topics, len(routing.subscriptions), address, is_open, users, self._key)
+
+    def _hear(self) -> None:
+        """Whoever has told anew is as it says; whom we sent to others still counts there."""
+        known = self.telling.known
+        for name in self.hosts.keys() - known.keys():
+            del self.hosts[name], self._heard[name]
+        for name, told in known.items():
+            if self._heard.get(name) is not told:
+                self._heard[name] = told
+                users = told.users or (1,) * len(told.topics)
+                self.hosts[name] = Host(
+                    dict(zip(told.topics, users, strict=False)), told.subscriptions
+                )
+
+    def leave(self) -> None:
+        """This broker is to go: nobody is to be sent here, and whoever is here goes elsewhere."""
+        self.is_open = False
+        self.telling.hurry()
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Forget clients that are gone; those of a broker that leaves are due until they are."""
+        clients, resting = self._inside.sessions.clients, self._resting
+        self._placed = {n: t for n, t in self._placed.items() if n in clients or n in resting}
+        if not self.is_open:
+            for client in clients.values():
+                self._changed(client)
+
+    def came_back(self) -> None:
+        """This broker was away: what was asked is forgotten, and it is open again."""
+        self.is_open = True
+        self._offers.clear()
+        self.telling.came_back()
+
+    def take(self, member: BrokerId, digest: PlacementDigest, now: float) -> None:
+        self.telling.take(member, digest, now)
+        self._hear()
+
+    def lost(self, broker: BrokerId) -> None:
+        self.telling.lost(broker)
+        self._hear()
+
+    # --- who goes where --------------------------------------------------------------------
+
+    def _changed(self, client: Session) -> None:
+        """A client has subscribed or unsubscribed."""
+        if client.can_move:
+            self._due[client] = None
+
+    def greeted(self, hello: Hello, now: float) -> None:
+        """A client that comes because it was sent here is left alone for a while."""
+        if self._is_sent(hello):
+            self._resting[hello.id] = now + self._config.rest_s
+            self._placed[hello.id] = None
+
+    def look(self, now: float) -> None:
+        """Tell, when it is time, and place whoever is due. O(due x cluster x topics of one)."""
+        if not self._config.members:
+            return
+        self.telling.look(now)
+        self._hear()
+        if now >= self._tidy_at:
+            self._tidy_at = now + self._config.update_s
+            self._tidy()
+        for token in [t for t, offer in self._offers.items() if offer.until < now]:
+            del self._offers[token]
+        for name in [name for name, until in self._resting.items() if until < now]:
+            del self._resting[name]
+        for client in list(self._due):
+            if self._inside.sessions.clients.get(client.remote) is not client:
+                del self._due[client]
+            elif client.remote not in self._resting and client.is_established:
+                del self._due[client]
+                self._place(client, now)
+
+    def _place(self, client: Session, now: float) -> None:
+        wanted = self._topics_of(client)
+        if not wanted or any(offer.client is client for offer in self._offers.values()):
+            return
+        if not self.is_open and not self.hosts:
+            self._due[client] = None
+            return
+        hosts = {self._id: self._without(client), **self.hosts} if self.is_open else self.hosts
+        kept = self._placed.get(client.remote, frozenset())
+        best = best_host(wanted, self._id, hosts, self._config, wanted if kept is None else kept)
+        if best == self._id or client.connection is None:
+            self._placed[client.remote] = wanted
+            return
+        self._numbers += 1
+        words = f"{TOKEN_MARK}{self._id}:{client.own_epoch}:{self._numbers}"
+        token = f"{words}:{_tag(self._heard[best].key, client.remote, words)}"
+        self._offers[token] = _Offer(client, best, wanted, now + ANSWER_LIMIT_S)
+        self._redirect(client, token, best, is_final=False)
+
+    def _topics_of(self, client: Session) -> frozenset[str]:
+        claims = self._routing.subscriptions.values()
+        return frozenset(claim.topic for claim in claims if claim.client is client)
+
+    def _without(self, client: Session) -> Host:
+        """This broker as a home, for a client that may not stay."""
+        others = [c for c in self._routing.subscriptions.values() if c.client is not client]
+        return Host(Counter(claim.topic for claim in others), len(others))
+
+    def _redirect(self, client: Session, token: str, broker: BrokerId, *, is_final: bool) -> None:
+        redirect = Redirect(token, broker, self._heard[broker].address, is_final, hops=1)
+        assert client.connection is not None
+        self._inside.emit(Transmit(client.connection, (redirect,)))
+
+    def replied(self, client: Session, reply: RedirectReply, now: float) -> None:
+        """A client says whether it can reach the broker that it was asked about."""
+        offer = self._offers.pop(reply.token, None)
+        if offer is None or offer.client is not client or client.connection is None:
+            return
+        host = self.hosts.get(offer.broker)
+        if reply.problem or host is None:
+            self._resting[client.remote] = now + self._config.rest_s
+            return
+        self.sent += 1
+        self.hosts[offer.broker] = host.with_user(offer.topics, senders(len(self.hosts) + 1))
+        self._redirect(client, reply.token, offer.broker, is_final=True)
+        self._inside.endings.leave(client, "it was sent to another broker", now)
+
+
+def _tag(key: str, client: ClientId, words: str) -> str:
+    return tag_of(key.encode(), client, words)

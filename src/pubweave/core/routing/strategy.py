@@ -1,0 +1,150 @@
+"""The door behind which routing strategies live.
+
+A strategy decides where table messages and publications go; it knows nothing of connections,
+sequence numbers, telemetry or time. The broker owns sessions and calls the strategy; the strategy
+answers by calling ``send`` and by naming the sessions a publication goes to.
+
+`tree_routing.TreeRouting` is the strategy of IPITT, CI and POP/GRAPE (content routing on a tree).
+The topic-connected overlay of Shadows and the rendezvous ring of DYNATOPS are further classes of
+this shape, registered in `STRATEGIES` of `strategies.py`. docs/ARCHITECTURE.md walks through
+adding one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from pubweave.core.matching.index import MatchIndex
+from pubweave.core.metering.counters import TableSizes
+from pubweave.core.session.session import Session
+from pubweave.core.vocabulary.errors import RefusedError
+from pubweave.model.filters.filter import Filter
+from pubweave.model.ids import AdvertisementId, publisher_of
+from pubweave.model.messages.session import SequencedMessage, Synced, TableMessage
+from pubweave.model.publications import Publication, make_publication
+
+Send = Callable[[Session, SequencedMessage], None]
+"""Queue a message for a session; it leaves, in order, when the current event is done."""
+
+
+class RoutingStrategy(Protocol):
+    """What a broker asks of a routing strategy. Every method runs to its end at once.
+
+    ``hop`` is the session a message came from: a neighbor's, or a local client's
+    (``hop.is_client``).
+    """
+
+    protocol: str
+    """What neighbors must speak alike; brokers of another one are turned away at Hello."""
+    replays: bool
+    """Whether a client that goes on at another broker gets there what it has missed."""
+
+    def link_added(self, link: Session) -> None:
+        """A neighbor belongs to the topology now; its session may not be established yet."""
+
+    def link_removed(self, link: Session) -> None:
+        """A neighbor no longer belongs to the topology: forget all that came from it."""
+
+    def link_began(self, link: Session, under_way: Sequence[SequencedMessage] = ()) -> None:
+        """The link's session began anew: tell the neighbor what it must know of our tables, then
+        send again what of ``under_way`` is still its concern.
+
+        What we still hold from it is stale until it is told again."""
+
+    def forget_stale(self, link: Session) -> bool:
+        """The neighbor has had its time to tell everything again: drop what is still stale.
+        Whether it has to be looked at again after as long: it waits for us."""
+
+    def has_stale(self, link: Session) -> bool:
+        """Whether the neighbor has yet to tell, again or at all, what it knows."""
+
+    def open_full_gates(self) -> None:
+        """Whatever stands in for a link and is congested has to let go what it has."""
+
+    def give_up(self, link: Session, now: float) -> bool:
+        """Too much waits for a link. True if it is to be forgotten instead of holding others up:
+        nobody was there for long, and nothing is known of what would be wanted."""
+
+    def client_left(self, client: Session) -> None:
+        """A client's session is over: withdraw all that it advertised and subscribed to."""
+
+    def take(self, hop: Session, message: TableMessage | Synced) -> None:
+        """A table message came from ``hop``. Raises RefusedError for a client's bad request."""
+
+    def route(self, publication: Publication, origin: Session) -> tuple[Session, ...]:
+        """The sessions a publication from ``origin`` goes to, each once."""
+
+    def is_topic_only(self, topic: str) -> bool:
+        """Whether `route` depends on nothing but topic and origin, until `version` changes."""
+
+    @property
+    def version(self) -> int:
+        """Grows with every change that can alter what `route` answers."""
+
+    def may_publish(self, publication: Publication, client: Session) -> bool:
+        """Whether a client's publication is one that it advertised."""
+
+    def may_publish_topic(self, topic: str, client: Session) -> bool:
+        """Whether a client advertised everything on this topic, whatever its attributes."""
+
+    def knows_publisher(self, publisher: str) -> bool:
+        """Whether publications of this publisher may still come by.
+
+        The broker forgets a publisher's last sequence, by which it drops duplicates, when this
+        is False. Advertisements known here are what `TreeRouting` goes by."""
+
+    def sizes(self) -> TableSizes:
+        """For status and load samples."""
+
+
+def check_name(hop: Session, id_: str) -> None:
+    """Ids of a client begin with its name, so that no client can take another's."""
+    if hop.is_client and publisher_of(id_) != hop.remote:
+        raise RefusedError(f"ids of client {hop.remote!r} must start with '{hop.remote}:'")
+
+
+def check_owner(hop: Session, known: Session, id_: str) -> None:
+    """What came from ``known`` is a client's at ``hop`` only if it is of this very incarnation: one
+    that was to move, and came back because neither broker of the move remembers it."""
+    if not hop.is_client or known is hop:
+        return
+    if known.is_client or not id_.startswith(f"{hop.remote}:{hop.remote_epoch:x}."):
+        raise RefusedError(f"{id_!r} belongs to another client")
+
+
+class ClientAdvertisements:
+    """The advertisements of local clients, and whether a publication is covered by them."""
+
+    def __init__(self) -> None:
+        # An index per client: every publication of a client is held against its own.
+        self._allowed: dict[Session, MatchIndex[Session]] = {}
+        self._ids: dict[Session, dict[AdvertisementId, None]] = {}
+
+    def add(self, client: Session, id_: AdvertisementId, filter_: Filter) -> None:
+        self._ids.setdefault(client, {})[id_] = None
+        self._allowed.setdefault(client, MatchIndex()).add(id_, filter_, client)
+
+    def remove(self, client: Session, id_: AdvertisementId) -> None:
+        """Nothing happens if the client has no such advertisement."""
+        ids = self._ids.get(client, {})
+        if id_ in ids:
+            del ids[id_]
+            self._allowed[client].remove(id_)
+
+    def forget(self, client: Session) -> list[AdvertisementId]:
+        """A client is gone; what it had advertised."""
+        self._allowed.pop(client, None)
+        return list(self._ids.pop(client, {}))
+
+    def may_publish(self, publication: Publication, client: Session) -> bool:
+        allowed = self._allowed.get(client)
+        return allowed is not None and bool(allowed.match(publication))
+
+    def may_publish_topic(self, topic: str, client: Session) -> bool:
+        """Whether everything on a topic is advertised, whatever its attributes."""
+        allowed = self._allowed.get(client)
+        if allowed is None or not allowed.is_topic_only(topic):
+            return False
+        # Without attributes only a filter on nothing but the topic matches.
+        return bool(allowed.match(make_publication(client.remote, 0, topic, {}, b"", 0.0)))

@@ -1,0 +1,207 @@
+"""The links of one broker in a topic-connected overlay: opened, standing, lost, forgotten.
+
+A link is lost when it has no connection for too long, or never gets one. Then its session ends,
+and a fresh one waits in its place: whoever was only cut off comes back by itself, with nothing of
+before. Of two brokers the one with the smaller id dials, as everywhere; the other, if it was it
+who wanted the link, knocks: it dials once, and the connection is taken as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.session.session import Session
+from pubweave.core.vocabulary.effects import CloseLink, OpenLink
+from pubweave.model.ids import BrokerId
+
+Age = tuple[int, int]
+"""Of a record (`BrokerRecord.age`)."""
+NO_AGE: Age = (0, 0)
+
+
+@dataclass
+class WatchedLink:
+    """What is known of one link."""
+
+    up_at: float
+    """When it stood last, or was made."""
+    limit_s: float
+    """How long it may be down."""
+    has_stood: bool = False
+    is_probe: bool = False
+    """It is to find out whether the far end is there: nobody counts on it before it stands."""
+    lost_at: float | None = None
+    lost_age: Age = NO_AGE
+    """Of the last record of the far end when it was lost."""
+    knocked_at: float = 0.0
+    dialed_at: str | None = None
+    """The address that the driver was told to dial."""
+
+    @property
+    def is_lost(self) -> bool:
+        return self.lost_at is not None
+
+
+class LinkWatch:
+    """All links of a broker; ``address_of`` and ``age_of`` ask the map."""
+
+    def __init__(
+        self,
+        inside: TopicInside,
+        address_of: Callable[[BrokerId], str],
+        age_of: Callable[[BrokerId], Age] = lambda broker: NO_AGE,
+    ) -> None:
+        self._inside = inside
+        self._config = inside.config.topics
+        self._address_of = address_of
+        self._age_of = age_of
+        self.links: dict[BrokerId, WatchedLink] = {}
+        self.lasting: frozenset[BrokerId] = frozenset()
+        """Neighbors that are never given up."""
+
+    @property
+    def own(self) -> BrokerId:
+        return self._inside.config.id
+
+    def standing(self) -> tuple[BrokerId, ...]:
+        """Links that stand, or are about to."""
+        return tuple(
+            sorted(
+                neighbor
+                for neighbor, link in self.links.items()
+                if not link.is_lost and (link.has_stood or not link.is_probe)
+            )
+        )
+
+    @property
+    def has_strangers(self) -> bool:
+        """Whether this broker was told of one that has never answered: nobody knows what that one
+        misses."""
+        return any(not link.has_stood and not link.is_probe for link in self.links.values())
+
+    def lost(self) -> tuple[tuple[BrokerId, int, int], ...]:
+        """Links that are lost, each with what was lost of its far end."""
+        return tuple(
+            sorted((name, *link.lost_age) for name, link in self.links.items() if link.is_lost)
+        )
+
+    # --- beginnings ------------------------------------------------------------------------
+
+    def added(self, neighbor: BrokerId, now: float) -> None:
+        """The driver gave us a link; it dials by itself if it is up to us."""
+        # The far end need not know of us: if it is to dial, we knock at the next look.
+        before = now - self._config.knock_after_s
+        limit_s = self._config.start_limit_s
+        self.links[neighbor] = WatchedLink(now, limit_s, knocked_at=before, dialed_at="")
+
+    def accept(self, neighbor: BrokerId, now: float) -> None:
+        """A broker that is no neighbor says Hello: it is one now."""
+        self._make_session(neighbor, now)
+        self.links[neighbor] = WatchedLink(now, self._config.open_limit_s, knocked_at=now)
+
+    def open(self, neighbor: BrokerId, now: float, *, is_probe: bool = False) -> None:
+        """Make a link that repair has chosen, or that may not come to stand."""
+        self._make_session(neighbor, now)
+        link = WatchedLink(now, self._config.open_limit_s, is_probe=is_probe)
+        self.links[neighbor] = link
+        self._dial(neighbor, link, now)
+
+    def _make_session(self, neighbor: BrokerId, now: float) -> None:
+        session = self._inside.sessions.add_link(neighbor)
+        if session is not None:
+            self._inside.routing.link_added(session)
+            self._inside.endings.link_changed(neighbor, True, now)
+
+    def _dial(self, neighbor: BrokerId, link: WatchedLink, now: float) -> None:
+        address = self._address_of(neighbor)
+        if self.own > neighbor:
+            link.knocked_at = now
+            self._inside.emit(OpenLink(neighbor, address, knocks=True))
+        elif link.dialed_at is None or (address and link.dialed_at not in ("", address)):
+            link.dialed_at = address
+            self._inside.emit(OpenLink(neighbor, address))
+
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long: each link has as much more time."""
+        for link in self.links.values():
+            link.up_at += seconds
+            link.knocked_at += seconds
+            if link.lost_at is not None:
+                link.lost_at += seconds
+
+    def came_back(self, now: float) -> None:
+        """This broker was away: its driver knows no link any more, and each has its time anew."""
+        for neighbor, link in self.links.items():
+            link.up_at = now
+            link.limit_s = max(link.limit_s, self._config.open_limit_s)
+            link.lost_at = None if link.lost_at is None else now
+            link.dialed_at = None
+            self._dial(neighbor, link, now)
+
+    def refused(self, neighbor: BrokerId, now: float) -> bool:
+        """Nobody listens where a neighbor should: it is lost without waiting, unless it may yet
+        have to start. Whether that is news."""
+        link, session = self.links.get(neighbor), self._inside.sessions.links.get(neighbor)
+        if link is None or link.is_lost or session is None or session.is_established:
+            return False
+        if not link.has_stood and link.limit_s > self._config.open_limit_s:
+            return False
+        self._lose(neighbor, link, session, now)
+        return True
+
+    # --- by the clock ----------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Notice what stands and what is lost; O(links)."""
+        for neighbor, link in list(self.links.items()):
+            session = self._inside.sessions.links.get(neighbor)
+            if session is None:
+                del self.links[neighbor]
+            elif session.is_established:
+                self._stands(neighbor, link, session, now)
+            elif link.lost_at is None and now - link.up_at > link.limit_s:
+                self._lose(neighbor, link, session, now)
+            elif self._is_hopeless(neighbor, link, now):
+                self.forget(neighbor, now)
+            elif self._may_dial(neighbor, link, now):
+                self._dial(neighbor, link, now)
+
+    def _is_hopeless(self, neighbor: BrokerId, link: WatchedLink, now: float) -> bool:
+        if link.lost_at is None or neighbor in self.lasting:
+            return False
+        return now - link.lost_at > self._config.forget_after_s
+
+    def _may_dial(self, neighbor: BrokerId, link: WatchedLink, now: float) -> bool:
+        """A link that was knocked for is up to the smaller id as soon as it is down."""
+        if self.own < neighbor:
+            return bool(self._address_of(neighbor))
+        every_s = self._config.knock_after_s * (5 if link.is_lost else 1)
+        return now - link.knocked_at > every_s
+
+    def _stands(self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float) -> None:
+        link.up_at = now
+        link.has_stood = True
+        link.limit_s = self._config.lost_after_s
+        link.lost_at = None
+        if session.queue_bytes > self._config.queue_limit_bytes:
+            self._lose(neighbor, link, session, now)
+
+    def _lose(self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float) -> None:
+        """What is queued for the neighbor is kept elsewhere (`topic_log`)."""
+        self._inside.routing.link_removed(session)
+        self._inside.endings.end(session, "the link is lost", now)
+        self._make_session(neighbor, now)
+        link.lost_at = now
+        link.lost_age = self._age_of(neighbor)
+
+    def forget(self, neighbor: BrokerId, now: float) -> None:
+        """The link is over for good."""
+        session = self._inside.sessions.links.get(neighbor)
+        if session is not None:
+            self._inside.routing.link_removed(session)
+            self._inside.endings.end(session, "the link is over", now)
+        del self.links[neighbor]
+        self._inside.endings.link_changed(neighbor, False, now)
+        self._inside.emit(CloseLink(neighbor))

@@ -1,0 +1,403 @@
+"""A broker's part in keeping a topic-connected overlay so: joins, leaves, crashes, new topics.
+
+Every broker tells everybody its topics, links and backups (`BrokerRecord`), holds the map that
+results (`topic_connected/membership_map`), and looks at it when it has changed. Where a topic is in
+pieces, the brokers of the shadow set choose the same links from the same map
+(`topic_connected/link_choice`), and each opens its own. Maps may differ for a moment, so links may
+be opened that would not have been needed; whatever is still in pieces after that is joined among
+all who take part in the topic.
+
+There is no central broker and no agreement. What makes it converge: records only get newer, a
+link that does not come to stand is lost, and lost links are not chosen.
+
+A broker that joins is given one broker to link with, gets the map from it, and is alone in its
+topics on the map: that is a break like any other. So is a new topic of a broker. A broker that
+leaves, altogether or a topic, says so first, and goes when the others are connected without it.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from pubweave.core.routing.topic_connected.absent_brokers import Absences
+from pubweave.core.routing.topic_connected.gaps import TopicGaps
+from pubweave.core.routing.topic_connected.gateway import RingGateway
+from pubweave.core.routing.topic_connected.leaving import TopicLeaving
+from pubweave.core.routing.topic_connected.link_choice import (
+    choose_backups,
+    everybody_concerned,
+    links_among,
+    needs_backups,
+    shadow_set,
+)
+from pubweave.core.routing.topic_connected.link_monitor import NO_AGE, Age, LinkWatch
+from pubweave.core.routing.topic_connected.membership_map import TopicMap, TopicView
+from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.routing.topic_connected.subscribe_barrier import SubscriptionWaits
+from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.model.ids import BrokerId
+from pubweave.model.messages.session import Hello, Message, Role
+from pubweave.model.messages.topic_connected import BrokerRecord, TopicMessage, TopicMissed
+from pubweave.model.records.status import TopicsStatus
+
+WIDEN_AFTER_S = 0.3
+"""A break that the shadow set has not mended after so long is mended among all concerned."""
+TIDY_EVERY_S = 1.0
+RETURNING_S = 10.0
+"""A client that came from another broker has told its subscriptions again after so long."""
+
+
+class TopicRepair:
+    """One broker's map, links and topics over time."""
+
+    def __init__(self, inside: TopicInside, incarnation: int, now: float) -> None:
+        self._inside = inside
+        self._config = inside.config.topics
+        self._id = inside.config.id
+        self.map = TopicMap(self._id)
+        self.links = LinkWatch(inside, self._address_of, self._age_of)
+        self.gateway = RingGateway(inside)
+        self.map.take(BrokerRecord(self._id, inside.sessions.address, incarnation, 0), now)
+        self._view: TopicView | None = None
+        self._fading: dict[str, float] = {}
+        """Topics that no client wants any more, since when."""
+        self._told_off: dict[str, float] = {}
+        """Those of them that are told of no more, since when."""
+        self._wishes: dict[BrokerId, float] = {}
+        """Links that others are to open, since when."""
+        self._broken_at: dict[str, float] = {}
+        self._renew_at = now
+        self._backed_up: TopicView | None = None
+        """The view by which the backups do."""
+        self._chosen: tuple[TopicView, bool, list[BrokerId]] | None = None
+        self._tidy_at = now + TIDY_EVERY_S
+        self.deadline = now
+        self.repairs = 0
+        self.widened = 0
+        self.waits = SubscriptionWaits(inside, self.links, self.map, lambda: self.view)
+        self.absences = Absences(self.map, lambda: self.view, self._config.keep_s)
+        self.gaps = TopicGaps(inside)
+        self.leaving = TopicLeaving(
+            inside, self.links, self.map, lambda: self.view, self.gateway.is_missed
+        )
+        inside.routing.on_change = self._on_topics
+        inside.routing.on_subscribed = self.waits.subscribed
+        inside.endings.on_link_down = self._link_down
+
+    # --- what the map says -----------------------------------------------------------------
+
+    @property
+    def own(self) -> BrokerRecord:
+        return self.map.records[self._id]
+
+    @property
+    def view(self) -> TopicView:
+        if self._view is None:
+            self._view = self.map.view()
+        return self._view
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.leaving.began_at is not None
+
+    def _address_of(self, broker: BrokerId) -> str:
+        record = self.map.records.get(broker)
+        return "" if record is None else record.address
+
+    def _age_of(self, broker: BrokerId) -> Age:
+        record = self.map.records.get(broker)
+        return NO_AGE if record is None else record.age
+
+    # --- what happens ----------------------------------------------------------------------
+
+    def _on_topics(self) -> None:
+        self.deadline = 0.0
+
+    def _hurry(self, now: float) -> None:
+        self.deadline = min(self.deadline, now + self._config.settle_s)
+
+    def link_added(self, neighbor: BrokerId, now: float) -> None:
+        self._watch_of(neighbor).added(neighbor, now)
+        self._hurry(now)
+
+    def link_removed(self, neighbor: BrokerId, now: float) -> None:
+        """An operator takes a link away."""
+        if neighbor in self._watch_of(neighbor).links:
+            self._watch_of(neighbor).forget(neighbor, now)
+            self._hurry(now)
+
+    def _watch_of(self, neighbor: BrokerId) -> LinkWatch:
+        return self.gateway.links if neighbor in self.gateway.ring else self.links
+
+    def _link_down(self, now: float) -> None:
+        self.deadline = min(self.deadline, now)
+
+    def refused(self, neighbor: BrokerId, now: float) -> None:
+        """Nobody listens where a broker should that was dialed."""
+        if self._watch_of(neighbor).refused(neighbor, now):
+            self.deadline = min(self.deadline, now)
+
+    def greeted(self, hello: Message, now: float) -> None:
+        """A broker that is no neighbor yet, and speaks as we do, may become one by saying so;
+        a client that was elsewhere may have missed something."""
+        if not isinstance(hello, Hello):
+            return
+        if hello.role is Role.CLIENT:
+            self._note_client(hello, now)
+        elif (
+            hello.role is Role.BROKER
+            and hello.routing == self._inside.routing.protocol
+            and hello.id not in (self._id, *self._inside.sessions.links)
+        ):
+            self.links.accept(hello.id, now)
+
+    def _note_client(self, hello: Hello, now: float) -> None:
+        session = self._inside.sessions.clients.get(hello.id)
+        if hello.remote_epoch and (session is None or not session.continues(hello)):
+            self._inside.routing.returning[hello.id] = now
+
+    def link_began(self, link: Session, now: float) -> None:
+        """A neighbor knows nothing, or another one did: tell the whole map."""
+        self._hurry(now)
+        self.gaps.forget(link)
+        if link.remote in self.gateway.ring:
+            return
+        # Who is gone is told of with those who know that: the neighbor keeps for it, too.
+        doubtful = self.view.doubtful
+        for broker in self.map.records:
+            if broker not in doubtful:
+                self._inside.send(link, self.map.told_of(broker, now))
+
+    def take(self, link: Session, message: TopicMessage, now: float) -> None:
+        if isinstance(message, BrokerRecord) and link.remote in self.gateway.ring:
+            raise RemoteProtocolError("BrokerRecord is for brokers of one topic-connected overlay")
+        if isinstance(message, TopicMissed):
+            self.gaps.take(link, message, now)
+        elif not isinstance(message, BrokerRecord):
+            self._inside.routing.take_wanted(link, message)
+            self.waits.look(now)
+        elif message.broker == self._id:
+            self._outlive(message, now)
+        elif message.silent_s >= self._config.forget_after_s:
+            if self.map.forget(message):
+                self._view = None
+                self._hurry(now)
+                self._inside.routing.tell_all(message, but=link)
+        elif self.map.has_forgotten(message):
+            told = replace(message, silent_s=self._config.forget_after_s)
+            self._inside.send(link, told)
+        elif self.map.take(message, now):
+            self._view = None
+            self._hurry(now)
+            if self._id in message.links and message.broker not in self.links.links:
+                # It wants a link, or died when it did: we stand by it, or will have lost it.
+                self.links.accept(message.broker, now)
+            self._inside.routing.tell_all(message, but=link)
+            if (self._id, *self.own.age) in message.lost:
+                # It takes us for gone as long as there is nothing newer of us.
+                self._tell(replace(self.own, version=self.own.version + 1), now)
+
+    def _outlive(self, record: BrokerRecord, now: float) -> None:
+        """A record of ours from an earlier life that is newer than ours would be believed."""
+        if record.age > self.own.age:
+            self._tell(
+                replace(self.own, incarnation=record.incarnation, version=record.version + 1),
+                now,
+            )
+
+    def leave(self, now: float) -> None:
+        """This broker is to go: `may_go` says when."""
+        if self.leaving.begin(now):
+            self.deadline = now
+
+    def may_go(self, now: float) -> bool:
+        """Whether everybody is connected without this broker, and has what it had to send."""
+        return self.leaving.may_go(now)
+
+    def count_left_behind(self) -> None:
+        """The broker goes: what nobody else has of it is lost."""
+        self.leaving.count_left_behind()
+
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long: that time was nobody's silence, and what is kept
+        is kept for as much longer. Others may have lost and forgotten it: it tells of itself."""
+        self.links.excuse(seconds)
+        self.gateway.excuse(seconds)
+        self.map.excuse(seconds)
+        self._inside.routing.excuse(seconds)
+        self.absences.excuse(seconds)
+        self.gaps.excuse(seconds)
+        self._fading = {topic: at + seconds for topic, at in self._fading.items()}
+        self._told_off = {topic: at + seconds for topic, at in self._told_off.items()}
+        self._broken_at = {topic: at + seconds for topic, at in self._broken_at.items()}
+        self.waits.came_back()
+        self._wishes.clear()
+        self._renew_at = self.deadline = 0.0
+
+    def came_back(self, incarnation: int, away_s: float, now: float) -> None:
+        """This broker was away and has come back as it was (`journal/recovery`). Others may have
+        lost it: as another incarnation it counts as there again. If it was leaving, whoever has
+        started it again wants it to stay."""
+        self.excuse(away_s)
+        self.links.came_back(now)
+        self.gateway.links.came_back(now)
+        self.leaving.cancel()
+        version = self.own.version + 1
+        self._tell(replace(self.own, incarnation=incarnation, version=version), now)
+        self._tidy_at = now + TIDY_EVERY_S
+
+    # --- looking around --------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Bring links, topics and record up to date, and mend what is broken."""
+        self.deadline = now + self._config.look_every_s
+        self._inside.routing.now = now
+        self.links.look(now)
+        self.gateway.look(self.view.present, is_leaving=self.is_leaving, now=now)
+        topics = self._staying_topics(now)
+        self._refresh(topics, now)
+        self._mend(now)
+        self._probe(now)
+        self.leaving.seek(now)
+        self.gaps.look(now)
+        self.waits.look(now)
+        if now >= self._tidy_at:
+            self._tidy_at = now + TIDY_EVERY_S
+            self._tidy(now)
+
+    def _staying_topics(self, now: float) -> tuple[str, ...]:
+        """The topics to tell of; ends those that are over."""
+        routing, config = self._inside.routing, self._config
+        staying = []
+        for topic in list(routing.topics):
+            if topic in routing.claimed:
+                self._fading.pop(topic, None)
+                self._told_off.pop(topic, None)
+                staying.append(topic)
+                continue
+            age_s = now - self._fading.setdefault(topic, now) - config.linger_s
+            if age_s < 0 or (
+                topic not in self._told_off
+                and (age_s < config.keep_s or self._is_kept_on(topic))
+                and not self.leaving.is_through(topic)
+            ):
+                staying.append(topic)
+                continue
+            # It does not come back by what is published meanwhile.
+            told_s = now - self._told_off.setdefault(topic, now)
+            is_whole = topic not in self.view.pieces
+            if told_s >= 4 * config.settle_s and (is_whole or told_s > config.hand_over_s):
+                self._end(topic)
+        if self.is_leaving:
+            staying = [topic for topic in staying if self.leaving.holds(topic)]
+        return tuple(sorted(staying))
+
+    def _is_kept_on(self, topic: str) -> bool:
+        return topic in self.absences.missed or self.gateway.is_missed(topic)
+
+    def _end(self, topic: str) -> None:
+        routing = self._inside.routing
+        if self.leaving.holds(topic):
+            self._inside.counters.publications_lost_at_most += len(routing.logs[topic].kept)
+        routing.end(topic)
+        del self._fading[topic]
+        self._told_off.pop(topic, None)
+
+    def _refresh(self, topics: tuple[str, ...], now: float) -> None:
+        """Tell everybody what has changed here."""
+        own, coverage = self.own, self._config.coverage
+        fresh = replace(
+            own,
+            address=self._inside.sessions.address,
+            topics=topics,
+            links=self.links.standing(),
+            lost=self.links.lost(),
+            is_leaving=self.is_leaving,
+            is_gateway=self.gateway.is_linked,
+        )
+        if fresh != own or now >= self._renew_at:
+            self._renew_at = now + self._config.forget_after_s / 4
+            self._tell(replace(fresh, version=own.version + 1), now)
+        if self._backed_up is not self.view and needs_backups(self.view, self.own, coverage):
+            own = self.own
+            backups = choose_backups(self.view, own, coverage)
+            if backups != own.backups:
+                self._tell(replace(own, version=own.version + 1, backups=backups), now)
+        self._backed_up = self.view
+
+    def _tell(self, record: BrokerRecord, now: float) -> None:
+        self.map.take(record, now)
+        self._view = None
+        self._inside.routing.tell_all(record)
+
+    def _tidy(self, now: float) -> None:
+        config = self._config
+        for record in self.map.forget_silent(now, config.forget_after_s):
+            self._view = None
+            self._inside.routing.tell_all(record)
+        self.absences.look(now)
+        routing = self._inside.routing
+        keeps_all = self.links.has_strangers or self.gateway.keeps_all(now)
+        lasting = routing.topics if keeps_all else self.absences.missed
+        routing.logs.tidy(now, config.keep_s, config.keep_bytes, lasting)
+        returning = routing.returning
+        for name in [name for name, at in returning.items() if now - at > RETURNING_S]:
+            del returning[name]
+        for client in list(self._inside.sessions.clients.values()):
+            if client.queue_bytes > self._config.queue_limit_bytes:
+                self._inside.endings.expire(client, "too slow: its queue is full", now)
+
+    # --- mending ---------------------------------------------------------------------------
+
+    def _mend(self, now: float) -> None:
+        """Step II of Shadows, at a broker that may be concerned."""
+        view = self.view
+        self._broken_at = {topic: self._broken_at.get(topic, now) for topic in view.pieces}
+        if view.is_connected or self.own.is_leaving:
+            self._wishes.clear()
+            return
+        self._hurry(now)
+        is_old = any(now - since > WIDEN_AFTER_S for since in self._broken_at.values())
+        chosen = self._choice(view, is_old)
+        self._wishes = {neighbor: self._wishes.get(neighbor, now) for neighbor in chosen}
+        for neighbor, since in self._wishes.items():
+            is_ours = self._id < neighbor or now - since > self._config.knock_after_s
+            if is_ours and neighbor not in self.links.links:
+                self.repairs += 1
+                self.links.open(neighbor, now)
+        self._refresh(self.own.topics, now)
+
+    def _probe(self, now: float) -> None:
+        """Find out about brokers that are gone by hearsay only."""
+        if self.view.prober == self._id and not self.is_leaving:
+            for broker in sorted(self.view.doubtful - self.links.links.keys()):
+                self.links.open(broker, now, is_probe=True)
+
+    def _choice(self, view: TopicView, is_old: bool) -> list[BrokerId]:
+        """To whom this broker should have links; the same as long as the map is."""
+        if self._chosen is None or self._chosen[0] is not view or self._chosen[1] != is_old:
+            chosen = self._own_links(view, shadow_set(view, self.map.records))
+            if not chosen and is_old:
+                chosen = self._own_links(view, everybody_concerned(view))
+                self.widened += bool(chosen)
+            self._chosen = view, is_old, chosen
+        return self._chosen[2]
+
+    def _own_links(self, view: TopicView, among: list[BrokerId]) -> list[BrokerId]:
+        """The far ends of the links that are this broker's, of those chosen."""
+        if self._id not in among:
+            return []
+        pairs = links_among(view, among, self._config.rho)
+        return [a if b == self._id else b for a, b in pairs if self._id in (a, b)]
+
+    def status(self) -> TopicsStatus:
+        view = self.view
+        return TopicsStatus(
+            topics=tuple(self._inside.routing.topics),
+            records=tuple(view.present.values()),
+            gone=tuple(sorted(view.gone)),
+            broken=tuple(sorted(view.pieces)),
+            repairs=self.repairs,
+            widened=self.widened,
+            gateway=self.gateway.in_charge,
+        )

@@ -1,0 +1,35 @@
+"""What the repair of a topic-connected overlay may use of its broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.dataplane.outgoing import Sending
+from pubweave.core.dataplane.teardown import Endings
+from pubweave.core.metering.counters import Counters
+from pubweave.core.routing.topic_connected.routing import TopicRouting
+from pubweave.core.session.session import Session
+from pubweave.core.session.table import SessionTable
+from pubweave.core.vocabulary.effects import Effect
+from pubweave.model.messages.session import SequencedMessage
+
+
+@dataclass(frozen=True)
+class TopicInside:
+    """`topic_connected/repair` and `topic_connected/link_monitor` reach into the broker only
+    through this."""
+
+    config: BrokerConfig
+    sessions: SessionTable
+    routing: TopicRouting
+    counters: Counters
+    sending: Sending
+    endings: Endings
+
+    def send(self, session: Session, message: SequencedMessage) -> None:
+        """Queue a message for a session; it leaves when the current event is done."""
+        self.sending.send(session, message)
+
+    def emit(self, effect: Effect) -> None:
+        self.sending.effects.append(effect)

@@ -1,0 +1,103 @@
+"""When a subscription is acknowledged: once what others publish on its topic comes here.
+
+A broker that is new to a topic takes a moment to be connected in it. Until then the client's
+acknowledgements are withheld, as those of a congested publisher are (`flow`): so whoever waits for
+its subscription to be confirmed, and then publishes elsewhere, gets what was published. Nobody
+waits longer than a limit; and a topic that nobody else takes part in is connected at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pubweave.core.config.session import SessionLimits
+from pubweave.core.routing.topic_connected.link_monitor import LinkWatch
+from pubweave.core.routing.topic_connected.membership_map import TopicMap, TopicView
+from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.session.session import Session
+
+
+class SubscriptionWaits:
+    """The clients whose acknowledgements are withheld. ``view`` is what the map says now."""
+
+    def __init__(
+        self,
+        inside: TopicInside,
+        links: LinkWatch,
+        map_: TopicMap,
+        view: Callable[[], TopicView],
+    ) -> None:
+        self._inside = inside
+        self._links = links
+        self._map = map_
+        self._view = view
+        self._limit_s = inside.config.topics.subscribe_limit_s
+        # Stands in `Session.blocked_by` beside sessions that are congested.
+        self._gate = Session("", own_epoch=0, is_client=False, limits=SessionLimits())
+        self._waiting: dict[Session, dict[str, float | None]] = {}
+        """By client: the topics waited for, since the broker first looked at them."""
+        self.given_up = 0
+        """How many subscriptions were acknowledged because of the limit."""
+
+    def subscribed(self, client: Session, topic: str) -> None:
+        """A client has subscribed; O(links), and O(map) if that has changed."""
+        if topic in self._waiting.get(client, ()) or self.is_reached(topic):
+            return
+        self._waiting.setdefault(client, {})[topic] = None
+        client.blocked_by[self._gate] = None
+
+    def is_reached(self, topic: str) -> bool:
+        """Whether a topic's publications come here, as far as can be known: everybody has been
+        told, all are connected on the map, and every neighbor has answered that it sends them.
+
+        A neighbor's answer comes after all that it knew of the overlay when the link began; so a
+        link to somebody who is not on the map yet may bring news, and is waited for."""
+        routing, view = self._inside.routing, self._view()
+        if self._map.records[self._map.own].is_leaving:
+            return True
+        if topic not in self._map.records[self._map.own].topics or topic in view.pieces:
+            return False
+        if not self._knows_all():
+            return False
+        members = view.members.get(topic, ())
+        for neighbor in self._links.standing():
+            link = self._inside.sessions.links.get(neighbor)
+            if link is not None and link.is_established:
+                if not routing.is_opened(link, topic):
+                    return False
+            elif neighbor in members or neighbor not in self._map.records:
+                return False
+        return True
+
+    def _knows_all(self) -> bool:
+        """Whether everybody who is named as a neighbor has told of itself: two that join at the
+        same time, one through the other, hear of the rest late. O(links on the map)."""
+        records = self._map.records
+        return all(n in records for record in records.values() for n in record.links)
+
+    def came_back(self) -> None:
+        """The broker was away: whoever waits is looked at afresh."""
+        for waited in self._waiting.values():
+            waited.update(dict.fromkeys(waited))
+
+    def look(self, now: float) -> None:
+        """Acknowledge what need not wait any longer."""
+        if not self._waiting:
+            return
+        topics = {topic for waited in self._waiting.values() for topic in waited}
+        reached = {topic for topic in topics if self.is_reached(topic)}
+        for client, waited in list(self._waiting.items()):
+            for topic, since in list(waited.items()):
+                is_late = since is not None and now - since > self._limit_s
+                if topic in reached or is_late:
+                    self.given_up += topic not in reached
+                    del waited[topic]
+                elif since is None:
+                    waited[topic] = now
+            if not waited:
+                self._let_go(client)
+
+    def _let_go(self, client: Session) -> None:
+        del self._waiting[client]
+        client.blocked_by.pop(self._gate, None)
+        client.ack(self._inside.sending.effects)

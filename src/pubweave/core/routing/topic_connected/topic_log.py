@@ -1,0 +1,133 @@
+"""What a broker has got of each topic: marks by which it tells news from copies, and the latest
+publications themselves, kept for links that are yet to come.
+
+Sequences count all publications of a publisher, and two topics travel on different ways: only
+within a topic do they come in order. So a mark belongs to a publisher and a topic.
+
+Invariant: of each publisher and topic, a broker has taken in everything up to the mark that was
+published since it takes part in the topic, or has counted it: as late, or as missed
+(`topic_connected/gaps`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from pubweave.core.routing.topic_connected.dropped_ranges import (
+    REMEMBERED_S,
+    DroppedPublications,
+    Span,
+)
+from pubweave.model.ids import ClientId
+from pubweave.model.messages.topic_connected import TopicWanted
+from pubweave.model.publications import Publication
+
+
+@dataclass
+class TopicLog:
+    """One topic at one broker. ``number`` is that of its part in the topic: others differ."""
+
+    number: int
+    began_at: float = 0.0
+    marks: dict[ClientId, int] = field(default_factory=dict)
+    heard_at: dict[ClientId, float] = field(default_factory=dict)
+    kept: deque[tuple[float, Publication, float]] = field(default_factory=deque)
+    """Since when, without the time in which this broker did not run; and when it really came."""
+    keys: set[tuple[ClientId, int]] = field(default_factory=set)
+    """Of those kept."""
+    floors: dict[ClientId, int] = field(default_factory=dict)
+    """Of each publisher the first that was taken in, or the last that is not kept any more."""
+    dropped: DroppedPublications = field(default_factory=DroppedPublications)
+
+    def is_new(self, publication: Publication) -> bool:
+        return publication.sequence > self.marks.get(publication.publisher, 0)
+
+    def is_late(self, publication: Publication) -> bool:
+        """Whether what is not new was never taken in; of what is long ago nobody can tell."""
+        publisher, sequence = publication.key
+        if sequence <= self.floors.get(publisher, 0) or publication.key in self.keys:
+            return False
+        return not self.dropped.has(publisher, sequence)
+
+    def beyond(self, marks: dict[ClientId, int]) -> list[Publication]:
+        """What is kept and not below these marks, in the order it came. O(kept)."""
+        return [p for _, p, _ in self.kept if p.sequence > marks.get(p.publisher, 0)]
+
+
+class TopicLogs:
+    """All topics of a broker; what is kept is bounded in time and in bytes."""
+
+    def __init__(self) -> None:
+        self._size_bytes = 0
+        self._logs: dict[str, TopicLog] = {}
+        self._numbers = 0
+
+    def __getitem__(self, topic: str) -> TopicLog:
+        return self._logs[topic]
+
+    def get(self, topic: str) -> TopicLog | None:
+        """The log of a topic that this broker takes part in."""
+        return self._logs.get(topic)
+
+    def begin(self, topic: str, now: float) -> None:
+        self._numbers += 1
+        self._logs[topic] = TopicLog(self._numbers, now)
+
+    def end(self, topic: str) -> None:
+        log = self._logs.pop(topic, None)
+        if log is not None:
+            self._size_bytes -= sum(publication.size_bytes for _, publication, _ in log.kept)
+
+    def take_in(self, log: TopicLog, publication: Publication, now: float) -> None:
+        """A publication is new: note it and keep it."""
+        log.floors.setdefault(publication.publisher, publication.sequence)
+        log.marks[publication.publisher] = publication.sequence
+        log.heard_at[publication.publisher] = now
+        log.kept.append((now, publication, now))
+        log.keys.add(publication.key)
+        self._size_bytes += publication.size_bytes
+
+    def miss(self, log: TopicLog, publisher: ClientId, spans: list[Span], now: float) -> None:
+        """Go on behind publications that do not come any more."""
+        for span in spans:
+            log.dropped.extend(publisher, span)
+        log.marks[publisher] = log.floors[publisher] = spans[-1].last
+        log.heard_at[publisher] = now
+
+    def wanted(self, topic: str, *, takes_gaps: bool = False) -> TopicWanted:
+        """What to tell a neighbor of a topic."""
+        log = self._logs[topic]
+        return TopicWanted(topic, log.number, tuple(log.marks.items()), takes_gaps)
+
+    def tidy(
+        self, now: float, keep_s: float, keep_bytes: int, lasting: Collection[str] = ()
+    ) -> None:
+        """Forget what is old, or too much, the oldest first. Of ``lasting`` topics nothing is
+        old. O(topics, and topics x what is too much)."""
+        for topic, log in self._logs.items():
+            while topic not in lasting and log.kept and log.kept[0][0] < now - keep_s:
+                self._drop_first(log)
+            log.dropped.tidy(now)
+            # No copy can be that old, unless it is kept for somebody who is away.
+            for publisher in [p for p, at in log.heard_at.items() if at < now - REMEMBERED_S]:
+                if not any(p.publisher == publisher for _, p, _ in log.kept):
+                    del log.heard_at[publisher], log.marks[publisher], log.floors[publisher]
+        while self._size_bytes > keep_bytes:
+            full = [log for log in self._logs.values() if log.kept]
+            self._drop_first(min(full, key=lambda log: log.kept[0][0]))
+
+    def excuse(self, seconds: float) -> None:
+        """The broker was away: that time does not count. O(kept)."""
+        for log in self._logs.values():
+            log.kept = deque((at + seconds, p, came_at) for at, p, came_at in log.kept)
+            log.heard_at = {publisher: at + seconds for publisher, at in log.heard_at.items()}
+
+    def _drop_first(self, log: TopicLog) -> None:
+        _, publication, came_at = log.kept.popleft()
+        publisher, sequence = publication.key
+        log.keys.discard(publication.key)
+        log.floors[publisher] = max(sequence, log.floors.get(publisher, 0))
+        log.dropped.add(publisher, sequence, came_at)
+        self._size_bytes -= publication.size_bytes

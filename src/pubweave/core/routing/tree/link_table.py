@@ -1,0 +1,266 @@
+"""What one link knows and was told: advertisements from it, subscriptions passed on to it.
+
+A subscription is *needed* on a link when an advertisement that came over that link intersects
+it. Without covering, exactly the needed ones are passed on. With covering, a needed one may
+instead be *suppressed* by one that was passed on and covers it; when that one goes, the
+suppressed are passed on before it is withdrawn, so that no publication slips through in between.
+
+A link that an action holds is told nothing: changes are taken in, and what the far end was told
+stays as it was. When it is let go, the difference is told (`tree_routing.TreeRouting.catch_up`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+
+from pubweave.core.routing.strategy import Send
+from pubweave.core.session.session import Session
+from pubweave.model.filters.filter import Filter, topic_of
+from pubweave.model.filters.relations import covers, intersects
+from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId, publisher_of
+from pubweave.model.messages.session import Subscribe, SyncStage, Unsubscribe
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A filter and the session it came from."""
+
+    filter: Filter
+    hop: Session
+
+
+class TopicBuckets:
+    """Filters by id, found by topic: only those of the same or of no one topic can be related."""
+
+    def __init__(self) -> None:
+        self._filters: dict[str, Filter] = {}
+        self._buckets: dict[str | None, dict[str, Filter]] = {}
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def __contains__(self, id_: str) -> bool:
+        return id_ in self._filters
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._filters)
+
+    def get(self, id_: str) -> Filter | None:
+        return self._filters.get(id_)
+
+    def items(self) -> Iterable[tuple[str, Filter]]:
+        return self._filters.items()
+
+    def add(self, id_: str, filter_: Filter) -> None:
+        self._filters[id_] = filter_
+        self._buckets.setdefault(topic_of(filter_), {})[id_] = filter_
+
+    def remove(self, id_: str) -> Filter:
+        filter_ = self._filters.pop(id_)
+        topic = topic_of(filter_)
+        bucket = self._buckets[topic]
+        del bucket[id_]
+        if not bucket:
+            del self._buckets[topic]
+        return filter_
+
+    def related(self, filter_: Filter) -> Iterator[tuple[str, Filter]]:
+        """Those that could intersect, cover or be covered by a filter."""
+        topic = topic_of(filter_)
+        if topic is None:
+            yield from self._filters.items()
+            return
+        yield from self._buckets.get(topic, {}).items()
+        yield from self._buckets.get(None, {}).items()
+
+
+class LinkTable:
+    """Advertisements that came over a link, and subscriptions passed on to it."""
+
+    def __init__(self, link: Session, send: Send, *, covering: bool) -> None:
+        self.link = link
+        self.covering = covering
+        self.advertisements = TopicBuckets()
+        self.forwarded = TopicBuckets()
+        self.suppressed: dict[SubscriptionId, SubscriptionId] = {}
+        """With covering: which passed-on subscription stands in for a needed one."""
+        self._suppressed_filters: dict[SubscriptionId, Filter] = {}
+        self._stands_for: dict[SubscriptionId, dict[SubscriptionId, None]] = {}
+        self.told: dict[AdvertisementId, Filter] | None = None
+        """While the link is held: the advertisements that the far end was told."""
+        self.gone: dict[AdvertisementId, Filter] = {}
+        """While the link is held: withdrawn advertisements on which publications for it may rest
+        and which the far end has forgotten; to be told again and withdrawn behind these."""
+        self.owes: Counter[SyncStage] = Counter()
+        """While the link is held: stages to report as told when it is let go, and how often: each
+        question has its answer."""
+        self.moving: set[ClientId] = set()
+        """Clients that migrate over this link. Their subscriptions are about to come from the far
+        end, or it does not yet use what it is told of them: so they stand in for nothing."""
+        self._send = send
+
+    @property
+    def is_held(self) -> bool:
+        return self.told is not None
+
+    def is_needed(self, filter_: Filter) -> bool:
+        """O(advertisements from this link about the filter's topic)."""
+        return any(intersects(adv, filter_) for _, adv in self.advertisements.related(filter_))
+
+    def has(self, id_: SubscriptionId) -> bool:
+        return id_ in self.forwarded or id_ in self.suppressed
+
+    def advertised(
+        self, id_: AdvertisementId, filter_: Filter, candidates: Iterable[tuple[str, Filter]]
+    ) -> None:
+        """An advertisement came: pass on the subscriptions it makes needed."""
+        self.advertisements.add(id_, filter_)
+        if self.is_held:
+            return
+        for subscription, wanted in candidates:
+            if not self.has(subscription) and intersects(filter_, wanted):
+                self._admit(subscription, wanted)
+
+    def unadvertised(self, id_: AdvertisementId) -> None:
+        """An advertisement went: withdraw the subscriptions that only it made needed."""
+        gone = self.advertisements.remove(id_)
+        if self.is_held:
+            return
+        affected = [
+            (subscription, wanted)
+            for subscription, wanted in [
+                *self.forwarded.related(gone),
+                *self._suppressed_filters.items(),
+            ]
+            if intersects(gone, wanted) and not self.is_needed(wanted)
+        ]
+        for subscription, _ in affected:
+            self.unsubscribed(subscription)
+
+    def subscribed(self, id_: SubscriptionId, filter_: Filter) -> None:
+        """A subscription came from elsewhere: pass it on if it is needed here."""
+        if not self.is_held and not self.has(id_) and self.is_needed(filter_):
+            self._admit(id_, filter_)
+
+    def unsubscribed(self, id_: SubscriptionId) -> None:
+        """A subscription went, or is no longer needed here."""
+        if self.is_held:
+            return
+        if id_ in self.suppressed:
+            self._unsuppress(id_)
+        elif id_ in self.forwarded:
+            self.forwarded.remove(id_)
+            self._pass_on_orphans(id_)
+            # Last, so that the far end never lacks a path that a replacement provides.
+            self._send(self.link, Unsubscribe(id_))
+
+    def _pass_on_orphans(self, id_: SubscriptionId) -> None:
+        """A subscription stands in for others no longer."""
+        orphans = [(orphan, self._unsuppress(orphan)) for orphan in self._stands_for.pop(id_, {})]
+        for orphan, filter_ in orphans:
+            if self.is_needed(filter_):
+                self._admit(orphan, filter_)
+
+    def set_moving(self, client: ClientId) -> None:
+        """A client migrates over this link: what its subscriptions stood in for is passed on.
+        O(those that stand in for others)."""
+        self.moving.add(client)
+        for id_ in [i for i in self._stands_for if publisher_of(i) == client]:
+            self._pass_on_orphans(id_)
+
+    def came_over(self, ids: Iterable[SubscriptionId]) -> None:
+        """Subscriptions of a client that is `moving` come from the far end now, which has
+        forgotten that we told it."""
+        for id_ in ids:
+            if id_ in self.suppressed:
+                self._unsuppress(id_)
+            elif id_ in self.forwarded:
+                self.forwarded.remove(id_)
+                self._pass_on_orphans(id_)
+
+    def reconsider(self, id_: SubscriptionId, filter_: Filter) -> None:
+        """After a hold: pass on what is needed and was not, or was with another filter."""
+        if self.has(id_) and filter_ not in (
+            self.forwarded.get(id_),
+            self._suppressed_filters.get(id_),
+        ):
+            self.unsubscribed(id_)
+        self.subscribed(id_, filter_)
+
+    def passed_on(self) -> list[tuple[SubscriptionId, Filter]]:
+        """Everything the far end was told or has a stand-in for, the latter first."""
+        return [*self._suppressed_filters.items(), *self.forwarded.items()]
+
+    def inherit(self, other: LinkTable, without: Container[SubscriptionId]) -> None:
+        """Take over what another table passed on, except some; what they stood for is open."""
+        for id_, filter_ in other.forwarded.items():
+            if id_ not in without:
+                self.forwarded.add(id_, filter_)
+        for id_, by in other.suppressed.items():
+            if id_ not in without and by not in without:
+                self._suppress(id_, other._suppressed_filters[id_], by)
+
+    def admit_silently(self, id_: SubscriptionId, filter_: Filter) -> bool:
+        """Count a needed subscription as passed on; False if one that was covers it."""
+        if self.covering:
+            for other, wide in self.forwarded.related(filter_):
+                if self._may_stand_in(other) and covers(wide, filter_):
+                    self._suppress(id_, filter_, other)
+                    return False
+        self.forwarded.add(id_, filter_)
+        return True
+
+    def clear_forwarded(self) -> None:
+        """The far end forgot everything we passed on."""
+        self.forwarded = TopicBuckets()
+        self.suppressed.clear()
+        self._suppressed_filters.clear()
+        self._stands_for.clear()
+
+    def _admit(self, id_: SubscriptionId, filter_: Filter) -> None:
+        if self.covering:
+            for other, wide in self.forwarded.related(filter_):
+                if self._may_stand_in(other) and covers(wide, filter_):
+                    self._suppress(id_, filter_, other)
+                    return
+        self._send(self.link, Subscribe(id_, filter_))
+        narrower = (
+            [
+                other
+                for other, narrow in self.forwarded.related(filter_)
+                if self._may_stand_in(other) and covers(filter_, narrow)
+            ]
+            if self.covering and self._may_stand_in(id_)
+            else ()
+        )
+        self.forwarded.add(id_, filter_)
+        for other in narrower:
+            self._replace(other, id_)
+
+    def _replace(self, narrow: SubscriptionId, wide: SubscriptionId) -> None:
+        """A passed-on subscription turned out to be covered by a newer one: withdraw it."""
+        filter_ = self.forwarded.remove(narrow)
+        for orphan in self._stands_for.pop(narrow, {}):
+            self.suppressed[orphan] = wide
+            self._stands_for.setdefault(wide, {})[orphan] = None
+        self._suppress(narrow, filter_, wide)
+        self._send(self.link, Unsubscribe(narrow))
+
+    def _may_stand_in(self, id_: SubscriptionId) -> bool:
+        return not self.moving or publisher_of(id_) not in self.moving
+
+    def _suppress(self, id_: SubscriptionId, filter_: Filter, by: SubscriptionId) -> None:
+        self.suppressed[id_] = by
+        self._suppressed_filters[id_] = filter_
+        self._stands_for.setdefault(by, {})[id_] = None
+
+    def _unsuppress(self, id_: SubscriptionId) -> Filter:
+        by = self.suppressed.pop(id_)
+        standing = self._stands_for.get(by)
+        if standing is not None:
+            standing.pop(id_, None)
+            if not standing:
+                del self._stands_for[by]
+        return self._suppressed_filters.pop(id_)

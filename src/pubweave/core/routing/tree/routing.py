@@ -1,0 +1,562 @@
+"""Content routing on a tree: advertisements flood, subscriptions meet them, publications return.
+
+An advertisement goes to every broker. A subscription follows the reverse path of each
+advertisement it intersects. A publication follows the reverse path of each subscription it
+matches. Every table entry remembers its last hop, the session it came from; on a tree that is
+all a broker needs to know of where things are.
+
+Invariant when nothing is under way: on each link, exactly the subscriptions needed there are
+passed on (or covered by passed-on ones), and the neighbor holds exactly the passed-on ones.
+
+An action can hold links (`hold`): publications for them go to a stand-in, and nothing is told
+over them. `let_go`, `catch_up`, then the publications held, then `tidy` bring a link up to date:
+what is new is told before, what is gone after the publications that may rest on it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+
+from pubweave.core.matching.index import MatchIndex
+from pubweave.core.metering.counters import TableSizes
+from pubweave.core.routing.strategy import ClientAdvertisements, Send, check_name, check_owner
+from pubweave.core.routing.tree.link_sync import LinkSync
+from pubweave.core.routing.tree.link_table import Entry, LinkTable, TopicBuckets
+from pubweave.core.routing.tree.publisher_gate import PublisherGate
+from pubweave.core.session.session import Session
+from pubweave.model.filters.filter import Filter
+from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId, publisher_of
+from pubweave.model.messages.migration import MigrationSignal, MigrationStep
+from pubweave.model.messages.session import (
+    Advertise,
+    SequencedMessage,
+    Subscribe,
+    Synced,
+    SyncStage,
+    TableMessage,
+    Unadvertise,
+    Unsubscribe,
+)
+from pubweave.model.publications import Publication
+
+
+class TreeRouting:
+    """The `tree` strategy. See `routing.RoutingStrategy` for the contract of each method."""
+
+    protocol = "tree"
+    replays = False
+
+    def __init__(self, send: Send, *, covering: bool = False) -> None:
+        self._send = self.send = send
+        self.covering = covering
+        self.links: dict[Session, LinkTable] = {}
+        self.advertisements: dict[AdvertisementId, Entry] = {}
+        self.subscriptions: dict[SubscriptionId, Entry] = {}
+        self._wanted = TopicBuckets()
+        self._by_hop: dict[Session, dict[SubscriptionId, None]] = {}
+        self.own = ClientAdvertisements()
+        self._publishers: dict[ClientId, int] = {}
+        self.stale = StaleEntries()
+        self._link_index: MatchIndex[Session] = MatchIndex()
+        self._client_index: MatchIndex[Session] = MatchIndex()
+        self.sync = LinkSync(self._ask, self._answer, self._send)
+        self.gate = PublisherGate()
+        self._withdrawals = Withdrawals()
+        self._stand_in: Session | None = None
+        self._holds = 0
+
+    # --- links and clients -----------------------------------------------------------------
+
+    def link_added(self, link: Session) -> None:
+        self.links[link] = LinkTable(link, self._send, covering=self.covering)
+        self.sync.added(link)
+
+    def link_removed(self, link: Session) -> None:
+        table = self.links[link]
+        self._withdraw(link, list(table.advertisements))
+        self.drop_link(link)
+
+    def link_began(self, link: Session, under_way: Sequence[SequencedMessage] = ()) -> None:
+        table = self.links[link]
+        self.stale.add(link, table.advertisements, self._by_hop.get(link, ()))
+        table.clear_forwarded()
+        self.sync.began(link)
+        again, gone = self._withdrawals.sort_out(
+            [*under_way, *self.sync.take_from_gate(link)], self.advertisements
+        )
+        if table.told is not None:
+            table.gone |= {i: f for i, f in table.told.items() if i not in self.advertisements}
+            table.gone |= gone
+            table.told = {}
+            table.owes = Counter({SyncStage.ADVERTISEMENTS: 1})
+            return
+        for id_, entry in self.advertisements.items():
+            if entry.hop is not link:
+                self._send(link, Advertise(id_, entry.filter))
+        for id_, filter_ in gone.items():
+            self._send(link, Advertise(id_, filter_))
+        self._ask(link)
+        self.sync.put_at_gate(link, again)
+
+    def has_stale(self, link: Session) -> bool:
+        return self.stale.any_of(link) or link in self.sync.gates
+
+    def _ask(self, link: Session) -> None:
+        """All advertisements are told: the far end is to answer."""
+        if self.links[link].is_held:
+            self.links[link].owes[SyncStage.ADVERTISEMENTS] = 1  # the last one asks for all
+        else:
+            self.sync.was_asked(link)
+            self._send(link, Synced(SyncStage.ADVERTISEMENTS))
+
+    def _answer(self, link: Session, stage: SyncStage) -> None:
+        """All subscriptions that a neighbor's advertisements call for are queued, or a part; those
+        of a client are here."""
+        if link.is_client:
+            self.gate.open(link)
+        elif self.links[link].is_held:
+            self.links[link].owes[stage] += 1
+        else:
+            self._send(link, Synced(stage))
+
+    def forget_stale(self, link: Session) -> bool:
+        """A neighbor that began anew had its time: what it has not told again is no more."""
+        self._forget_stale(link)
+        return self.sync.is_waiting(link)
+
+    def _forget_stale(self, link: Session) -> None:
+        self.sync.stop_waiting(link)
+        if link in self.sync.gates or link in self.sync.partial:
+            # It has not answered, or not all: it waits for others, and what it has not told may
+            # be theirs. Its answer gives it its time again.
+            return
+        advertisements, subscriptions = self.stale.take(link)
+        for subscription in subscriptions:
+            self._unsubscribe(link, subscription)
+        for advertisement in advertisements:
+            self._unadvertise(link, advertisement)
+
+    def client_left(self, client: Session) -> None:
+        self.gate.forget(client)
+        self.sync.forget_client(client)
+        self._withdraw(client, self.own.forget(client))
+
+    def _withdraw(self, hop: Session, advertisements: list[AdvertisementId]) -> None:
+        for subscription in list(self._by_hop.get(hop, {})):
+            self._unsubscribe(hop, subscription)
+        for advertisement in advertisements:
+            self._unadvertise(hop, advertisement)
+
+    # --- table messages --------------------------------------------------------------------
+
+    def take(self, hop: Session, message: TableMessage | Synced) -> None:
+        match message:
+            case Subscribe(id_, filter_):
+                self._subscribe(hop, id_, filter_)
+            case Unsubscribe(id_) if self._may_cover_more(hop, id_):
+                self.stale.add(hop, subscriptions=(id_,))
+            case Unsubscribe(id_):
+                self._unsubscribe(hop, id_)
+            case Advertise(id_, filter_):
+                self._advertise(hop, id_, filter_)
+            case Unadvertise(id_):
+                self._unadvertise(hop, id_)
+            case Synced(SyncStage.ADVERTISEMENTS) if hop in self.links:
+                self.sync.asked_by(hop, [link for link in self.links if link is not hop])
+            case Synced(SyncStage.SUBSCRIPTIONS) if hop in self.links:
+                self.sync.answered_by(hop)
+            case Synced(SyncStage.PART) if hop in self.links:
+                self.sync.answered_in_part_by(hop)
+            case Synced():
+                pass
+
+    def _subscribe(self, hop: Session, id_: SubscriptionId, filter_: Filter) -> None:
+        known = self.subscriptions.get(id_)
+        if known is not None:
+            if known.hop is hop and known.filter == filter_:
+                self.stale.discard(hop, id_)
+                return
+            check_owner(hop, known.hop, id_)
+            self._unsubscribe(known.hop, id_)
+        check_name(hop, id_)
+        self._wanted.add(id_, filter_)
+        self._enter(hop, id_, filter_)
+        for link, table in self.links.items():
+            if link is not hop:
+                table.subscribed(id_, filter_)
+
+    def _may_cover_more(self, hop: Session, id_: SubscriptionId) -> bool:
+        """Whether a subscription stands for others that a neighbor does not know yet, so that it
+        could not tell them instead when it withdrew this one."""
+        known = self.subscriptions.get(id_)
+        is_from_hop = known is not None and known.hop is hop and hop in self.links
+        return self.covering and is_from_hop and self.sync.owes_answer(hop)
+
+    def _unsubscribe(self, hop: Session, id_: SubscriptionId) -> None:
+        known = self.subscriptions.get(id_)
+        if known is None or known.hop is not hop:
+            return
+        self.stale.discard(hop, id_)
+        self._wanted.remove(id_)
+        self._take_out(hop, id_)
+        for table in self.links.values():
+            table.unsubscribed(id_)
+
+    def _enter(self, hop: Session, id_: SubscriptionId, filter_: Filter) -> None:
+        self.subscriptions[id_] = Entry(filter_, hop)
+        self._by_hop.setdefault(hop, {})[id_] = None
+        self._index(hop).add(id_, filter_, hop)
+
+    def _take_out(self, hop: Session, id_: SubscriptionId) -> None:
+        del self.subscriptions[id_]
+        del self._by_hop[hop][id_]
+        if not self._by_hop[hop]:
+            del self._by_hop[hop]
+        self._index(hop).remove(id_)
+
+    def _advertise(self, hop: Session, id_: AdvertisementId, filter_: Filter) -> None:
+        known = self.advertisements.get(id_)
+        if known is not None:
+            if known.hop is hop and known.filter == filter_:
+                self.stale.discard(hop, id_)
+                self._pass_on_wanted(hop, id_, filter_)
+                return
+            check_owner(hop, known.hop, id_)
+            self._unadvertise(known.hop, id_)
+        if not hop.is_client:
+            self.sync.news(hop)
+        check_name(hop, id_)
+        self.advertisements[id_] = Entry(filter_, hop)
+        publisher = publisher_of(id_)
+        self._publishers[publisher] = self._publishers.get(publisher, 0) + 1
+        if hop.is_client:
+            self.own.add(hop, id_, filter_)
+        for link, table in self.links.items():
+            if link is not hop and not table.is_held:
+                self._tell_advertisement(link, id_, filter_)
+        self._pass_on_wanted(hop, id_, filter_)
+        if hop in self.gate.returning:
+            self.gate.shut(hop)
+            self.sync.asked_for(hop, self.links)
+
+    def _tell_advertisement(self, link: Session, id_: AdvertisementId, filter_: Filter) -> None:
+        self.sync.forget_withdrawal(link, id_)
+        self._send(link, Advertise(id_, filter_))
+
+    def _pass_on_wanted(self, hop: Session, id_: AdvertisementId, filter_: Filter) -> None:
+        table = self.links.get(hop)
+        if table is None:
+            return
+        if id_ in table.advertisements:
+            table.advertisements.remove(id_)
+        candidates = [
+            (subscription, wanted)
+            for subscription, wanted in self._wanted.related(filter_)
+            if self.subscriptions[subscription].hop is not hop
+        ]
+        table.advertised(id_, filter_, candidates)
+
+    def _unadvertise(self, hop: Session, id_: AdvertisementId) -> None:
+        known = self.advertisements.get(id_)
+        if known is not None and known.hop is not hop and not self._is_held(hop):
+            # It has come round by another way, and the neighbor no longer has it from here: one
+            # that was restarted while its publisher was moved.
+            self._tell_advertisement(hop, id_, known.filter)
+        if known is None or known.hop is not hop:
+            return
+        self.stale.discard(hop, id_)
+        del self.advertisements[id_]
+        publisher = publisher_of(id_)
+        self._publishers[publisher] -= 1
+        if not self._publishers[publisher]:
+            del self._publishers[publisher]
+        self.own.remove(hop, id_)
+        self._note_withdrawal(id_, known.filter)
+        for link, table in self.links.items():
+            if link is not hop and not table.is_held:
+                self.sync.withdraw(link, id_)
+        own = self.links.get(hop)
+        if own is not None:
+            own.unadvertised(id_)
+
+    def _is_held(self, hop: Session) -> bool:
+        """Whether nothing may be told to a hop: no link, or one that an action holds."""
+        table = self.links.get(hop)
+        return table is None or table.is_held
+
+    def _note_withdrawal(self, id_: AdvertisementId, filter_: Filter) -> None:
+        # Those of held links are queued only when these are let go: no look at queues before.
+        if self._withdrawals.are_many and not any(t.is_held for t in self.links.values()):
+            self._withdrawals.forget_settled([*self.links, *self.sync.gates.values()])
+        self._withdrawals.note(id_, filter_)
+
+    def _index(self, hop: Session) -> MatchIndex[Session]:
+        return self._client_index if hop.is_client else self._link_index
+
+    # --- links that an action holds --------------------------------------------------------
+
+    def hold(self, links: Sequence[Session], stand_in: Session) -> None:
+        """From now on nothing goes to ``links``; publications for them go to ``stand_in``."""
+        self._stand_in = stand_in
+        self._holds += 1
+        for link in links:
+            self.links[link].told = {
+                id_: entry.filter
+                for id_, entry in self.advertisements.items()
+                if entry.hop is not link
+            }
+
+    def let_go(self) -> None:
+        """Publications go to their links again; each link needs `catch_up` at once."""
+        self._stand_in = None
+        self._holds += 1
+
+    def catch_up(self, link: Session) -> list[AdvertisementId]:
+        """Tell a link what is new since it was held; the advertisements to be withdrawn."""
+        table = self.links[link]
+        told, table.told = table.told or {}, None
+        for id_, filter_ in table.gone.items():
+            if id_ not in self.advertisements:
+                told[id_] = filter_
+                self._send(link, Advertise(id_, filter_))
+        table.gone = {}
+        for id_, entry in self.advertisements.items():
+            if entry.hop is not link and told.get(id_) != entry.filter:
+                self._tell_advertisement(link, id_, entry.filter)
+        if SyncStage.ADVERTISEMENTS in table.owes:
+            self._ask(link)
+        for id_, entry in self.subscriptions.items():
+            if entry.hop is not link:
+                table.reconsider(id_, entry.filter)
+        for stage in (SyncStage.PART, SyncStage.SUBSCRIPTIONS):
+            for _ in range(table.owes[stage]):
+                self._answer(link, stage)
+        table.owes = Counter()
+        return [
+            id_
+            for id_ in told
+            if id_ not in self.advertisements or self.advertisements[id_].hop is link
+        ]
+
+    def tidy(self, link: Session, withdrawn: Sequence[AdvertisementId]) -> None:
+        """Withdraw from a link what is gone or no longer needed there since it was held."""
+        table = self.links[link]
+        for id_, filter_ in table.passed_on():
+            entry = self.subscriptions.get(id_)
+            if entry is None or entry.hop is link or not table.is_needed(filter_):
+                table.unsubscribed(id_)
+        for id_ in withdrawn:
+            self.sync.withdraw(link, id_)
+
+    def route_among(
+        self, publication: Publication, origin: Session | None, links: Sequence[Session]
+    ) -> list[Session]:
+        """Those of ``links`` to which a publication goes that was held."""
+        wanting = {*self._link_index.match(publication), *self.sync.unheard}
+        return [link for link in links if link in wanting and link is not origin]
+
+    def change_hop(self, id_: str, old: Session, new: Session) -> None:
+        """Whatever of this id came from one link comes from another now."""
+        known = self.advertisements.get(id_)
+        if known is not None and known.hop is old:
+            self.stale.discard(old, id_)
+            self.advertisements[id_] = Entry(known.filter, new)
+        known = self.subscriptions.get(id_)
+        if known is not None and known.hop is old:
+            self.stale.discard(old, id_)
+            self._take_out(old, id_)
+            self._enter(new, id_, known.filter)
+
+    def enter(self, hop: Session, id_: SubscriptionId, filter_: Filter) -> None:
+        """A subscription that came otherwise than by its own message; passed on as usual."""
+        self._subscribe(hop, id_, filter_)
+
+    def put_link(self, link: Session, table: LinkTable) -> None:
+        """A link that an action made; it is held until the action lets go."""
+        self.links[link] = table
+
+    def drop_link(self, link: Session) -> None:
+        """A link that an action removed after its entries went elsewhere."""
+        self.sync.removed(link)
+        self.stale.take(link)
+        del self.links[link]
+
+    def from_hop(self, hop: Session) -> tuple[dict[str, Filter], dict[str, Filter]]:
+        """Advertisements and subscriptions that came from a session."""
+        return (
+            {i: entry.filter for i, entry in self.advertisements.items() if entry.hop is hop},
+            {i: self.subscriptions[i].filter for i in self._by_hop.get(hop, {})},
+        )
+
+    # --- publications ----------------------------------------------------------------------
+
+    def route(self, publication: Publication, origin: Session) -> tuple[Session, ...]:
+        links = self._link_index.match(publication)
+        if self.sync.unheard:
+            links = tuple(dict.fromkeys([*links, *self.sync.unheard]))
+        if origin in links:
+            links = tuple([link for link in links if link is not origin])
+        if self._stand_in is not None or self.sync.gates:
+            links = tuple(dict.fromkeys([self.way_to(link) for link in links]))
+        return links + self._client_index.match(publication)
+
+    def is_wanted_by(self, client: Session, publication: Publication) -> bool:
+        return client in self._client_index.match(publication)
+
+    def open_full_gates(self) -> None:
+        self.sync.open_full_gates()
+
+    def give_up(self, link: Session, now: float) -> bool:
+        return self.sync.give_up(link, now)
+
+    def set_gate(self, link: Session, is_shut: bool) -> None:
+        """Let publications for a link wait, until its far end has been told who wants them."""
+        if is_shut:
+            self.sync.shut_gate(link)
+        else:
+            self.sync.open_gate(link)
+
+    def way_to(self, link: Session) -> Session:
+        """Where publications for a link go: to it, or to what stands in for it."""
+        if self._stand_in is not None and self.links[link].is_held:
+            return self._stand_in
+        return self.sync.gates.get(link, link)
+
+    def is_topic_only(self, topic: str) -> bool:
+        return self._link_index.is_topic_only(topic) and self._client_index.is_topic_only(topic)
+
+    @property
+    def version(self) -> int:
+        indexes = self._link_index.version + self._client_index.version
+        return indexes + self.sync.version + self._holds
+
+    def may_publish(self, publication: Publication, client: Session) -> bool:
+        return self.own.may_publish(publication, client)
+
+    def may_publish_topic(self, topic: str, client: Session) -> bool:
+        return self.own.may_publish_topic(topic, client)
+
+    def knows_publisher(self, publisher: ClientId) -> bool:
+        return publisher in self._publishers
+
+    def sizes(self) -> TableSizes:
+        return TableSizes(
+            subscriptions=len(self.subscriptions),
+            advertisements=len(self.advertisements),
+            forwarded=sum(len(table.forwarded) for table in self.links.values()),
+        )
+
+
+# What neighbors told before they began anew, and have yet to tell again.
+#
+# Such entries still count: a neighbor that was restarted wants what it wanted, as far as anybody
+# knows. They go when it has told everything, and not them.
+
+
+class StaleEntries:
+    """Advertisements and subscriptions by the link they came from."""
+
+    def __init__(self) -> None:
+        self._of: dict[Session, tuple[set[AdvertisementId], set[SubscriptionId]]] = {}
+
+    def add(
+        self,
+        link: Session,
+        advertisements: Iterable[AdvertisementId] = (),
+        subscriptions: Iterable[SubscriptionId] = (),
+    ) -> None:
+        """Entries that the far end of a link has to tell again."""
+        stale = self._of.setdefault(link, (set(), set()))
+        stale[0].update(advertisements)
+        stale[1].update(subscriptions)
+
+    def any_of(self, link: Session) -> bool:
+        return any(self._of.get(link, ()))
+
+    def has_subscription(self, link: Session, id_: SubscriptionId) -> bool:
+        return link in self._of and id_ in self._of[link][1]
+
+    def discard(self, link: Session, id_: str) -> None:
+        """An entry was told again, or is gone for good."""
+        for ids in self._of.get(link, ()):
+            ids.discard(id_)
+
+    def take(self, link: Session) -> tuple[list[AdvertisementId], list[SubscriptionId]]:
+        """All of a link, in an order that is always the same; none is stale any more."""
+        advertisements, subscriptions = self._of.pop(link, ((), ()))
+        return sorted(advertisements), sorted(subscriptions)
+
+
+# Advertisements that are gone while their withdrawals are still under way.
+#
+# Publications rest on advertisements: a broker asks for the subscriptions that an advertisement
+# calls for, and drops what nobody asked for. When a link's session begins anew, its far end has
+# forgotten everything, and what was under way goes there again. An advertisement that was
+# withdrawn behind such publications has to be told again, and withdrawn again behind them. Its
+# filter is in no table any more, so it is kept here until no queue holds the withdrawal.
+
+
+REMEMBERED = 1000
+"""So many are kept without a look at the queues."""
+
+
+class Withdrawals:
+    """Filters of advertisements whose withdrawals may be under way."""
+
+    def __init__(self) -> None:
+        self._filters: dict[AdvertisementId, Filter] = {}
+        self._forget_above = REMEMBERED
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def note(self, id_: AdvertisementId, filter_: Filter) -> None:
+        """An advertisement is gone."""
+        self._filters.pop(id_, None)
+        self._filters[id_] = filter_
+
+    @property
+    def are_many(self) -> bool:
+        """Whether it is time to look which ones are still under way."""
+        return len(self._filters) > self._forget_above
+
+    def forget_settled(self, sessions: Iterable[Session]) -> None:
+        """Keep those whose withdrawals are queued in ``sessions``. O(messages queued), which is
+        rare: only when twice as many are known as were under way the last time."""
+        queued = {
+            message.id
+            for session in sessions
+            for queue in (session.unacked, session.waiting, session.pending)
+            for message in queue
+            if isinstance(message, Unadvertise)
+        }
+        self._filters = {id_: f for id_, f in self._filters.items() if id_ in queued}
+        self._forget_above = max(REMEMBERED, 2 * len(self._filters))
+
+    def sort_out(
+        self, under_way: Sequence[SequencedMessage], known: Container[AdvertisementId]
+    ) -> tuple[list[SequencedMessage], dict[AdvertisementId, Filter]]:
+        """What of ``under_way`` goes again to a far end that has forgotten everything, in order:
+        publications, and withdrawals behind publications of the same publisher; and the
+        advertisements to be told before. One that is ``known`` is told anyhow, and stays."""
+        last = {m.id: place for place, m in enumerate(under_way) if isinstance(m, Unadvertise)}
+        publishers: set[str] = set()
+        again: list[SequencedMessage] = []
+        gone: dict[AdvertisementId, Filter] = {}
+        for place, message in enumerate(under_way):
+            if isinstance(message, Publication):
+                publishers.add(message.publisher)
+                again.append(message)
+            elif isinstance(message, MigrationSignal) and message.step is MigrationStep.MOVED:
+                again.append(message)  # it tells those before from those behind it
+            elif (
+                isinstance(message, Unadvertise)
+                and last[message.id] == place
+                and message.id not in known
+                and publisher_of(message.id) in publishers
+                and message.id in self._filters
+            ):
+                again.append(message)
+                gone[message.id] = self._filters[message.id]
+        return again, gone

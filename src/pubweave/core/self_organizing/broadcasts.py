@@ -1,0 +1,136 @@
+"""What brokers tell their neighborhood once an interval, and learn of it (CI section 4.3.1).
+
+A broadcast carries the way back to its origin with its prices and, where rings are priced by
+common interest, a Bloom filter of what the origin's clients were interested in. It carries nothing
+that routing needs: one that would have to wait behind publications is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from pubweave.core.config.self_organizing import OrganizeConfig
+from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.self_organizing.neighborhood import Neighborhood, broadcast_fault
+from pubweave.core.self_organizing.notification_cache import InterestCache
+from pubweave.core.self_organizing.prices import LinkPrices
+from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.model.bloom import BloomFilter, adapted_parameters
+from pubweave.model.messages.session import InterestBroadcast
+
+
+class Broadcasts:
+    """One broker's part in them."""
+
+    def __init__(
+        self,
+        inside: BrokerInside,
+        config: OrganizeConfig,
+        around: Neighborhood,
+        prices: LinkPrices,
+        interest: InterestCache | None,
+        *,
+        send: Callable[[Session, InterestBroadcast], None],
+        is_held: Callable[[Session], bool],
+    ) -> None:
+        """``interest`` is what to tell of and to compare; None: ways alone."""
+        self._inside = inside
+        self._config = config
+        self._around = around
+        self._prices = prices
+        self._interest = interest
+        self._send = send
+        self._is_held = is_held
+        self._load = 0
+        self.dropped = 0
+
+    def _links(self) -> list[Session]:
+        return [link for link in self._inside.routing.links if self._inside.is_linked(link.remote)]
+
+    # --- telling ---------------------------------------------------------------------------
+
+    def tell(self) -> None:
+        """Turn to a new interval: forget, sample prices, and broadcast."""
+        self._around.forget_stale()
+        self._prices.sample(self._links())
+        message = InterestBroadcast(
+            window=0,
+            hops_left=self._config.eta - 1,
+            brokers=(self._inside.id,),
+            processing=(self._prices.broker_price(),),
+            link_costs=(),
+            link_commons=(),
+            bits=0,
+            hashes=0,
+            filter=b"",
+        )
+        if self._interest is not None:
+            message = self._with_filter(message, self._interest)
+        for link in self._links():
+            self._broadcast(link, message)
+
+    def _with_filter(
+        self, message: InterestBroadcast, interest: InterestCache
+    ) -> InterestBroadcast:
+        window, keys = interest.last_window()
+        # The load of a few windows: parameters should not follow every lull.
+        self._load = max(len(keys), self._load // 2)
+        bits, hashes = self._config.bloom_bits, self._config.bloom_hashes
+        if self._config.adapt_bloom:
+            bits, hashes = adapted_parameters(self._load)
+        filter_ = BloomFilter(bits, hashes)
+        filter_.add(keys)
+        return msgspec.structs.replace(
+            message, window=window, bits=bits, hashes=hashes, filter=filter_.to_bytes()
+        )
+
+    def _broadcast(self, link: Session, message: InterestBroadcast) -> None:
+        """Send a broadcast where it is in nobody's way."""
+        is_small = 4 * message.size_bytes <= link.remote_window_bytes
+        if link.is_established and is_small and not link.waiting and not self._is_held(link):
+            self._send(link, message)
+        else:
+            self.dropped += 1
+
+    # --- learning --------------------------------------------------------------------------
+
+    def take(self, origin: Session, message: InterestBroadcast) -> None:
+        """A broadcast came over a link. RemoteProtocolError if it is none."""
+        fault = broadcast_fault(message, origin.remote)
+        if fault:
+            raise RemoteProtocolError(f"sends a broadcast, but {fault}")
+        own = self._inside.id
+        link_cost = self._prices.link_price(origin)
+        if own in message.brokers or link_cost is None:
+            return
+        self._learn(origin, message, link_cost)
+        if message.hops_left:
+            onward = msgspec.structs.replace(
+                message,
+                hops_left=message.hops_left - 1,
+                brokers=(*message.brokers, own),
+                processing=(*message.processing, self._prices.broker_price()),
+                link_costs=(*message.link_costs, link_cost),
+                # A neighbor's own broadcast has just told what its link is worth.
+                link_commons=(*message.link_commons, self._link_common(origin)),
+            )
+            for link in self._links():
+                if link is not origin:
+                    self._broadcast(link, onward)
+
+    def _learn(self, origin: Session, message: InterestBroadcast, link_cost: float) -> None:
+        if self._interest is None:
+            self._around.learn_way(message, link_cost)
+            return
+        keys = self._interest.keys(message.window)
+        if keys is None or not message.bits:
+            return  # of another time, or of a broker that goes by something else
+        try:
+            self._around.learn(message, keys, link_cost, self._link_common(origin))
+        except ValueError as error:
+            raise RemoteProtocolError(f"sends {error}") from error
+
+    def _link_common(self, link: Session) -> float:
+        return self._around.common(link.remote) or 0.0

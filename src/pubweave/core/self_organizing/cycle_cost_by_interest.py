@@ -1,0 +1,222 @@
+"""One broker's view of a ring by common interest: what it knows, put into the equations of
+`ci/rules`.
+
+A broker says whether it wants a link (evaluation, Eqs. 3-7) and what the removal of each of a
+ring's links would leave it to pay (consensus, Eq. 8), or that it knows too little. lMST and lMIT
+say the same of weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from pubweave.core.config.self_organizing import OrganizeConfig
+from pubweave.core.self_organizing.neighborhood import Known, Neighborhood
+from pubweave.core.self_organizing.prices import LinkPrices
+from pubweave.design.ci.rules import (
+    Estimate,
+    Heuristic,
+    TripleEstimate,
+    add_costs,
+    link_weight,
+    neighborhood_overlap,
+    path_costs,
+    removal_costs,
+    removal_weights,
+    triple_by_overlap,
+    wants_lighter_link,
+    wants_link,
+)
+from pubweave.model.ids import BrokerId
+from pubweave.model.messages.session import ExchangeRequest, Verdict
+
+
+class RingCosts:
+    """The sums of one broker."""
+
+    def __init__(
+        self,
+        own: BrokerId,
+        config: OrganizeConfig,
+        around: Neighborhood,
+        prices: LinkPrices,
+        own_count: Callable[[], int],
+    ) -> None:
+        """``own_count`` is I_i: how many notifications of the last window concerned this broker's
+        own clients."""
+        self._own = own
+        self._config = config
+        self._around = around
+        self._prices = prices
+        self._own_count = own_count
+
+    @property
+    def rule(self) -> str:
+        return self._config.heuristic.value
+
+    # --- evaluation ------------------------------------------------------------------------
+
+    def promise(self, known: Known) -> float:
+        return known.common
+
+    def wish(self, broker: BrokerId, now: float) -> Wish | None:
+        known = self._around.get(broker)
+        direct_cost = self._prices.new_link_price(broker, now)
+        if known is None or direct_cost is None or len(known.path) < 3:
+            return None
+        heuristic = self._config.heuristic
+        if heuristic is Heuristic.CI:
+            return self._wish_by_cost(known, direct_cost)
+        weight = link_weight(heuristic, direct_cost, known.common)
+        weights = [
+            link_weight(heuristic, cost, common)
+            for cost, common in zip(known.link_costs, known.link_commons, strict=True)
+        ]
+        if not wants_lighter_link(weight, weights):
+            return None
+        return Wish(known, direct_cost, max(weights) - weight)
+
+    def _wish_by_cost(self, known: Known, direct_cost: float) -> Wish | None:
+        common = self._commons(known.path)
+        triple = None if common is None else self._triple(known.path, common)
+        if common is None or triple is None:
+            return None
+        processing = (self._prices.broker_price(), *known.processing)
+        cost = path_costs(processing, known.link_costs, common, triple)[-1]
+        if not wants_link(direct_cost, cost, known.common):
+            return None
+        return Wish(known, direct_cost, (cost - direct_cost) * known.common)
+
+    # --- consensus -------------------------------------------------------------------------
+
+    def opened(self, request: ExchangeRequest) -> ExchangeRequest | None:
+        nothing = (0.0,) * len(request.brokers)
+        opened = self.added(msgspec.structs.replace(request, costs=nothing))
+        return opened if isinstance(opened, ExchangeRequest) else None
+
+    def fault(self, request: ExchangeRequest, member: int) -> str:
+        if len(request.costs) != len(request.brokers) or request.sides:
+            return "its costs do not add up"
+        return "" if all(map(math.isfinite, request.costs)) else "its costs are no costs"
+
+    def added(self, request: ExchangeRequest) -> ExchangeRequest | Refusal:
+        vector = self.vector(request.brokers, request.processing, request.link_costs)
+        if vector is None:
+            return Refusal(Verdict.DECLINED, f"{self._own} cannot say what it would cost")
+        costs = tuple(add_costs((request.costs, vector)))
+        return msgspec.structs.replace(request, costs=costs)
+
+    def removal_costs(self, request: ExchangeRequest) -> Sequence[float]:
+        return request.costs
+
+    def vector(
+        self,
+        ring: Sequence[BrokerId],
+        processing: Sequence[float],
+        link_costs: Sequence[float],
+    ) -> list[float] | None:
+        """What each link's removal would leave this broker to pay; None if it knows too little."""
+        member = ring.index(self._own)
+        heuristic = self._config.heuristic
+        if heuristic is Heuristic.CI:
+            common = self._commons(ring)
+            triple = None if common is None else self._triple(ring, common)
+            if common is None or triple is None:
+                return None
+            return removal_costs(member, processing, link_costs, common, triple)
+        shared = self._around.common(ring[(member + 1) % len(ring)])
+        if heuristic is Heuristic.MIT and shared is None:
+            return None
+        weight = link_weight(heuristic, link_costs[member], shared or 0.0)
+        return removal_weights(member, weight, len(ring))
+
+    # --- what is known ---------------------------------------------------------------------
+
+    def _commons(self, members: Sequence[BrokerId]) -> list[float] | None:
+        """I(own, member) of all; the own place is never looked at."""
+        found: list[float] = []
+        for member in members:
+            common = 0.0 if member == self._own else self._around.common(member)
+            if common is None:
+                return None
+            found.append(common)
+        return found
+
+    def _triple(
+        self, members: Sequence[BrokerId], common: Sequence[float]
+    ) -> TripleEstimate | None:
+        overlap = neighborhood_overlap(
+            self._own_count(), [known.common for _, known in self._around]
+        )
+        if overlap is None:
+            return None
+        by_overlap = triple_by_overlap(overlap, common)
+        if self._config.estimate is not Estimate.CONJUNCTION:
+            return by_overlap
+
+        def by_filters(via: int, far: int) -> float:
+            joint = self._around.joint_hits(members[via], members[far])
+            if joint is None:
+                return by_overlap(via, far)
+            return min(joint, common[via], common[far])
+
+        return by_filters
+
+
+# What a broker is asked about a ring, whatever it prices rings by.
+#
+# A ring is the way between two brokers and the link that would close it. Two views of it exist:
+# `ring_costs.RingCosts` by what brokers have in common, `ring_by_sides.RingBySides` by all that
+# passes. Requests (`self_organizing/consensus`) carry what either adds and know no more than this.
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A link that this broker would like to have."""
+
+    known: Known
+    direct_cost: float
+    gain: float
+    """What it promises by this broker's view alone; greater is better, no more."""
+    turn: int = 0
+    """Of equal wishes the one with the lowest goes first."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a broker cannot take part; BUSY: it may, soon."""
+
+    verdict: Verdict
+    reason: str
+
+
+class RingView(Protocol):
+    """One broker's view of rings."""
+
+    @property
+    def rule(self) -> str:
+        """What requests are priced by; brokers with another one do not understand each other."""
+
+    def promise(self, known: Known) -> float:
+        """Whom to find a link's price out for first: greater is earlier."""
+
+    def wish(self, broker: BrokerId, now: float) -> Wish | None:
+        """The wish for a link to a broker that is more than a hop away; None if there is none."""
+
+    def opened(self, request: ExchangeRequest) -> ExchangeRequest | None:
+        """A request that nobody has added to yet, with this broker's part."""
+
+    def fault(self, request: ExchangeRequest, member: int) -> str:
+        """What is wrong with what the members before this one have added; empty if nothing is."""
+
+    def added(self, request: ExchangeRequest) -> ExchangeRequest | Refusal:
+        """The request with this broker's part."""
+
+    def removal_costs(self, request: ExchangeRequest) -> Sequence[float] | None:
+        """What each link's removal leaves, by ring link, when all have added their part; None if
+        that cannot be told."""

@@ -1,0 +1,239 @@
+"""The self-organizing mode of a broker (CI section 4): what it does when, and with whom.
+
+Present only in brokers that were told to organize themselves. Time is cut into windows of one
+interval on the common clock. In the first part of a window a broker tells its neighborhood of
+itself (`broadcasts`); in the second part, when it has heard the others, it asks for the link that
+promises most (`self_organizing/consensus`); refused, for the next one, a few times. The moments
+within both parts are each broker's own, so that not all ask at once. What is noted of publications,
+and how a ring is priced by that, depends on the estimate
+(`self_organizing/cycle_cost_by_interest`).
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+
+from pubweave.core.config.self_organizing import OrganizeConfig
+from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.self_organizing.broadcasts import Broadcasts
+from pubweave.core.self_organizing.consensus import ExchangeRequests
+from pubweave.core.self_organizing.cycle_cost_by_interest import RingCosts, RingView, Wish
+from pubweave.core.self_organizing.cycle_cost_by_traffic import RingBySides
+from pubweave.core.self_organizing.neighborhood import Neighborhood
+from pubweave.core.self_organizing.notification_cache import InterestCache
+from pubweave.core.self_organizing.prices import LinkPrices
+from pubweave.core.self_organizing.traffic_sides import SLICES, SideCache
+from pubweave.core.session.session import Session
+from pubweave.core.transformation.coordinator import BrokerActions
+from pubweave.core.vocabulary.effects import ProbeBroker
+from pubweave.core.vocabulary.events import BrokerProbed, ExchangeEnded
+from pubweave.design.ci.rules import Estimate
+from pubweave.model.ids import BrokerId, Link
+from pubweave.model.messages.session import (
+    ExchangeReply,
+    ExchangeRequest,
+    InterestBroadcast,
+    OrganizeMessage,
+)
+from pubweave.model.records.status import OrganizeStatus
+
+TELLING = (0.02, 0.3)
+"""The part of a window in which brokers tell what they know."""
+ASKING = (0.5, 0.9)
+"""The part of a window in which brokers ask for links, when they have heard the others."""
+ASKING_BY_SIDES = (0.2, 0.95)
+"""The part of a slice in which they do; what is needed of the others is in the slices before."""
+REQUESTS_PER_INTERVAL = 3
+"""A broker whose wish was refused asks for its next one, and so on, at most so often."""
+
+
+class Organizer:
+    """One broker's part in organizing the overlay."""
+
+    def __init__(
+        self,
+        inside: BrokerInside,
+        actions: BrokerActions,
+        config: OrganizeConfig,
+        epoch: int,
+        now: float,
+    ) -> None:
+        self.config = config
+        self.handling_ms = 0.0
+        """What a notification takes to handle; the driver keeps this current."""
+        self._inside = inside
+        self._prices = LinkPrices(config, lambda: self.handling_ms)
+        self._around = Neighborhood(inside.id, keeps_hits=config.estimate is Estimate.CONJUNCTION)
+        self.cache, self._view = self._make_view(now)
+        self._broadcasts = Broadcasts(
+            inside,
+            config,
+            self._around,
+            self._prices,
+            self.cache if isinstance(self.cache, InterestCache) else None,
+            send=self._send,
+            is_held=actions.is_held,
+        )
+        self._requests = ExchangeRequests(
+            inside,
+            config,
+            self._view,
+            epoch=epoch,
+            send=self._send,
+            is_in_action=lambda now: actions.status(now) is not None,
+            on_changed=self._on_changed,
+            price=self._prices.broker_price,
+            on_refused=self._on_refused,
+        )
+        self._tried: set[BrokerId] = set()
+        self._messages_out = 0
+        self._bytes_out = 0
+        # Each broker has its own moment in the parts of a window, always the same.
+        self._moment = zlib.crc32(inside.id.encode()) % 1000 / 1000
+        self._tell_at = self._next_tell(now)
+        self._ask_at = self._next_ask(now)
+
+    def _make_view(self, now: float) -> tuple[InterestCache | SideCache, RingView]:
+        """What is noted of publications, and how rings are priced by it."""
+        config, inside, around, prices = self.config, self._inside, self._around, self._prices
+        if config.is_by_sides:
+            sides = SideCache(config.capacity, config.interval_s, now, lambda: inside.routing.links)
+            return sides, RingBySides(inside.id, config, around, prices, sides)
+        cache = InterestCache(config.capacity, config.interval_s, now)
+
+        def own_count() -> int:
+            return len(cache.last_window()[1])
+
+        return cache, RingCosts(inside.id, config, around, prices, own_count)
+
+    def _next_tell(self, after: float) -> float:
+        return self._instant(after, TELLING, self.config.interval_s)
+
+    def _next_ask(self, after: float) -> float:
+        """Once an interval, with more requests as refusals come in. By sides everybody has
+        wishes all the time: one request in each slice, or they would be in each other's way."""
+        interval_s = self.config.interval_s
+        if self.config.is_by_sides:
+            return self._instant(after, ASKING_BY_SIDES, interval_s / SLICES)
+        return self._instant(after, ASKING, interval_s)
+
+    def _instant(self, after: float, part: tuple[float, float], every_s: float) -> float:
+        """The next moment of this broker in a part of a stretch of time."""
+        low, high = part
+        offset_s = every_s * (low + (high - low) * self._moment)
+        number = math.floor((after - offset_s) / every_s) + 1
+        while number * every_s + offset_s <= after:  # rounded down
+            number += 1
+        return number * every_s + offset_s
+
+    @property
+    def deadline(self) -> float:
+        return min(self._tell_at, self._ask_at, self.cache.turn_at)
+
+    def pause(self, is_paused: bool) -> None:
+        """Neither tell nor ask, and agree to nothing, until told otherwise."""
+        self._requests.is_paused = is_paused
+
+    # --- events ----------------------------------------------------------------------------
+
+    def on_deadline(self, now: float) -> None:
+        self.cache.turn(now)
+        if now >= self._tell_at:
+            self._tell_at = self._next_tell(now)
+            if not self._requests.is_paused:
+                self._begin_interval(now)
+        if now >= self._ask_at:
+            self._ask_at = self._next_ask(now)
+            if not self._requests.is_paused:
+                self._ask_next(now)
+
+    def take(self, origin: Session, message: OrganizeMessage, now: float) -> None:
+        """A message about the organization came over a link. RemoteProtocolError if it is none."""
+        self.cache.turn(now)
+        match message:
+            case InterestBroadcast():
+                self._broadcasts.take(origin, message)
+            case ExchangeRequest():
+                self._requests.take_request(origin, message, now)
+            case ExchangeReply():
+                self._requests.take_reply(origin, message, now)
+
+    def take_event(self, event: BrokerProbed | ExchangeEnded, now: float) -> None:
+        match event:
+            case BrokerProbed(broker, rtt_ms):
+                self._prices.probed(broker, rtt_ms, now)
+            case ExchangeEnded(request_id, done, reason):
+                self._requests.ended(request_id, done, reason, now)
+
+    def _on_changed(self, gone: Link | None) -> None:
+        """An exchange around here is over; a link that went took ways along."""
+        if gone is not None:
+            self._around.forget_link(gone)
+        if isinstance(self.cache, SideCache):
+            self.cache.spoil()
+
+    # --- asking ----------------------------------------------------------------------------
+
+    def _begin_interval(self, now: float) -> None:
+        """Have prices found out, tell, and be ready to ask for the same links again."""
+        self._requests.cool(now)
+        for broker in self._prices.to_probe(self._promising(), now):
+            self._inside.emit(ProbeBroker(broker))
+        self._broadcasts.tell()
+        self._tried.clear()
+
+    def _on_refused(self, now: float) -> None:
+        if not self.config.is_by_sides:
+            self._ask_next(now)
+
+    def _ask_next(self, now: float) -> None:
+        """Ask for the link that promises most, of those not asked for in this interval yet."""
+        if len(self._tried) >= REQUESTS_PER_INTERVAL or self._requests.why_not(now):
+            return
+        wishes = [wish for broker in self._promising() if (wish := self._wish(broker, now))]
+        for wish in sorted(wishes, key=lambda wish: (-wish.gain, wish.turn)):
+            self._tried.add(wish.known.path[-1])
+            if self._requests.ask(wish, now):
+                return
+
+    def _promising(self) -> list[BrokerId]:
+        """The brokers more than a hop away, those that promise most first."""
+        promise = self._view.promise
+        far = sorted(
+            (promise(known), broker) for broker, known in self._around if len(known.path) > 2
+        )
+        return [broker for _, broker in reversed(far)]
+
+    def _wish(self, broker: BrokerId, now: float) -> Wish | None:
+        if broker in self._tried or not self._requests.may_ask_for(broker):
+            return None
+        if self._inside.link(broker) is not None:
+            return None  # what is known of the way there is of before
+        return self._view.wish(broker, now)
+
+    # --- sending, and what to tell of it -----------------------------------------------------
+
+    def _send(self, link: Session, message: OrganizeMessage) -> None:
+        self._messages_out += 1
+        self._bytes_out += message.size_bytes
+        self._inside.send(link, message)
+
+    def status(self) -> OrganizeStatus:
+        counted = self._requests.counters
+        return OrganizeStatus(
+            heuristic=self.config.heuristic.value,
+            eta=self.config.eta,
+            interval_s=self.config.interval_s,
+            known_brokers=len(self._around),
+            proposed=counted.proposed,
+            busy=counted.busy,
+            declined=counted.declined,
+            agreed=counted.agreed,
+            done=counted.done,
+            failed=counted.failed,
+            messages_out=self._messages_out,
+            bytes_out=self._bytes_out,
+            broadcasts_dropped=self._broadcasts.dropped,
+            windows_overflowed=(self.cache.overflows if isinstance(self.cache, SideCache) else 0),
+        )

@@ -1,0 +1,158 @@
+"""The CI heuristic, lMST and lMIT in rounds, each broker knowing only its neighborhood (CI 4).
+
+A round is one broadcast interval: every broker hears of all brokers within eta hops, looks for a
+link it would rather have (evaluation), asks the brokers on the cycle (consensus), and if they
+agree two links are exchanged. Decisions are those of `ci/views`; what is missing here is the
+protocol. A broker takes part in one exchange per round at most, as locks on a cycle demand, so
+every path that was broadcast is still there when it is used.
+
+Brokers are indices, costs plain lists: this walks over a few dozen brokers at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pubweave.design.ci.rules import Estimate, Heuristic, choose_removal
+from pubweave.design.ci.views import (
+    InterestView,
+    Knowledge,
+    PriceLists,
+    SidesView,
+    Surroundings,
+    View,
+    WeightView,
+)
+from pubweave.design.tree.link_exchange import Pair
+
+MayExchange = Callable[[Pair, Pair], bool]
+"""Whether a link may go for another."""
+
+LIVE_REQUESTS, LIVE_PATIENCE = 3, 4
+"""What brokers of a running overlay allow themselves; see `LocalSettings`."""
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """How brokers reorganize; ``requests`` bounds what each asks for in a round."""
+
+    heuristic: Heuristic = Heuristic.CI
+    eta: int = 4
+    least_gain: float = 0.0
+    requests: int | None = None
+    patience: int = 0
+    """Rounds that a broker waits before it asks again for what was denied."""
+    estimate: Estimate = Estimate.OVERLAP
+    """CI's; the others have no use for one."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """What happened in a round; paths include both ends."""
+
+    exchanges: tuple[tuple[Pair, Pair], ...]
+    requested: tuple[tuple[int, ...], ...]
+    agreed: tuple[tuple[int, ...], ...]
+
+
+@dataclass
+class LocalOverlay:
+    """A tree whose brokers reorganize it; prices and knowledge may change between rounds."""
+
+    neighbors: list[list[int]]
+    processing: Sequence[float]
+    prices: Sequence[Sequence[float]]
+    knowledge: Knowledge
+    settings: LocalSettings
+    may_exchange: MayExchange = field(default=lambda removed, added: True)
+    rounds: int = 0
+    _denied: dict[Pair, int] = field(default_factory=dict)
+
+    def play(self, rng: np.random.Generator) -> Round:
+        """One round, the brokers acting in random order."""
+        self.rounds += 1
+        near = {broker: self._surroundings(broker) for broker in range(len(self.neighbors))}
+        view = self._view(near, rng)
+        busy: set[int] = set()
+        exchanges: list[tuple[Pair, Pair]] = []
+        requested: list[tuple[int, ...]] = []
+        agreed: list[tuple[int, ...]] = []
+        for broker in rng.permutation(len(self.neighbors)).tolist():
+            if broker in busy:
+                continue
+            wishes = [w for w in view.wishes(broker, near[broker]) if not self._is_denied(w.path)]
+            wishes.sort(key=lambda wish: -wish.promise)
+            for wish in wishes[: self.settings.requests]:
+                if not busy.isdisjoint(wish.path):
+                    continue
+                requested.append(wish.path)
+                exchange = self._consensus(view, wish.path)
+                if exchange is None:
+                    self._deny(wish.path)
+                    continue
+                self._exchange(*exchange)
+                exchanges.append(exchange)
+                agreed.append(wish.path)
+                busy.update(wish.path)
+                break
+        return Round(tuple(exchanges), tuple(requested), tuple(agreed))
+
+    def broadcasts(self) -> list[tuple[int, int]]:
+        """The links that broadcasts cross in a round, as (from, to): eta hops from everyone."""
+        crossed: list[tuple[int, int]] = []
+        for broker in range(len(self.neighbors)):
+            near = self._surroundings(broker)
+            crossed.extend((near.via[b], b) for b, hops in near.hops.items() if hops > 0)
+        return crossed
+
+    def _view(self, near: dict[int, Surroundings], rng: np.random.Generator) -> View:
+        """What everybody has to go by in this round."""
+        prices = PriceLists(self.processing, self.prices)
+        if self.settings.heuristic is not Heuristic.CI:
+            return WeightView(self.settings.heuristic, prices, self.knowledge)
+        if self.settings.estimate is Estimate.SIDES:
+            return SidesView(prices, self.knowledge.sides(self.neighbors), rng)
+        return InterestView(prices, self.knowledge, near)
+
+    def _surroundings(self, broker: int) -> Surroundings:
+        via, hops = {broker: broker}, {broker: 0}
+        layer = [broker]
+        for distance in range(1, self.settings.eta + 1):
+            following = []
+            for near in layer:
+                for far in self.neighbors[near]:
+                    if far not in hops:
+                        via[far], hops[far] = near, distance
+                        following.append(far)
+            layer = following
+        return Surroundings(via, hops)
+
+    def _consensus(self, view: View, ring: tuple[int, ...]) -> tuple[Pair, Pair] | None:
+        """What the brokers of the ring agree on (Eqs. 8-10): the links to remove and to add."""
+        costs = view.costs(ring)
+        added = _pair(ring[0], ring[-1])
+        for m in range(len(ring) - 1):
+            if not self.may_exchange(_pair(ring[m], ring[m + 1]), added):
+                costs[m] = np.inf
+        chosen = choose_removal(costs, self.settings.least_gain)
+        return None if chosen is None else (_pair(ring[chosen], ring[chosen + 1]), added)
+
+    def _is_denied(self, path: tuple[int, ...]) -> bool:
+        return self._denied.get((path[0], path[-1]), -1) >= self.rounds
+
+    def _deny(self, path: tuple[int, ...]) -> None:
+        if self.settings.patience:
+            self._denied[path[0], path[-1]] = self.rounds + self.settings.patience
+
+    def _exchange(self, removed: Pair, added: Pair) -> None:
+        for one, other in (removed, removed[::-1]):
+            self.neighbors[one].remove(other)
+        for one, other in (added, added[::-1]):
+            self.neighbors[one] = sorted([*self.neighbors[one], other])
+
+
+def _pair(a: int, b: int) -> Pair:
+    return (a, b) if a < b else (b, a)

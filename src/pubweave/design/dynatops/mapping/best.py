@@ -1,0 +1,119 @@
+"""A better mapping than Algorithm 3 finds: the least delay first, then everybody's best swaps.
+
+With unit hops the delay alone is a linear assignment (`bounds`). From its optimum, and from where
+Algorithm 3 ends, every broker in turn takes its best swap until nobody has one that helps.
+Algorithm 3 looks at the bottleneck only, and stops where that is stuck.
+
+From the cheaper end, assignments go on: a position's cost for a broker is its delay and the relays
+that its topics' trees, as they are now, would need for it. That is wrong as soon as others move,
+too, but it moves many at once where swaps find nothing; sweeps mend the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pubweave.design.dynatops._kernels import assignment as assignment_kernels
+from pubweave.design.dynatops._kernels import ssbr as kernels
+from pubweave.design.dynatops.mapping.bounds import broker_delays, least_delay, lower_bound
+from pubweave.design.dynatops.mapping.improvement import ImprovementPath, OnSwaps, ignore_swaps
+from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem, Spread
+from pubweave.design.dynatops.mapping.ssbr import never, ssbr_greedy
+from pubweave.design.dynatops.mapping.swaps import SwapState
+
+ROUNDS = 5
+"""Of assignments after the first; each saves less than the one before."""
+
+BROKERS_AT_ONCE = 64
+"""Between two looks at the stop."""
+
+
+@dataclass(frozen=True, eq=False)
+class BestMapping:
+    """The cheapest end of all paths, the paths (Algorithm 3's first), and a bound on any cost."""
+
+    path: ImprovementPath
+    paths: tuple[ImprovementPath, ...]
+    bound: float
+
+
+def best_mapping(
+    problem: MappingProblem,
+    mapping: BrokerMapping,
+    *,
+    stop: Callable[[], bool] = never,
+    on_progress: OnSwaps = ignore_swaps,
+) -> BestMapping:
+    """O(n^3) at worst for the assignment, O(n^2 |S_b| + n subscriptions) for each sweep.
+
+    >>> from pubweave.design.tco.interests import Subscriptions
+    >>> wanted = Subscriptions.of({"a": ["x"], "b": ["y"], "c": ["y"], "d": ["x"]})
+    >>> problem = MappingProblem.of(wanted, {"x": 10, "y": 10})
+    >>> found = best_mapping(problem, problem.in_order())
+    >>> found.path.last_cost.notification_cost, found.bound
+    (20.0, 20.0)
+    """
+    greedy = ssbr_greedy(problem, mapping, stop=stop, on_progress=on_progress)
+    least = least_delay(problem)
+    paths = [greedy]
+    starts = [greedy.last] if least.mapping is None else [least.mapping, greedy.last]
+    for start in starts:
+        if not stop():
+            paths.append(swept(problem, start, stop=stop, on_progress=on_progress))
+    path = _cheapest(paths)
+    for _ in range(ROUNDS if least.mapping is not None else 0):
+        if stop():
+            break
+        start = reassigned(problem, path.last)
+        paths.append(swept(problem, start, stop=stop, on_progress=on_progress))
+        if _cheapest(paths) is path:
+            break
+        path = paths[-1]
+    return BestMapping(path, tuple(paths), lower_bound(problem, least))
+
+
+def _cheapest(paths: Sequence[ImprovementPath]) -> ImprovementPath:
+    return min(paths, key=lambda each: each.last_cost.notification_cost)
+
+
+def reassigned(problem: MappingProblem, mapping: BrokerMapping) -> BrokerMapping:
+    """Everybody where it would cost least, were the trees to stay as under this mapping. O(n^3)."""
+    changes = Spread.of(problem, mapping).relay_changes(problem)
+    costs = problem.delay_weight * broker_delays(problem)
+    for broker in range(problem.broker_count):
+        costs[broker] += changes[problem.wanted.topics_of(broker)].sum(axis=0)
+    found, prices = np.empty(problem.broker_count, np.int64), np.empty(problem.broker_count)
+    assignment_kernels.assign(costs, found, prices)
+    return found
+
+
+def swept(
+    problem: MappingProblem,
+    mapping: BrokerMapping,
+    *,
+    stop: Callable[[], bool] = never,
+    on_progress: OnSwaps = ignore_swaps,
+) -> ImprovementPath:
+    """Swaps until no swap of any two brokers helps."""
+    state = SwapState.of(problem, mapping)
+    first_cost, count = state.cost, problem.broker_count
+    swaps, sums = [np.empty((0, 2), np.int64)], [np.empty((0, 2))]
+    made, at, idle = 0, 0, 0
+    while idle < count and not stop():
+        order = (at + np.arange(min(BROKERS_AT_ONCE, count), dtype=np.int64)) % count
+        room, costs = np.empty((len(order), 2), np.int64), np.empty((len(order), 2))
+        done = kernels.sweep(
+            state.given, state.current, state.prices, state.least_gain, order, room, costs
+        )
+        swaps.append(room[:done])
+        sums.append(costs[:done])
+        made, at = made + done, (at + len(order)) % count
+        # Whoever was looked at before the last swap of this lot may have one now.
+        idle = 0 if done else idle + len(order)
+        on_progress(made, state.cost)
+    return ImprovementPath(
+        mapping.copy(), first_cost, np.concatenate(swaps), np.concatenate(sums), idle >= count
+    )

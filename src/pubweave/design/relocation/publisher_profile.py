@@ -1,0 +1,86 @@
+"""From a workload profile to GRAPE's statistics of every publisher.
+
+The pipeline has traced every publisher's last publications (tables ``traces``, ``publishers``)
+and measured queueing, matching and links (``broker_costs``, ``link_queues``, ``links``). A hop
+costs what its sending broker takes for queueing and matching, the wait for output and the link;
+a profile knows nothing of how far publishers are from brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pubweave.design.relocation.rules import BrokerReport
+from pubweave.design.tree.profile_inputs import Tables, topology_of
+from pubweave.design.tree.traffic import DesignError
+from pubweave.model.ids import BrokerId, ClientId, Link
+from pubweave.model.topology import Topology, validate_tree
+
+WORD = 1 << 64
+
+
+@dataclass(frozen=True)
+class TracedPublisher:
+    """A publisher of a profile: where it was, and what each broker would report of it."""
+
+    publisher: ClientId
+    publisher_at: BrokerId
+    reports: Mapping[BrokerId, BrokerReport]
+
+
+def traced_publishers(profile: Tables) -> list[TracedPublisher]:
+    """Every publisher that the profile traced and whose broker is there; in the order of their
+    ids. DesignError where nothing was traced. O(publishers x brokers)."""
+    topology = topology_of(profile)
+    validate_tree(topology)
+    hop_ms, own_ms = _delays(profile, topology)
+    delivered: dict[ClientId, dict[BrokerId, tuple[int, int]]] = {}
+    for row in profile.rows("traces"):
+        bits = sum((word % WORD) << (64 * place) for place, word in enumerate(row["bit_vector"]))
+        by_broker = delivered.setdefault(row["publisher"], {})
+        by_broker[row["broker"]] = (row["local_deliveries"], bits)
+    found = []
+    for row in profile.rows("publishers"):
+        own = delivered.get(row["publisher"], {})
+        if row["broker"] in topology.brokers and own:
+            reports = {
+                broker: BrokerReport(*own.get(broker, (0, 0)), hop_ms[broker], own_ms[broker])
+                for broker in topology.brokers
+            }
+            found.append(TracedPublisher(row["publisher"], row["broker"], reports))
+    if not found:
+        raise DesignError("the profile has traced no publisher: profile a run with deliveries")
+    return found
+
+
+def _delays(
+    profile: Tables, topology: Topology
+) -> tuple[dict[BrokerId, dict[BrokerId, float]], dict[BrokerId, float]]:
+    """What a publication waits at each broker, towards each neighbor and towards clients."""
+    costs = {row["broker"]: float(row["processing_ms"]) for row in profile.rows("broker_costs")}
+    own_ms = {broker: costs.get(broker, 0.0) for broker in topology.brokers}
+    queues = {
+        (row["broker"], row["neighbor"]): float(row["output_queueing_ms"] or 0.0)
+        for row in profile.rows("link_queues")
+    }
+    hop_ms = {
+        broker: {
+            neighbor: own_ms[broker]
+            + queues.get((broker, neighbor), 0.0)
+            + topology.latency_ms.get(Link.between(broker, neighbor), 0.0)
+            for neighbor in neighbors
+        }
+        for broker, neighbors in topology.neighbors.items()
+    }
+    return hop_ms, own_ms
+
+
+def hop_delays(profile: Tables, topology: Topology) -> dict[tuple[BrokerId, BrokerId], float]:
+    """What a publication takes from a broker to a neighbor: handling, queue and link."""
+    hop_ms, _ = _delays(profile, topology)
+    return {
+        (broker, neighbor): delay_ms
+        for broker, delays in hop_ms.items()
+        for neighbor, delay_ms in delays.items()
+    }

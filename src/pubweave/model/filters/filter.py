@@ -1,0 +1,155 @@
+"""Filters: conjunctions of predicates over a publication's topic and attributes.
+
+Subscriptions and advertisements are both filters. This module holds their values and the slow,
+obvious meaning of `Filter.matches`; the relations between filters are in `filters/relations`,
+their two written forms in `filters/text`.
+
+A comparison is typed: it holds only for a value of its operand's type (number, string, boolean).
+``volume != 5`` is false for a publication without volume and for one whose volume is a string.
+Strings are ordered by code point. Several predicates on one attribute are allowed.
+
+Equality is typed as well: ``x = 1`` and ``x = true`` are different predicates although Python
+takes 1 and True for equal, so filters can be keys of a dict. 1 and 1.0 are the same number.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from pubweave.model.publications import (
+    TOPIC_ATTRIBUTE,
+    Publication,
+    Value,
+    validate_number,
+)
+
+
+class Operator(enum.Enum):
+    """The comparisons a predicate can make; the value is its spelling in expressions."""
+
+    EQ = "="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    PREFIX = "prefix"
+    SUFFIX = "suffix"
+    CONTAINS = "contains"
+    PRESENT = "is present"
+
+
+STRING_OPERATORS = frozenset({Operator.PREFIX, Operator.SUFFIX, Operator.CONTAINS})
+ORDER_OPERATORS = frozenset({Operator.LT, Operator.LE, Operator.GT, Operator.GE})
+
+
+class Predicate(msgspec.Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
+    """One comparison of one attribute; ``value`` is None for `Operator.PRESENT` only.
+
+    >>> Predicate("volume", Operator.GT, 100).holds(100.5)
+    True
+    >>> Predicate("volume", Operator.NE, 100).holds("many")
+    False
+    """
+
+    attribute: str
+    operator: Operator
+    value: Value | None = None
+
+    def __post_init__(self) -> None:
+        if not self.attribute:
+            raise ValueError("a predicate needs an attribute name")
+        if (self.value is None) != (self.operator is Operator.PRESENT):
+            raise ValueError(f"{self.operator.value!r} on {self.attribute!r}: wrong operand")
+        if self.value is None:
+            return
+        if self.operator in STRING_OPERATORS and not isinstance(self.value, str):
+            raise ValueError(f"{self.operator.value!r} on {self.attribute!r} needs a string")
+        if self.operator in ORDER_OPERATORS and isinstance(self.value, bool):
+            raise ValueError(f"{self.attribute!r}: booleans have no order, use = or !=")
+        if self.attribute == TOPIC_ATTRIBUTE and not isinstance(self.value, str):
+            raise ValueError(f"{TOPIC_ATTRIBUTE!r} is the topic and compares with strings only")
+        validate_number(self.attribute, self.value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Predicate):
+            return NotImplemented
+        return (
+            self.value == other.value
+            and self.attribute == other.attribute
+            and self.operator is other.operator
+            and isinstance(self.value, bool) is isinstance(other.value, bool)
+        )
+
+    __hash__ = msgspec.Struct.__hash__
+
+    def holds(self, value: Value | None) -> bool:
+        """Whether an attribute's value (None: absent) satisfies this predicate."""
+        operand = self.value
+        if value is None:
+            return False
+        if operand is None:
+            return True
+        if value_kind(value) is not value_kind(operand):
+            return False
+        match self.operator:
+            case Operator.EQ:
+                return value == operand
+            case Operator.NE:
+                return value != operand
+            case Operator.LT:
+                return value < operand  # type: ignore[operator]
+            case Operator.LE:
+                return value <= operand  # type: ignore[operator]
+            case Operator.GT:
+                return value > operand  # type: ignore[operator]
+            case Operator.GE:
+                return value >= operand  # type: ignore[operator]
+            case Operator.PREFIX:
+                return value.startswith(operand)  # type: ignore[union-attr, arg-type]
+            case Operator.SUFFIX:
+                return value.endswith(operand)  # type: ignore[union-attr, arg-type]
+            case _:
+                return operand in value  # type: ignore[operator]
+
+
+class Filter(msgspec.Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
+    """A conjunction of predicates; with none it matches every publication.
+
+    >>> from pubweave.model.filters.text import parse_filter
+    >>> parse_filter("class = 'STOCK' and volume > 100").predicates[1].value
+    100
+    """
+
+    predicates: tuple[Predicate, ...] = ()
+
+    def matches(self, publication: Publication) -> bool:
+        """Whether a publication satisfies every predicate. O(predicates)."""
+        return all(p.holds(publication.value(p.attribute)) for p in self.predicates)
+
+
+def value_kind(value: Value) -> type:
+    """The type comparisons go by: str, bool, or float for every number."""
+    if isinstance(value, bool):
+        return bool
+    return str if isinstance(value, str) else float
+
+
+def topic_filter(topic: str) -> Filter:
+    """The filter of everything published on one topic."""
+    return Filter((Predicate(TOPIC_ATTRIBUTE, Operator.EQ, topic),))
+
+
+def topic_of(filter_: Filter) -> str | None:
+    """The one topic that a filter names by ``=``; None if it names none.
+
+    >>> topic_of(Filter((Predicate(TOPIC_ATTRIBUTE, Operator.EQ, "STOCK"),)))
+    'STOCK'
+    >>> topic_of(Filter((Predicate(TOPIC_ATTRIBUTE, Operator.PREFIX, "STO"),)))
+    """
+    for predicate in filter_.predicates:
+        if predicate.attribute == TOPIC_ATTRIBUTE and predicate.operator is Operator.EQ:
+            return str(predicate.value)
+    return None

@@ -1,0 +1,101 @@
+"""Delivery trees: the distinct ways publications took, and their links, receivers and paths.
+
+Publications of one topic that left the same broker over the same links to the same receivers share
+a tree (see `publications`); the papers' costs are computed once per tree and weighted. The links of
+a tree are those of one of its publications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pubweave.pipeline.frames.mergeable import MAX, MIN, SUM, Sums
+from pubweave.pipeline.frames.schemas import as_declared
+from pubweave.pipeline.transforms.publications import KEY, decoded
+
+
+def tree_sets(facts: DataFrame, masks: Sequence[str]) -> DataFrame:
+    """One row per tree: hashes of topic and root, receivers as bits, how many took it."""
+    return (
+        facts.where("recorded > 0")
+        .groupBy("tree")
+        .agg(
+            F.max("topic_hash").alias("topic_hash"),
+            F.max("root_hash").alias("root_hash"),
+            *(F.max(mask).alias(mask) for mask in masks),
+            F.count(F.lit(1)).alias("publications"),
+            F.sum("weight").alias("weight"),
+            F.min(F.xxhash64(*KEY)).alias("example_hash"),
+        )
+    )
+
+
+def merging(masks: Sequence[str]) -> Sums:
+    """How the sets of different publications merge."""
+    same = dict.fromkeys(("topic_hash", "root_hash", *masks), MAX)
+    counted = {"publications": SUM, "weight": SUM}
+    return Sums(("tree",), {**same, **counted, "example_hash": MIN})
+
+
+def tree_receivers(sets: DataFrame, masks: Sequence[str], brokers: DataFrame) -> DataFrame:
+    """The brokers with local deliveries, by tree."""
+    return as_declared(decoded(sets, masks, brokers, ["tree"]), "tree_receivers")
+
+
+def examples(sets: DataFrame, facts: DataFrame) -> DataFrame:
+    """One publication of each tree that crossed a link, if it is among the facts."""
+    return (
+        facts.where("recorded > 0 and hops > 0")
+        .withColumn("example_hash", F.xxhash64(*KEY))
+        .join(sets.select("tree", "example_hash"), ["tree", "example_hash"])
+        .select("tree", "example_hash", *KEY)
+    )
+
+
+def example_links(
+    sets: DataFrame, examples: DataFrame, hops: DataFrame, old: DataFrame | None
+) -> DataFrame:
+    """The links of each tree's example: every broker has one parent.
+
+    ``old`` has those of trees whose example is not among the facts.
+    """
+    first_hop = F.struct("received_at", "from_broker")
+    links = (
+        hops.join(examples, KEY)
+        .groupBy("tree", "example_hash", "to_broker")
+        .agg(F.min_by("from_broker", first_hop).alias("from_broker"))
+    )
+    if old is None:
+        return links
+    wanted = sets.select("tree", "example_hash")
+    return links.unionByName(old.join(wanted, ["tree", "example_hash"], "left_semi"))
+
+
+def tree_links(links: DataFrame, roots: DataFrame) -> DataFrame:
+    """The links of each tree, away from its root."""
+    # A root that gets its own publication back is still the root.
+    away = links.join(roots, F.expr("tree = root_tree and to_broker = root_broker"), "left_anti")
+    return as_declared(away, "tree_links")
+
+
+def tree_roots(sets: DataFrame, brokers: DataFrame) -> DataFrame:
+    """The broker that each tree's publications left from."""
+    named = brokers.select(F.col("broker").alias("root_broker"),
+                           F.xxhash64("broker").alias("root_hash"))  # fmt: skip
+    return sets.join(F.broadcast(named), "root_hash").select(
+        F.col("tree").alias("root_tree"), "root_broker"
+    )
+
+
+def priced(links: DataFrame, link_costs: DataFrame) -> DataFrame:
+    """Directed links with the cost of the undirected link; a link without a price costs nothing."""
+    costs = link_costs.selectExpr("broker_a", "broker_b", "cost_ms AS price_ms")
+    of_link = (
+        "broker_a = least(from_broker, to_broker) and broker_b = greatest(from_broker, to_broker)"
+    )
+    return links.join(F.broadcast(costs), F.expr(of_link), "left").selectExpr(
+        "tree", "from_broker", "to_broker", "coalesce(price_ms, 0.0D) AS cost_ms"
+    )

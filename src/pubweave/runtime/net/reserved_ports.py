@@ -1,0 +1,69 @@
+"""The ports of an overlay, kept for its brokers while none of them listens there.
+
+Each address is bound here but never listened at. Linux lets a broker bind the same port beside
+that (both sides set SO_REUSEADDR) and refuses everybody once it listens; meanwhile no outgoing
+connection and no other program is given the port by chance, not even while a broker restarts.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from types import TracebackType
+
+from pubweave.model.ids import BrokerId
+from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.errors import OverlayError
+
+
+class ReservedPorts:
+    """Reserves one address for each broker; ``addresses`` has the ports really got."""
+
+    def __init__(self, wanted: Mapping[BrokerId, Address]) -> None:
+        self.addresses: dict[BrokerId, Address] = {}
+        self._sockets: list[socket.socket] = []
+        try:
+            for broker, address in wanted.items():
+                self.addresses[broker] = self._reserve(broker, address)
+        except BaseException:
+            self.close()
+            raise
+
+    def _reserve(self, broker: BrokerId, address: Address) -> Address:
+        port = address.port
+        try:
+            found = socket.getaddrinfo(
+                address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            for family, kind, protocol, _, place in found:
+                reserved = socket.socket(family, kind, protocol)
+                self._sockets.append(reserved)
+                reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    reserved.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                # A name may have several addresses: all of them get the port of the first.
+                reserved.bind((place[0], port, *place[2:]))
+                port = reserved.getsockname()[1]
+        except OSError as error:
+            raise OverlayError(
+                f"broker {broker!r} cannot listen at {address}: {error.strerror or error}; "
+                "choose another --port (0: any free ones) or another address"
+            ) from error
+        return Address(address.host, port)
+
+    def close(self) -> None:
+        """Give the ports back."""
+        for reserved in self._sockets:
+            reserved.close()
+        self._sockets.clear()
+
+    def __enter__(self) -> ReservedPorts:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

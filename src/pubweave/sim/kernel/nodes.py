@@ -1,0 +1,367 @@
+"""Brokers and clients of the simulation: the real cores, driven by virtual time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pubweave.core.broker import Broker
+from pubweave.core.client import Client
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.session import SessionLimits
+from pubweave.core.journal.recovery import ORGANIZING_PAUSED
+from pubweave.core.metering.metering import Metering
+from pubweave.core.vocabulary.effects import (
+    ActionEffect,
+    CloseLink,
+    Effect,
+    EmitTelemetry,
+    FollowRedirect,
+    Notify,
+    OpenLink,
+    OrganizeEffect,
+    ProbeBrokers,
+    ReportMissed,
+    ReportMove,
+    ReportRefusal,
+    ReportSession,
+    TryBroker,
+)
+from pubweave.core.vocabulary.events import (
+    DialRefused,
+    Event,
+    LinkAdded,
+)
+from pubweave.model.messages.session import Message
+from pubweave.model.publications import Publication
+from pubweave.sim.kernel.journal_node import SimJournal
+from pubweave.sim.kernel.network import Network, SimConnection, SimLink
+from pubweave.sim.kernel.node import HandlingTime, Node
+
+__all__ = ["HandlingTime", "SimBroker", "SimClient"]
+
+REDIAL_S = (0.05, 0.3)
+
+
+class SimBroker(Node):
+    """A broker core with neighbors to dial, that can crash and come back."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        network: Network,
+        handling: HandlingTime,
+        *,
+        on_telemetry: Callable[[str, Any, float], None] | None = None,
+    ) -> None:
+        super().__init__(config.id, network)
+        self.config = config
+        self.links: dict[str, tuple[SimLink, SimBroker]] = {}
+        """Whom to keep a connection with, and over which path."""
+        self.find_path: Callable[[str, str], tuple[SimLink, SimBroker]] | None = None
+        """The path from one broker to another, for links that actions make."""
+        self.on_action: Callable[[SimBroker, ActionEffect], None] = lambda broker, effect: None
+        """Hears of every effect of an action, after this node has done its part of it."""
+        self.on_organize: Callable[[SimBroker, OrganizeEffect], None] = lambda broker, effect: None
+        """Carries out what a self-organizing broker wants."""
+        self.before_start: Callable[[SimBroker], None] = lambda broker: None
+        """May set `links`, which a crash can leave behind the topology."""
+        self.core: Broker | None = None
+        self.journal: SimJournal | None = None
+        self.asleep: Broker | None = None
+        """What a crashed broker will be when it comes back, if it has a journal."""
+        self.on_asleep: Callable[[Broker, Broker, float], None] = lambda was, is_, since: None
+        """Hears what a crashed broker was, what it will be, and since when they may differ."""
+        self.is_back = False
+        """The core remembers what it was before a crash."""
+        self.crash_in: int | None = None
+        """After so many effects more `on_boundary` is called, which may crash this broker."""
+        self.on_boundary: Callable[[SimBroker], None] = lambda broker: None
+        self.epoch_base = 0
+        """Keeps sessions of different brokers apart, where clients go from one to another."""
+        self._handling = handling
+        self._on_telemetry = on_telemetry
+
+    @property
+    def broker(self) -> Broker:
+        assert self.core is not None, f"{self.name} is down"
+        return self.core
+
+    def is_up(self) -> bool:
+        return self.core is not None
+
+    def start(self) -> None:
+        self.before_start(self)
+        self.incarnation += 1
+        self.busy_until = self.world.now
+        self._timer_at = None
+        self._due_at = math.inf
+        epoch = (self.epoch_base + self.incarnation) << 20
+        back, self.asleep = self.asleep, None
+        self.is_back = back is not None
+        self.core = back or Broker(
+            replace(self.config, secret=f"{self.name}:{epoch}".encode()),
+            epoch=epoch,
+            now=self.world.now,
+            metering=self._metering(),
+        )
+        if self.core.relocator is not None:
+            handling_s = self._handling.per_message_s + self._handling.per_match_s
+            self.core.relocator.handling_ms = 1000.0 * handling_s
+        if self.core.topics is not None:
+            self.core.sessions.address = self.name
+        if self.journal is not None:
+            self._begin_journal(self.journal, self.core, epoch, is_back=back is not None)
+        for neighbor in sorted(self.links):
+            self.take(LinkAdded(neighbor))
+            if self.name < neighbor:
+                self._redial(neighbor, self.incarnation)
+        self.arm()
+
+    def _begin_journal(
+        self, journal: SimJournal, core: Broker, epoch: int, *, is_back: bool
+    ) -> None:
+        incarnation = self.incarnation
+        journal.carry_out = lambda effects: self.carry_out(effects, incarnation)
+        effects = journal.begin(core, epoch, is_back=is_back)
+        if is_back:
+            assert self.find_path is not None
+            self.links |= {name: self.find_path(self.name, name) for name in core.sessions.links}
+            # Behind whoever begins with the core: an agent hears what it may have missed.
+            self.world.after(0.0, self.carry_out, effects, incarnation)
+
+    def _metering(self) -> Metering | None:
+        if self._on_telemetry is None:
+            return None
+        return Metering(self.name, 1.0, epoch=self.incarnation)
+
+    def pause_organizing(self, is_paused: bool) -> None:
+        """Whether an operator wants this broker to leave the links alone."""
+        if self.journal is not None:
+            self.journal.hint(ORGANIZING_PAUSED, is_paused)
+        elif self.core is not None and self.core.organizer is not None:
+            self.core.organizer.pause(is_paused)
+
+    def link(self, neighbor: str, *, knocks: bool = False) -> None:
+        """Keep a connection with a neighbor from now on; the smaller name dials, or who knocks."""
+        if neighbor not in self.links:
+            assert self.find_path is not None, "this overlay's links never change"
+            self.links[neighbor] = self.find_path(self.name, neighbor)
+        elif not knocks:
+            return
+        if self.is_up() and (knocks or self.name < neighbor):
+            self._redial(neighbor, self.incarnation)
+
+    def unlink(self, neighbor: str) -> None:
+        """Keep no connection with a broker any more."""
+        self.links.pop(neighbor, None)
+
+    def crash(self) -> None:
+        """Everything this broker held is gone, except what its journal has."""
+        core, self.core = self.core, None
+        self.crash_in = None
+        self.incarnation += 1
+        if self.journal is not None:
+            since = self.journal.unsynced_since
+            self.journal.crashed()
+            self.asleep = self.journal.recover(self.config, self._metering())
+            if core is not None and self.asleep is not None:
+                self.on_asleep(core, self.asleep, since)
+        self._inbox.clear()
+        for connection in list(self.connections.values()):
+            connection.left.add(self.name)
+            self.network.drop(connection)
+        self.connections.clear()
+
+    @property
+    def known_core(self) -> Broker | None:
+        """The core, or what it will be when it comes back; None: it does not."""
+        return self.core or self.asleep
+
+    def core_effects(self, event: Event, now: float) -> list[Effect]:
+        """All that an event causes, whenever it may leave."""
+        return self.broker.handle(event, now)
+
+    def core_handle(self, event: Event, now: float) -> list[Effect]:
+        effects = self.core_effects(event, now)
+        return effects if self.journal is None else self.journal.noted(event, now, effects)
+
+    def core_deadline(self) -> float:
+        return self.broker.next_deadline()
+
+    def received(self, connection: SimConnection, messages: Sequence[Message]) -> None:
+        if self.journal is not None:
+            messages = self.journal.as_received(messages)
+        super().received(connection, messages)
+
+    def carried_out(self) -> None:
+        if self.crash_in is not None:
+            self.crash_in -= 1
+            if self.crash_in <= 0:
+                self.crash_in = None
+                self.on_boundary(self)
+
+    def handling_s(self, event: Event) -> float:
+        return self._handling.of(event)
+
+    def carry_out_other(self, effect: Effect) -> None:
+        if isinstance(effect, EmitTelemetry) and self._on_telemetry is not None:
+            self._on_telemetry(self.name, effect.records, self._handling.per_match_s)
+        elif isinstance(effect, ActionEffect):
+            if isinstance(effect, OpenLink):
+                self.link(effect.neighbor, knocks=effect.knocks)
+            elif isinstance(effect, CloseLink):
+                self.unlink(effect.neighbor)
+            self.on_action(self, effect)
+        elif isinstance(effect, OrganizeEffect):
+            self.on_organize(self, effect)
+
+    def connection_ended(self, connection: SimConnection) -> None:
+        neighbor = self.dialed_neighbor(connection)
+        if neighbor is not None and self.name < neighbor:
+            delay_s = self.world.uniform(*REDIAL_S)
+            self.world.after(delay_s, self._redial, neighbor, self.incarnation)
+
+    def _redial(self, neighbor: str, incarnation: int) -> None:
+        if incarnation != self.incarnation or neighbor not in self.links or not self.is_up():
+            return
+        if any(c.ends[1].name == neighbor for c in self.connections.values()):
+            return
+        link, far = self.links[neighbor]
+        if self.network.dial(link, self, far):
+            return
+        if not far.is_up() and self.network.tells_refusals:
+            self.take(DialRefused(neighbor))
+        if self.name < neighbor:
+            delay_s = self.world.uniform(*REDIAL_S)
+            self.world.after(delay_s, self._redial, neighbor, incarnation)
+
+
+class SimClient(Node):
+    """A client core attached to one broker, with an application that is told everything."""
+
+    def __init__(
+        self,
+        name: str,
+        network: Network,
+        broker: SimBroker,
+        *,
+        latency_s: float,
+        limits: SessionLimits,
+        epoch: int,
+        on_notification: Callable[[SimClient, Publication], None],
+        on_session: Callable[[SimClient, bool], None],
+        on_refusal: Callable[[SimClient, str, str], None],
+        can_move: bool = True,
+    ) -> None:
+        super().__init__(name, network)
+        self.home = broker
+        self.link = SimLink(latency_s)
+        self.find_broker: Callable[[str], SimBroker | None] = lambda name: None
+        """Brokers that this client may be redirected to."""
+        self.latency_to: Callable[[str], float] = lambda name: latency_s
+        """How far they are from it."""
+        self.on_move: Callable[[SimClient, FollowRedirect | ReportMove], None] = (
+            lambda client, effect: None
+        )
+        self.on_missed: Callable[[SimClient, ReportMissed], None] = lambda client, effect: None
+        """Hears what was lost to this client."""
+        self.core = Client(
+            name,
+            epoch=epoch,
+            now=self.world.now,
+            first_sequence=epoch << 32,
+            limits=limits,
+            can_move=can_move,
+        )
+        self.is_attached = True
+        self._on_notification = on_notification
+        self._on_session = on_session
+        self._on_refusal = on_refusal
+
+    def is_up(self) -> bool:
+        return self.is_attached
+
+    def dialed_neighbor(self, connection: SimConnection) -> None:
+        return None
+
+    def start(self) -> None:
+        self._redial()
+        self.arm()
+
+    def flush(self) -> None:
+        """Send what the application queued in the core."""
+        self.carry_out(self.core.flush(), self.incarnation)
+
+    def leave(self) -> None:
+        """Say goodbye for good."""
+        self.carry_out(self.core.goodbye("leaves"), self.incarnation)
+        self.is_attached = False
+        self.incarnation += 1
+        self._inbox.clear()
+
+    def attach_to(self, broker: SimBroker) -> None:
+        """Its broker is gone, or is about to be: go on at another one."""
+        old = list(self.connections.values())
+        self.home, self.link = broker, SimLink(self.latency_to(broker.name))
+        for connection in old:
+            self.network.close(connection, self)
+        self._redial()
+
+    def core_handle(self, event: Event, now: float) -> list[Effect]:
+        return self.core.handle(event, now)
+
+    def core_deadline(self) -> float:
+        return self.core.next_deadline()
+
+    def carry_out_other(self, effect: Effect) -> None:
+        match effect:
+            case Notify(publications):
+                for publication in publications:
+                    self._on_notification(self, publication)
+            case ReportSession(resumed):
+                self._on_session(self, resumed)
+            case ReportMissed():
+                self.on_missed(self, effect)
+            case ReportRefusal(subject, reason):
+                self._on_refusal(self, subject, reason)
+            case TryBroker(token, name, _):
+                self.world.after(2 * self.link.latency_s, self._tried, token, name)
+            case FollowRedirect(name, _):
+                # Should that broker be gone, the others know the client: as the library does.
+                broker = self.find_broker(name) or self.home
+                self.home, self.link = broker, SimLink(self.latency_to(broker.name))
+                self.on_move(self, effect)
+                self._redial()
+            case ProbeBrokers(number, brokers):
+                self._probe(number, [name for name, _ in brokers])
+            case ReportMove():
+                self.on_move(self, effect)
+
+    def _probe(self, number: int, names: list[str]) -> None:
+        rtt_ms = {name: 2000.0 * self.latency_to(name) for name in names}
+        waits_s = max(rtt_ms.values(), default=0.0) / 1000.0
+        self.world.after(waits_s, self._probed, number, rtt_ms)
+
+    def _probed(self, number: int, rtt_ms: dict[str, float]) -> None:
+        if self.is_attached:
+            self.carry_out(self.core.probed(number, rtt_ms), self.incarnation)
+
+    def _tried(self, token: str, name: str) -> None:
+        broker = self.find_broker(name)
+        can_reach = broker is not None and broker.is_up()
+        problem = "" if can_reach else f"{self.name} cannot reach {name}"
+        if self.is_attached:
+            self.carry_out(self.core.tried(token, problem), self.incarnation)
+
+    def connection_ended(self, connection: SimConnection) -> None:
+        if connection.link is self.link:
+            self.world.after(self.world.uniform(*REDIAL_S), self._redial)
+
+    def _redial(self) -> None:
+        if not self.is_attached or any(c.link is self.link for c in self.connections.values()):
+            return
+        if not self.network.dial(self.link, self, self.home):
+            self.world.after(self.world.uniform(*REDIAL_S), self._redial)

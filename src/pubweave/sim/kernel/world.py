@@ -1,0 +1,62 @@
+"""Virtual time: a heap of things to happen, ordered by instant and then by insertion.
+
+The heap is all there is of a clock; the same seed gives the same order, whatever the machine.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pubweave.sim.kernel.trace import Trace
+
+
+class World:
+    """Virtual time, randomness and the trace of one simulated run."""
+
+    def __init__(self, seed: int, trace: Trace | None = None) -> None:
+        self.seed = seed
+        self.rng = np.random.default_rng(seed)
+        self.trace = trace
+        self.now = 0.0
+        self.steps = 0
+        self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._numbers = 0
+
+    def at(self, instant: float, what: Callable[..., None], *args: Any) -> None:
+        """Let ``what(*args)`` happen at an instant; at once if that has passed."""
+        self._numbers += 1
+        heapq.heappush(self._heap, (max(instant, self.now), self._numbers, what, args))
+
+    def after(self, delay_s: float, what: Callable[..., None], *args: Any) -> None:
+        self.at(self.now + delay_s, what, *args)
+
+    def run_until(self, instant: float) -> None:
+        """Let everything happen that is due up to an instant."""
+        heap = self._heap
+        while heap and heap[0][0] <= instant:
+            self.now, _, what, args = heapq.heappop(heap)
+            self.steps += 1
+            what(*args)
+        self.now = instant
+
+    def note(self, who: str, text: str) -> None:
+        """Write a line of the trace, if there is one."""
+        if self.trace is not None:
+            self.trace.write(self.now, who, text)
+
+    def uniform(self, low: float, high: float) -> float:
+        return low + (high - low) * float(self.rng.random())
+
+    def integer(self, low: int, high: int) -> int:
+        """A number from low to high, both included."""
+        return int(self.rng.integers(low, high + 1))
+
+    def chance(self, probability: float) -> bool:
+        return float(self.rng.random()) < probability
+
+    def choice(self, items: list[Any]) -> Any:
+        return items[int(self.rng.integers(len(items)))]

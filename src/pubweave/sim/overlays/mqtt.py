@@ -1,0 +1,101 @@
+"""Simulated overlays of brokers with doors for MQTT clients, one for each way to route."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.mqtt import MqttConfig
+from pubweave.core.config.topic_connected import TopicConfig
+from pubweave.core.mqtt.protocol.topics import matches_topic
+from pubweave.core.mqtt.protocol.wildcard_topics import way_of
+from pubweave.core.routing.rendezvous.maintenance import FIRST_VERSION
+from pubweave.model.ids import BrokerId
+from pubweave.sim.hosts.mqtt import MqttSimBroker
+from pubweave.sim.kernel.nodes import SimBroker
+from pubweave.sim.overlays.base import SimOverlay
+from pubweave.sim.overlays.rendezvous import FAST, RendezvousOverlay
+from pubweave.sim.overlays.topic_connected import TopicOverlay
+from pubweave.sim.overlays.tree import TreeOverlay
+
+TREE = "tree"
+
+
+def _home_of(client: str) -> BrokerId:
+    """The broker of a native client of a door: of a session, or the door's own."""
+    return client.rpartition("@")[2].rpartition(":")[2]
+
+
+class MqttTreeOverlay(TreeOverlay):
+    """Brokers of a tree, each with a door."""
+
+    def make_broker(self, name: BrokerId) -> SimBroker:
+        config = self._make_config(name)
+        return MqttSimBroker(config, self.network, self._handling, on_telemetry=self._on_telemetry)
+
+
+class MqttTopicOverlay(TopicOverlay):
+    """Brokers of a topic-connected overlay, each with a door."""
+
+    def make_broker(self, name: BrokerId) -> SimBroker:
+        config = self._make_config(name)
+        return self.made(
+            MqttSimBroker(config, self.network, self._handling, on_telemetry=self._on_telemetry)
+        )
+
+    def home_of(self, client: str) -> BrokerId:
+        return _home_of(client)
+
+
+class MqttRendezvousOverlay(RendezvousOverlay):
+    """Brokers of a ring, each with a door."""
+
+    def make_broker(self, name: BrokerId) -> SimBroker:
+        config = self._make_config(name)
+        self.version = lambda: FIRST_VERSION
+        return self.made(
+            MqttSimBroker(config, self.network, self._handling, on_telemetry=self._on_telemetry)
+        )
+
+    def home_of(self, client: str) -> BrokerId:
+        return _home_of(client)
+
+
+OVERLAYS: dict[str, type[SimOverlay]] = {
+    TREE: MqttTreeOverlay,
+    "topic_connected": MqttTopicOverlay,
+    "rendezvous": MqttRendezvousOverlay,
+}
+"""By strategy."""
+
+
+def config_of(
+    broker: BrokerId, *, strategy: str, queue_messages: int, is_durable: bool
+) -> BrokerConfig:
+    """How a broker of a run is set: what is said now and then is said often."""
+    config = BrokerConfig(
+        broker,
+        mqtt=MqttConfig(
+            address=broker, announce_every_s=2.0, queue_messages=queue_messages, redirect_hold_s=2.0
+        ),
+        stale_grace_s=3.0,
+        ping_every_s=2.0,
+        silence_limit_s=5.0,
+    )
+    if strategy == TREE:
+        return config
+    topics = TopicConfig().patient() if is_durable else TopicConfig()
+    return replace(config, strategy=strategy, topics=topics, rendezvous=FAST)
+
+
+def wants(pattern: str, topic: str) -> bool:
+    """Whether a client that subscribes so must get what is published on a topic."""
+    return not pattern.startswith("$share/") and matches_topic(pattern, topic)
+
+
+def order_of(patterns: list[str], topic: str) -> str:
+    """Within what a client that subscribes so gets one publisher's publications in their order,
+    where the overlay routes by whole topics. What it wants for several reasons comes when it
+    first comes, and keeps its order within its topic."""
+    ways = {way_of(pattern) for pattern in patterns if wants(pattern, topic)}
+    return ways.pop() if len(ways) == 1 else topic

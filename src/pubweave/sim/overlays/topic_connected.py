@@ -1,0 +1,350 @@
+"""A simulated topic-connected overlay: brokers that join, leave and crash, and its truth.
+
+What the brokers say of themselves (records, views) is not asked here: whether a topic is
+connected is worked out from the clients' wishes, the sessions on both ends of each link, and what
+each end has heard of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from pubweave.core.broker import Broker
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.routing.topic_connected.membership_map import TopicMap, pieces_of
+from pubweave.core.routing.topic_connected.repair import TopicRepair
+from pubweave.core.routing.topic_connected.routing import TopicRouting
+from pubweave.core.vocabulary.effects import Effect
+from pubweave.core.vocabulary.events import Event, LocalPauseEnded, MessagesReceived
+from pubweave.model.ids import BrokerId
+from pubweave.model.publications import Publication
+from pubweave.sim.checkers.delivery import DeliveryChecker
+from pubweave.sim.kernel.network import SimLink
+from pubweave.sim.kernel.nodes import HandlingTime, SimBroker, SimClient
+from pubweave.sim.overlays.base import SimOverlay
+
+CROSSING_S = 10.0
+"""How long a publication may be under way to a broker that has just ended its part in a topic:
+as long as a partition lasts, and a little."""
+
+
+class TopicDeliveryChecker(DeliveryChecker):
+    """Exactly once, and in order for each publisher and topic: topics have ways of their own."""
+
+    def order_of(self, publication: Publication) -> str:
+        return f"{publication.publisher} {publication.topic}"
+
+
+class TopicSimBroker(SimBroker):
+    """A broker under whose eyes nothing passes that it did not ask for."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        overlay: TopicOverlay,
+        handling: HandlingTime,
+        on_telemetry: Callable[[str, Any, float], None] | None,
+    ) -> None:
+        super().__init__(config, overlay.network, handling, on_telemetry=on_telemetry)
+        self._overlay = overlay
+        self._seen_at: dict[str, float] = {}
+        """When it took part in each topic last."""
+        self._wanted_at: dict[str, float] = {}
+        """When a client of it wanted each topic last."""
+        self._handled_at = 0.0
+        self._life = self.incarnation
+
+    def core_handle(self, event: Event, now: float) -> list[Effect]:
+        if self._life != self.incarnation:
+            self._life = self.incarnation
+            self._slept(now - self._handled_at)
+        if isinstance(event, LocalPauseEnded):
+            self._slept(event.seconds)
+        self._handled_at = now
+        routing = routing_of(self.broker)
+        for topic in routing.topics:
+            if topic in routing.claimed or topic not in self._seen_at:
+                self._wanted_at[topic] = now
+            self._seen_at[topic] = now
+        if isinstance(event, MessagesReceived):
+            for message in event.messages:
+                if isinstance(message, Publication):
+                    self._check(message, event.connection, now)
+        return super().core_handle(event, now)
+
+    def _slept(self, away_s: float) -> None:
+        """A broker that was stopped, or killed with a journal, goes on where it was: its topics
+        last so much longer, and what was sent to it meanwhile waits for it."""
+        self._overlay.slept[self.name] = self.world.now, away_s
+        for times in (self._seen_at, self._wanted_at):
+            times.update({topic: at + away_s for topic, at in times.items()})
+
+    def _check(self, publication: Publication, connection: int, now: float) -> None:
+        session = self.broker.sessions.of(connection)
+        if session is None or session.is_client:
+            return
+        topics = self.config.topics
+        crossing_s = CROSSING_S
+        woke_at, slept_s = self._overlay.slept.get(session.remote, (0.0, 0.0))
+        if now - woke_at < CROSSING_S:
+            crossing_s += slept_s  # what a broker had to send when it stopped it sends now
+        patience_s = topics.linger_s + topics.hand_over_s + crossing_s
+        took_part_at = self._seen_at.get(publication.topic, -crossing_s - 1)
+        wanted_at = self._wanted_at.get(publication.topic, -patience_s - 1)
+        if now - took_part_at > crossing_s or now - wanted_at > patience_s:
+            self._overlay.relays.append(
+                f"{now:.3f} {self.name} got {publication.topic} from {session.remote}: a relay"
+            )
+
+
+class TopicOverlay(SimOverlay):
+    """Brokers and clients of one run; `brokers` are those that live."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """As `SimOverlay`."""
+        self.relays: list[str] = []
+        self.gone: dict[BrokerId, SimBroker] = {}
+        self.slept: dict[BrokerId, tuple[float, float]] = {}
+        """When a broker went on last that was stopped, or killed with a journal, and for how long
+        it was."""
+        self._made = 0
+        self.calm_since = 0.0
+        self.wanted_since: dict[tuple[str, BrokerId], float] = {}
+        """Since when each broker wants each topic. Both are kept by `RepairWatch`."""
+        self.acknowledgements_checked = 0
+        self.early: list[str] = []
+        """Subscriptions that were acknowledged before their topic was connected."""
+        super().__init__(*args, **options)
+        self.checker = TopicDeliveryChecker()
+
+    def make_broker(self, name: BrokerId) -> SimBroker:
+        return self.made(
+            TopicSimBroker(self._make_config(name), self, self._handling, self._on_telemetry)
+        )
+
+    def made(self, broker: SimBroker) -> SimBroker:
+        """A new broker finds its ways, and its sessions are none of anybody before."""
+        broker.find_path = self._find_path
+        self._made += 1
+        broker.epoch_base = 1000 * self._made
+        return broker
+
+    def _find_path(self, near: BrokerId, far: BrokerId) -> tuple[SimLink, SimBroker]:
+        if far in self.gone:
+            return SimLink(0.0), self.gone[far]
+        return super()._find_path(near, far)
+
+    # --- churn -----------------------------------------------------------------------------
+
+    def join_broker(self, name: BrokerId, contacts: Collection[BrokerId]) -> SimBroker:
+        """A broker starts that knows a few others."""
+        self.brokers[name] = broker = self.make_broker(name)
+        for contact in contacts:
+            broker.links[contact] = self._find_path(name, contact)
+        self.give_journal(broker)
+        broker.start()
+        return broker
+
+    def remove_broker(self, name: BrokerId) -> None:
+        """A broker is gone for good, whether it left or crashed."""
+        self.gone[name] = broker = self.brokers.pop(name)
+        broker.crash()
+
+    def _on_asleep(self, was: Broker, comes_back: Broker, since: float) -> None:
+        """A subscription that was not yet on disk is told again: what was published meanwhile was
+        promised to nobody for its sake."""
+        kept = routing_of(comes_back).subscriptions
+        lost = {c.client.remote for i, c in routing_of(was).subscriptions.items() if i not in kept}
+
+        def may_be_lost(publication: Publication, name: str) -> bool:
+            return (
+                name in lost
+                and publication.published_at >= since
+                and not self._is_heard(name, publication)
+            )
+
+        self.checker.excuse_where(may_be_lost)
+
+    def bereave(self, client: SimClient) -> None:
+        """A client is about to lose its broker: what was under way to it may be lost."""
+        self.checker.excuse(client.name)
+
+    # --- the truth -------------------------------------------------------------------------
+
+    def wanted_topics(self) -> dict[str, set[BrokerId]]:
+        """By topic: the brokers whose clients subscribe to it or advertise it, and said so."""
+        found: dict[str, set[BrokerId]] = {}
+        for client in self.clients.values():
+            core = client.home.core
+            if core is None:
+                continue
+            routing = routing_of(core)
+            for heard, asked in (
+                (routing.subscriptions, client.core.subscriptions),
+                (routing.advertisements, client.core.advertisements),
+            ):
+                for id_ in asked.keys() & heard.keys():
+                    found.setdefault(heard[id_].topic, set()).add(client.home.name)
+        return found
+
+    def split_topics(self, wanted: dict[str, set[BrokerId]] | None = None) -> list[str]:
+        """Topics whose brokers are not connected, both ways on every link.
+
+        All that take part may connect them: also one whose client is away and not given up yet."""
+        return [
+            topic
+            for topic, brokers in (wanted or self.wanted_topics()).items()
+            if self._is_split(topic, brokers)
+        ]
+
+    def _is_split(self, topic: str, brokers: set[BrokerId]) -> bool:
+        taking_part = brokers | {
+            name
+            for name, node in self.brokers.items()
+            if node.core is not None and topic in routing_of(node.core).topics
+        }
+        pieces = pieces_of(sorted(taking_part), self.ways(topic, taking_part))
+        return len({pieces[broker] for broker in brokers}) > 1
+
+    def ways(self, topic: str, brokers: Collection[BrokerId]) -> dict[BrokerId, list[BrokerId]]:
+        """The links on which some brokers pass a topic on among themselves, both ways."""
+        return {
+            name: [
+                other
+                for other in self.brokers[name].broker.sessions.links
+                if other in brokers
+                and self._carries(name, other, topic)
+                and self._carries(other, name, topic)
+            ]
+            for name in brokers
+        }
+
+    def _carries(self, near: BrokerId, far: BrokerId, topic: str) -> bool:
+        """Whether a publication on a topic goes from one broker to another."""
+        core = self.brokers[near].broker
+        session = core.sessions.links.get(far)
+        if session is None or not session.is_established:
+            return False
+        routing = routing_of(core)
+        return topic in routing.topics and topic in routing.wanted.get(session, ())
+
+    def check_tables(self) -> list[str]:
+        """At rest: whether all is connected, nobody takes part in what nobody wants, and all
+        maps are the same and true."""
+        problems = [f"topic {topic} is in pieces" for topic in self.split_topics()]
+        wanted = self.wanted_topics()
+        truth = {n: {t for t, b in wanted.items() if n in b} for n in self.brokers}
+        for name, node in self.brokers.items():
+            taken = set(routing_of(node.broker).topics)
+            if taken != truth[name]:
+                problems.append(f"{name} takes part in {sorted(taken ^ truth[name])} wrongly")
+            problems += self._check_map(name, repair_of(node.broker).map, truth)
+        return problems
+
+    def _check_map(self, name: BrokerId, map_: TopicMap, truth: dict[str, set[str]]) -> list[str]:
+        present = {n: r for n, r in map_.view().present.items() if not r.is_leaving}
+        if set(present) != set(self.brokers):
+            return [f"{name} is wrong about who is there: {sorted(set(present) ^ set(truth))}"]
+        return [
+            f"{name} has an old record of {other}"
+            for other, record in present.items()
+            if set(record.topics) != truth[other]
+        ]
+
+    def degrees(self) -> list[int]:
+        """How many links of each broker stand."""
+        return [
+            sum(s.is_established for s in node.broker.sessions.links.values())
+            for node in self.brokers.values()
+        ]
+
+    # --- publications ----------------------------------------------------------------------
+
+    def publish(
+        self,
+        client: SimClient,
+        topic: str,
+        attributes: dict[str, Any],
+        *,
+        is_quiet: bool,
+        may_be_lost: bool,
+        always_due: Collection[str] = (),
+    ) -> None:
+        """Publish; it is due to everybody whose subscription has been acknowledged, whatever is
+        broken at the moment."""
+        publication = client.core.publish(topic, attributes, b"", self.world.now)
+        client.flush()
+        wanting = self.checker.wanting(publication, self.clients)
+        due = wanting if is_quiet else {n for n in wanting if self._is_heard(n, publication)}
+        self.checker.published(publication, due)
+
+    def _is_heard(self, name: str, publication: Publication) -> bool:
+        """Whether the broker of a client has taken in a subscription that wants a publication."""
+        client = self.clients[name]
+        core = client.home.known_core
+        if core is None or core.sessions.clients.get(name) is None:
+            return False
+        claims = routing_of(core).subscriptions
+        return any(
+            id_ in claims and filter_.matches(publication)
+            for id_, filter_ in client.core.subscriptions.items()
+        )
+
+    def holders(self) -> set[tuple[str, int]]:
+        """What living brokers keep, and those that will come back."""
+        return {
+            key
+            for node in self.brokers.values()
+            if (core := node.known_core) is not None
+            for topic in routing_of(core).topics
+            for key in routing_of(core).logs[topic].keys
+        }
+
+    # --- rest ------------------------------------------------------------------------------
+
+    def is_quiet(self) -> bool:
+        if not all(node.is_up() for node in self.brokers.values()) or self.split_topics():
+            return False
+        for node in self.brokers.values():
+            core = node.broker
+            if node.busy_until > self.world.now or not self._is_settled(core):
+                return False
+            if any(self.home_of(c) != node.name for c in core.sessions.clients):
+                return False  # a client that went elsewhere has yet to be forgotten here
+            for session in core.sessions:
+                is_lost = not session.is_client and session.remote not in self.brokers
+                if not is_lost and (session.queue_messages or session.pending):
+                    return False
+        return all(
+            client.core.session.is_established
+            and not client.core.session.queue_messages
+            and not client.core.session.pending
+            for client in self.clients.values()
+        )
+
+    def home_of(self, client: str) -> BrokerId | None:
+        """Where a client is now."""
+        return self.clients[client].home.name if client in self.clients else None
+
+    def _is_settled(self, core: Broker) -> bool:
+        routing, repair = routing_of(core), repair_of(core)
+        # Who has left counts no more; it is forgotten when its record is not renewed.
+        present = {n: r for n, r in repair.view.present.items() if not r.is_leaving}
+        return (
+            repair.view.is_connected
+            and not repair.gaps.is_doubting
+            and set(routing.topics) == set(routing.claimed) == set(repair.own.topics)
+            and set(present) == set(self.brokers)
+            and all(repair_of(self.brokers[n].broker).own == r for n, r in present.items())
+        )
+
+
+def routing_of(broker: Broker) -> TopicRouting:
+    assert isinstance(broker.routing, TopicRouting)
+    return broker.routing
+
+
+def repair_of(broker: Broker) -> TopicRepair:
+    assert isinstance(broker.topics, TopicRepair)
+    return broker.topics

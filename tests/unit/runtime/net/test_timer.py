@@ -1,0 +1,31 @@
+"""The timer of a core knows a pause of its process from a core that is in a hurry."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pubweave.runtime.net.clock import DeadlineTimer, UnixClock
+
+
+class SetClock(UnixClock):
+    """A clock that stands where it is put."""
+
+    at = 1_000_000.0
+
+    def now(self) -> float:
+        return self.at
+
+
+def test_a_deadline_long_past_is_no_pause_of_the_process() -> None:
+    """Cores name 0.0 if they want to be called at once."""
+
+    async def run() -> None:
+        timer = DeadlineTimer(clock := SetClock(), lambda: None)
+        timer.arm(0.0)
+        assert timer.take_pause(clock.now()) == 0.0
+        clock.at += 45.0
+        assert timer.take_pause(clock.now()) == 45.0
+        assert timer.take_pause(clock.now()) == 0.0
+        timer.cancel()
+
+    asyncio.run(run())
