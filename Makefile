@@ -22,7 +22,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-$(WARM): $(STAMP) $(wildcard src/pubweave/planning/_kernels_*.py src/pubweave/design/_kernels_*.py src/pubweave/design/tco/_kernels_*.py)
+$(WARM): $(STAMP) $(shell find src/pubweave -path "*_kernels*.py")
 	$(BIN)/python -m pubweave.planning.warm_up
 	$(BIN)/python -m pubweave.design.warm_up
 	@touch $(WARM)

@@ -1,0 +1,15 @@
+"""Brokers and clients as state machines: events come in, effects go out, no I/O, no clock.
+
+Entry: `Broker` in `broker`: `handle(event, now)` returns the effects, `next_deadline` says when
+the next `DeadlineReached` is due. This level is the facade: `assembly` connects the parts,
+`strategies` names routing strategies, `deadlines` calls parts that are due, `status` and `queries`
+report, `rule_change` applies new access rules. Each protocol has a room of its own.
+Not here: sockets (`runtime`), virtual time (`sim`), bytes (`wire`).
+
+  MessagesReceived -> Publishing.take_in -> RoutingStrategy.route -> session.pending --+
+  ConnectionOpened -> SessionTable (Hello, resume, supersede)                          | end of
+  DeadlineReached  -> acknowledgements, heartbeat, expiry, load sample                 v event
+                                              Session.flush -> Transmit(connection, messages)
+Invariant: a batch of publications costs one `Transmit` per destination, not one per publication.
+ADR 1.
+"""

@@ -1,6 +1,10 @@
 """DYNATOPS: which broker takes which position on a Chord ring, and which users which broker.
 
-`ring` and `mapping/problem` say how publications travel, `costs` what that costs (Eqs. 1-5, 8,
-10-12), `ssbr` is Algorithm 3, `reconfigure` Algorithm 4, `best` and `bounds` what the paper does
-not have, `placement/similarity` its section 4.
+Rooms: `mapping` (brokers to ring positions: cost model, search, bounds, decision), `placement`
+(users to brokers), `rivals` (the systems that the paper compares with), `_kernels` (numba).
+`placement_rule` is the utility that looks ahead; live brokers use it too.
+
+Not here: routing on the ring and remapping under traffic (`core.routing.rendezvous`,
+`core.routing.chord`), carrying a remapping out (`deploy.remap`).
+ADR 16; user placement at live brokers ADR 22.
 """

@@ -1,0 +1,13 @@
+"""Where publishers (GRAPE) and subscribers cost least, computed from what brokers delivered.
+
+`rules` has the values and POP's comparison, `choice` GRAPE's choice by priority and weight.
+`publisher` computes GRAPE's two metrics for all brokers at once (numba), `reports` the same in
+plain Python for live brokers; `subscriber` places subscribers (not in the paper).
+`publisher_profile` and `subscriber_profile` make the inputs from a workload profile, `files` from
+a document.
+
+Entry: `select_broker` in `publisher`, `select_from_reports` in `reports`, `place_subscribers` in
+`subscriber`. Not here: tracing and deciding in a live broker (`core.relocation`), moving a client
+(`core.migration`).
+Invariant: both computations of the metrics agree; a property test holds them together. ADR 15.
+"""

@@ -1,0 +1,12 @@
+"""Looking at a running overlay from outside, and judging whether it delivered.
+
+Entry: `OverlaySource` in `dashboard_source` gives the dashboard its snapshots, with `rates`
+(brokers' counters) and `telemetry_tail` (the newest telemetry files). `workload` runs publishers
+and subscribers as real clients; `judge` in `delivery_oracle` compares what they received with what
+they should have received.
+Not here: asking brokers for their status (`runtime.client`), the page (`dashboard`), profiles
+(`pipeline`), checkers of simulated runs (`sim.checkers`).
+Invariant: the oracle judges by `Filter.matches` and shares nothing with matching or routing. When
+brokers, store or telemetry are away, a snapshot says so and shows the rest.
+ADR 12.
+"""
