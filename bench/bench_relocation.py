@@ -21,7 +21,7 @@ import numpy as np
 from tests.naive import relocation as naive
 
 from pubweave.design.relocation.publisher import DeliveryStatistics, metrics
-from pubweave.design.relocation.rules import BrokerReport, Preference
+from pubweave.design.relocation.rules import DeliveryReport, Preference
 from pubweave.design.relocation.subscriber import (
     PlacedSubscriber,
     SubscriberPlacement,
@@ -96,7 +96,7 @@ def _slower_ways(arrays: DeliveryStatistics) -> dict[str, float]:
     return found
 
 
-def _by_definition(reports: dict[str, BrokerReport]) -> None:
+def _by_definition(reports: dict[str, DeliveryReport]) -> None:
     for broker in reports:
         naive.message_rate(reports, broker, None)
         naive.total_delay(reports, Fraction(0), broker, None)
@@ -128,13 +128,13 @@ def random_statistics(brokers: int, seed: int) -> DeliveryStatistics:
     )
 
 
-def as_reports(arrays: DeliveryStatistics) -> dict[str, BrokerReport]:
+def as_reports(arrays: DeliveryStatistics) -> dict[str, DeliveryReport]:
     hops: list[dict[str, float]] = [{} for _ in arrays.brokers]
     for (a, b), (there, back) in zip(arrays.edges.tolist(), arrays.hop_ms.tolist(), strict=True):
         hops[a][arrays.brokers[b]] = there
         hops[b][arrays.brokers[a]] = back
     return {
-        broker: BrokerReport(
+        broker: DeliveryReport(
             float(arrays.deliveries[index]),
             int.from_bytes(arrays.bits[index].astype("<u8").tobytes(), "little"),
             hops[index],

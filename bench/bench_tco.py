@@ -25,7 +25,7 @@ from pubweave.design.tco.interests import Subscriptions
 from pubweave.design.tco.low_oda import Mode, build_overlay
 from pubweave.design.tco.verify import verify
 from pubweave.design.tco.warm_up import warm_up_tco
-from pubweave.experiments.shadows.setting import Setting, World, make_world
+from pubweave.experiments.shadows.setting import ShadowsSetting, ShadowsWorld, make_world
 from pubweave.generate.workloads.churn_rounds import Popularity, random_subscriptions
 
 BUILD_BARS_S = {2_000: 0.2, 20_000: 8.0, 50_000: 60.0}
@@ -88,7 +88,7 @@ def _degrees(nodes: int, links: Any) -> dict[str, float]:
 def _churn(seed: int) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for popularity in Popularity:
-        world = make_world(Setting(popularity, seed))
+        world = make_world(ShadowsSetting(popularity, seed))
         _, build_s = _timed(lambda w=world: build_overlay(w.wanted))
         records = world.play("lean", time.perf_counter, verify_every=100)
         own: dict[str, Any] = {"connected": all(record.gap is None for record in records)}
@@ -109,7 +109,7 @@ def _large(seed: int) -> dict[str, Any]:
     for popularity in Popularity:
         wanted = _drawn(LARGE, popularity, seed)
         links, build_s = _timed(lambda w=wanted: build_overlay(w))
-        world = World(Setting(popularity, seed, nodes=LARGE), wanted, links, ())
+        world = ShadowsWorld(ShadowsSetting(popularity, seed, nodes=LARGE), wanted, links, ())
         overlay, backups_s = _timed(lambda w=world: w.maintained("lean"))
         rng = np.random.default_rng(seed)
         gone = rng.choice(wanted.node_count, LARGE_LEAVES, replace=False).tolist()

@@ -16,14 +16,14 @@ from bench.pipeline_duckdb_audit import AUDIT_STATEMENTS
 from bench.pipeline_duckdb_sql import RECORD_STATEMENTS
 from bench.pipeline_duckdb_trees import TREE_STATEMENTS
 from pubweave.model.profile.tables import PROFILE_TABLES
-from pubweave.model.telemetry import TABLES, Kind
+from pubweave.model.telemetry import TABLES, ColumnKind
 
 STATEMENTS = RECORD_STATEMENTS | TREE_STATEMENTS | AUDIT_STATEMENTS
 _TYPES = {
-    Kind.FLOAT: "DOUBLE",
-    Kind.INTEGER: "BIGINT",
-    Kind.TEXT: "VARCHAR",
-    Kind.ATTRIBUTES: 'MAP(VARCHAR, STRUCT("text" VARCHAR, number DOUBLE, boolean BOOLEAN))',
+    ColumnKind.FLOAT: "DOUBLE",
+    ColumnKind.INTEGER: "BIGINT",
+    ColumnKind.TEXT: "VARCHAR",
+    ColumnKind.ATTRIBUTES: 'MAP(VARCHAR, STRUCT("text" VARCHAR, number DOUBLE, boolean BOOLEAN))',
 }
 
 

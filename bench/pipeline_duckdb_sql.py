@@ -7,11 +7,11 @@ The settings are the defaults: slots of 10 s, a filter weight of 0.3, five candi
 from __future__ import annotations
 
 from pubweave.model.telemetry import TABLES
-from pubweave.pipeline.profile.record_rules import Bounds, fault_text
+from pubweave.pipeline.profile.record_rules import TimeBounds, fault_text
 
 _EVERY = " UNION ALL ".join(
     f"""SELECT '{table.name}' AS "table", {table.recorded_by} AS broker, epoch, record_number,
-        {table.columns[0].name} AS instant, {fault_text(table.name, Bounds(-60.0))} AS fault
+        {table.columns[0].name} AS instant, {fault_text(table.name, TimeBounds(-60.0))} AS fault
         FROM t_{table.name}"""
     for table in TABLES.values()
 )

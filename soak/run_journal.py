@@ -35,7 +35,7 @@ from pubweave.generate.topologies.trees import hierarchical_tree
 from pubweave.generate.workloads.ipitt import IpittWorkload
 from pubweave.model.files.plan import PlanRecord, topology_hash, write_plan
 from pubweave.model.topology import Topology
-from pubweave.runtime.client.observer import Snapshot, wait_until_settled
+from pubweave.runtime.client.observer import OverlayStatuses, wait_until_settled
 from pubweave.runtime.observe.delivery_oracle import expected_deliveries, judge
 from pubweave.runtime.observe.workload import PublisherGroup, percentile, wait_for_deliveries
 from pubweave.runtime.overlay import overlay as overlay_module
@@ -150,7 +150,7 @@ class JournalRun:
             "links_up": settled.links_up,
         }
 
-    async def _settle(self, overlay: Overlay) -> Snapshot:
+    async def _settle(self, overlay: Overlay) -> OverlayStatuses:
         """Until all is quiet, and what it is like then; a ring never is."""
         if self.strategy not in GRAPHS:
             return await wait_until_settled(overlay.observer)

@@ -38,7 +38,7 @@ from pubweave.generate.topologies.trees import fanout_tree
 from pubweave.generate.workloads.stock_quotes import read_quotes, synthetic_quotes
 from pubweave.generate.workloads.stocks import Distribution, StockWorkload, stock_workload
 from pubweave.runtime.client.client import Client
-from pubweave.runtime.client.observer import Snapshot, wait_until_settled
+from pubweave.runtime.client.observer import OverlayStatuses, wait_until_settled
 from pubweave.runtime.observe.delivery_oracle import expected_deliveries, judge
 from pubweave.runtime.observe.workload import PublisherGroup, wait_for_deliveries
 from pubweave.runtime.overlay.overlay import Overlay
@@ -146,18 +146,18 @@ async def _relocate(
         }
 
 
-def _messages(first: Snapshot, last: Snapshot) -> float:
+def _messages(first: OverlayStatuses, last: OverlayStatuses) -> float:
     came = _total(last, "messages_in") - _total(first, "messages_in")
     return came / max(
         1, _total(last, "publications_accepted") - _total(first, "publications_accepted")
     )
 
 
-def _total(snapshot: Snapshot, name: str) -> int:
+def _total(snapshot: OverlayStatuses, name: str) -> int:
     return sum(getattr(status.counters, name) for status in snapshot.up)
 
 
-def _told(settled: Snapshot, publishers: list[Client]) -> dict[str, Any]:
+def _told(settled: OverlayStatuses, publishers: list[Client]) -> dict[str, Any]:
     by_hops: dict[int, list[float]] = {}
     for client in publishers:
         for move in client.moves:

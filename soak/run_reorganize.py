@@ -38,7 +38,7 @@ from pubweave.model.filters.filter import Filter, Operator, Predicate
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication
 from pubweave.model.topology import Topology
-from pubweave.runtime.client.observer import Snapshot, wait_until_settled
+from pubweave.runtime.client.observer import OverlayStatuses, wait_until_settled
 from pubweave.runtime.observe.delivery_oracle import expected_deliveries, judge
 from pubweave.runtime.observe.workload import PublisherGroup, percentile, wait_for_deliveries
 from pubweave.runtime.overlay.events import StoreChoice
@@ -212,7 +212,7 @@ async def _organize(
         }
 
 
-def _measured_cost(first: Snapshot, last: Snapshot) -> float:
+def _measured_cost(first: OverlayStatuses, last: OverlayStatuses) -> float:
     """Brokers that handle a publication and links that it crosses, per publication accepted."""
     came = _total(last, "publications_in") - _total(first, "publications_in")
     accepted = _total(last, "publications_accepted") - _total(first, "publications_accepted")
@@ -220,7 +220,7 @@ def _measured_cost(first: Snapshot, last: Snapshot) -> float:
     return PRICE * (came + (came - accepted)) / max(1, accepted)
 
 
-async def _whole_snapshot(overlay: Overlay) -> Snapshot:
+async def _whole_snapshot(overlay: Overlay) -> OverlayStatuses:
     """What all brokers count; on a busy machine one may not answer at once."""
     for _ in range(SNAPSHOT_TRIES):
         snapshot = await overlay.observer.snapshot(SNAPSHOT_LIMIT_S)
@@ -229,7 +229,7 @@ async def _whole_snapshot(overlay: Overlay) -> Snapshot:
     raise RuntimeError(f"no answer from {snapshot.down}")
 
 
-def _total(snapshot: Snapshot, name: str) -> int:
+def _total(snapshot: OverlayStatuses, name: str) -> int:
     return sum(getattr(status.counters, name) for status in snapshot.up)
 
 
@@ -245,7 +245,7 @@ def _worked_out_saving(
     return 1 - priced[1] / priced[0]
 
 
-def _organizing(settled: Snapshot, bytes_out: int) -> dict[str, Any]:
+def _organizing(settled: OverlayStatuses, bytes_out: int) -> dict[str, Any]:
     parts = [status.organizing for status in settled.up if status.organizing is not None]
     names = ("proposed", "busy", "declined", "agreed", "done", "failed")
     sums = {name: sum(getattr(part, name) for part in parts) for name in names}

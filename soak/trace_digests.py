@@ -19,8 +19,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from pubweave.sim.simulate import DURABLE, SCENARIOS, run_seed
 from pubweave.sim.kernel.trace import Trace
+from pubweave.sim.simulate import DURABLE, SCENARIOS, run_seed
 
 SEEDS = 50
 MAX_BROKERS = {"autopilot": 10, "relocate": 20, "routing": 30, "transform": 30, "mqtt": 8}

@@ -30,9 +30,9 @@ from pubweave.deploy.store import (
     Outcome,
     Read,
     SessionChanged,
-    SessionState,
     StoreAnswer,
     StoreRequest,
+    StoreSessionState,
     TimerFired,
     Write,
 )
@@ -70,7 +70,7 @@ class User:
         self.on_effect: Callable[[Any], None] = lambda effect: None
         self.fault: Callable[[User], bool] | None = None
         """Looked at before each request; True: the request is not made any more."""
-        world.after(STORE_S, self.give, SessionChanged(SessionState.CONNECTED))
+        world.after(STORE_S, self.give, SessionChanged(StoreSessionState.CONNECTED))
 
     def give(self, event: Any) -> None:
         if not self.is_alive:
@@ -127,7 +127,7 @@ class User:
             for request in open_requests:
                 world.carry_out(self, request)
         world.store.forget_watches(self.session)
-        self.give(SessionChanged(SessionState.SUSPENDED))
+        self.give(SessionChanged(StoreSessionState.SUSPENDED))
         for request in open_requests:
             self.give(StoreAnswer(request, Outcome.UNSURE))
         world.after(lasts_s, self._come_back, loses)
@@ -138,10 +138,10 @@ class User:
         if loses:
             self.world.store.expire(self.session)
             self.world.spread()
-            self.give(SessionChanged(SessionState.LOST))
+            self.give(SessionChanged(StoreSessionState.LOST))
             self.session = self.world.open(self)
         self.is_connected = True
-        self.give(SessionChanged(SessionState.CONNECTED))
+        self.give(SessionChanged(StoreSessionState.CONNECTED))
 
     def die(self, session_s: float = 1.0) -> None:
         """Gone in the middle of what it does; the store learns of it when the session expires."""

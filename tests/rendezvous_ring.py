@@ -7,7 +7,7 @@ from collections import deque
 from functools import partial
 
 from pubweave.core.config.rendezvous import RendezvousConfig
-from pubweave.core.routing.rendezvous.control_plane import RendezvousPlane
+from pubweave.core.routing.rendezvous.control_plane import ControlPlane
 from pubweave.model.messages.rendezvous import ChordMessage, Occupant, TreeMessage
 from pubweave.model.messages.session import SequencedMessage
 
@@ -26,7 +26,7 @@ class Planes:
             expire_after_s=6.5,
         )
         self.now = 0.0
-        self.planes: dict[str, RendezvousPlane] = {}
+        self.planes: dict[str, ControlPlane] = {}
         self.links: dict[str, set[str]] = {}
         self.lost: dict[str, set[str]] = {}
         self.subscribed: dict[str, set[str]] = {}
@@ -37,7 +37,7 @@ class Planes:
     def join(self, broker: str, position: int, contact: str | None = None) -> None:
         self.links[broker], self.lost[broker] = set(), set()
         self.subscribed[broker], self.offered[broker] = set(), set()
-        self.planes[broker] = RendezvousPlane(
+        self.planes[broker] = ControlPlane(
             1,
             Occupant(position, broker),
             self.config,

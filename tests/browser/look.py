@@ -15,7 +15,7 @@ import pytest
 from pubweave.dashboard.app import make_app
 from pubweave.dashboard.auth import ChangeGuard
 from pubweave.dashboard.server import serving
-from pubweave.dashboard.state import Board, Looker
+from pubweave.dashboard.state import PageState, Poller
 from pubweave.plots.tree_layout import settled_layout
 from tests.browser.made_overlay import MadeOverlay
 
@@ -107,11 +107,11 @@ class ServedOverlay:
 
     async def _serve(self, ready: threading.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        board = Board(settled_layout)
+        board = PageState(settled_layout)
         app = make_app(board, self.overlay, ChangeGuard(self._token))
         async with serving(app, self.port) as self.address:
             self.port = int(self.address.rstrip("/").rpartition(":")[2])
-            looking = asyncio.create_task(Looker(self.overlay, board, self._interval_s).run())
+            looking = asyncio.create_task(Poller(self.overlay, board, self._interval_s).run())
             ready.set()
             await self._stop.wait()
             looking.cancel()

@@ -15,13 +15,13 @@ import numpy as np
 from pubweave.dashboard.plan_marks import links_after, steps_of
 from pubweave.dashboard.snapshot import (
     ActionView,
+    Alert,
     BrokerView,
     CommandError,
     DeploymentView,
     LatencyView,
     LinkView,
     Snapshot,
-    Trouble,
 )
 from pubweave.generate.topologies.trees import hierarchical_tree
 from pubweave.model.decisions import (
@@ -80,7 +80,7 @@ class MadeOverlay:
         self.looks = 0
         self.decisions: list[DecisionRecord] = []
         self.deployment: DeploymentView | None = None
-        self.troubles: tuple[Trouble, ...] = ()
+        self.troubles: tuple[Alert, ...] = ()
         self.has_telemetry = True
         self.down: frozenset[str] = frozenset()
         self.moves_by_itself = True

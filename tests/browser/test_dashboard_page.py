@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pubweave.dashboard.plan_marks import steps_of
-from pubweave.dashboard.snapshot import Severity, Trouble
+from pubweave.dashboard.snapshot import Alert, Severity
 from pubweave.model.decisions import DecisionState
 from pubweave.model.deployment import DeploymentState
 from pubweave.model.ids import Link
@@ -231,8 +231,8 @@ def luminance(colour: str) -> float:
 def test_texts_stand_out_from_their_ground(browser: Browser, scheme: Any) -> None:
     overlay = made(20)
     overlay.troubles = (
-        Trouble("zookeeper_away", Severity.WARNING, "ZooKeeper does not answer", time.time()),
-        Trouble("brokers_down", Severity.ERROR, "broker b3 does not answer", time.time()),
+        Alert("zookeeper_away", Severity.WARNING, "ZooKeeper does not answer", time.time()),
+        Alert("brokers_down", Severity.ERROR, "broker b3 does not answer", time.time()),
     )
     overlay.down = frozenset({"b3"})
     with (
@@ -318,7 +318,7 @@ def test_nothing_is_asked_of_other_hosts_and_texts_are_never_markup(browser: Bro
     overlay = made(5)
     evil = "<img src=x onerror=alert(1)>"
     overlay.decide(DecisionState.CLOSED, evil)
-    overlay.troubles = (Trouble("odd", Severity.NOTE, evil, time.time()),)
+    overlay.troubles = (Alert("odd", Severity.NOTE, evil, time.time()),)
     asked: list[str] = []
     with ServedOverlay(overlay) as served, opened_page(browser, served.address, **DESK) as page:
         page.on("request", lambda request: asked.append(request.url))

@@ -16,10 +16,10 @@ from pubweave.deploy.memory_store import MemoryStore
 from pubweave.deploy.store import (
     Outcome,
     SessionChanged,
-    SessionState,
     StoreAnswer,
     StoreNotice,
     StoreRequest,
+    StoreSessionState,
 )
 from tests.contract.zookeeper_users import (
     ZooKeeperService,
@@ -87,7 +87,7 @@ class MemoryUser:
     def _open(self) -> int:
         session = self._store.open()
         self._users[session] = self
-        self._notices.append(SessionChanged(SessionState.CONNECTED))
+        self._notices.append(SessionChanged(StoreSessionState.CONNECTED))
         return session
 
     def _spread(self) -> None:
@@ -111,11 +111,11 @@ class MemoryUser:
 
     def interrupt(self) -> None:
         self._store.forget_watches(self._session)
-        self._notices.append(SessionChanged(SessionState.SUSPENDED))
-        self._notices.append(SessionChanged(SessionState.CONNECTED))
+        self._notices.append(SessionChanged(StoreSessionState.SUSPENDED))
+        self._notices.append(SessionChanged(StoreSessionState.CONNECTED))
 
     def expire(self) -> None:
-        self._notices.append(SessionChanged(SessionState.LOST))
+        self._notices.append(SessionChanged(StoreSessionState.LOST))
         self._store.expire(self._session)
         self._spread()
         self._session = self._open()

@@ -12,7 +12,7 @@ from pubweave.deploy.store import (
     Outcome,
     Read,
     SessionChanged,
-    SessionState,
+    StoreSessionState,
     Write,
 )
 from tests.contract.conftest import StoreFactory, StoreUser, assert_ok
@@ -33,7 +33,7 @@ def other(store_factory: StoreFactory, user: StoreUser) -> StoreUser:
 
 def _connected(store_factory: StoreFactory) -> StoreUser:
     user = store_factory()
-    assert user.next_notice() == SessionChanged(SessionState.CONNECTED)
+    assert user.next_notice() == SessionChanged(StoreSessionState.CONNECTED)
     return user
 
 
@@ -141,8 +141,8 @@ def test_an_ephemeral_node_has_no_children(user: StoreUser) -> None:
 def test_a_suspended_session_keeps_its_ephemeral_nodes(user: StoreUser, other: StoreUser) -> None:
     user.ask(Create(NODE, b"here", ephemeral=True))
     user.interrupt()
-    assert user.next_notice() == SessionChanged(SessionState.SUSPENDED)
-    assert user.next_notice() == SessionChanged(SessionState.CONNECTED)
+    assert user.next_notice() == SessionChanged(StoreSessionState.SUSPENDED)
+    assert user.next_notice() == SessionChanged(StoreSessionState.CONNECTED)
     assert other.ask(Read(NODE)).data == b"here"
     assert_ok(user.ask(Write(NODE, b"still", 0)))
 
@@ -151,9 +151,9 @@ def test_a_lost_session_has_lost_its_ephemeral_nodes(user: StoreUser, other: Sto
     user.ask(Create(NODE, ephemeral=True))
     user.ask(Create(f"{TOP}/stays"))
     user.expire()
-    while (notice := user.next_notice()) != SessionChanged(SessionState.LOST):
-        assert notice == SessionChanged(SessionState.SUSPENDED)
-    assert user.next_notice() == SessionChanged(SessionState.CONNECTED)
+    while (notice := user.next_notice()) != SessionChanged(StoreSessionState.LOST):
+        assert notice == SessionChanged(StoreSessionState.SUSPENDED)
+    assert user.next_notice() == SessionChanged(StoreSessionState.CONNECTED)
     assert other.ask(Read(NODE)).outcome is Outcome.MISSING
     assert_ok(other.ask(Read(f"{TOP}/stays")))
     assert_ok(user.ask(Create(NODE, ephemeral=True)))
@@ -241,7 +241,7 @@ def test_watches_armed_again_after_a_new_session_work(user: StoreUser, other: St
     user.ask(Create(NODE))
     user.ask(Read(NODE, watch=True))
     user.expire()
-    while user.next_notice() != SessionChanged(SessionState.CONNECTED):
+    while user.next_notice() != SessionChanged(StoreSessionState.CONNECTED):
         pass
     user.ask(Read(NODE, watch=True))
     other.ask(Write(NODE, b"x"))

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from pubweave.autopilot import driver as autopilot_run
-from pubweave.autopilot.driver import LivePilot, PilotSetup, Prices, run_autopilot
+from pubweave.autopilot.driver import AssumedPrices, LivePilot, PilotSetup, run_autopilot
 from pubweave.cli.options.coordination import find_coordination
 from pubweave.control.evidence import Evidence
 from pubweave.control.records import list_decisions
@@ -64,7 +64,7 @@ def setup_for(overlay: LiveOverlay, mode: ControlMode, looks: int | None) -> Pil
         settings=ControlSettings(mode=mode, period_s=60.0, free_period_s=60.0, review_poll_s=0.2),
         telemetry=run_dir,
         work=overlay.directory / "work",
-        prices=Prices(),
+        prices=AssumedPrices(),
         step_timeout_s=30.0,
         plan_limit_s=1.0,
         search_limit_s=5.0,

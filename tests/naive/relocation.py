@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from pubweave.design.relocation.rules import BrokerReport, Preference, Priority
+from pubweave.design.relocation.rules import DeliveryReport, Preference, Priority
 from pubweave.design.relocation.subscriber import SubscriberProblem
 
 
 def total_delay(
-    reports: Mapping[str, BrokerReport], way: Fraction, broker: str, upstream: str | None
+    reports: Mapping[str, DeliveryReport], way: Fraction, broker: str, upstream: str | None
 ) -> Fraction:
     """Algorithm 1: the delays of all deliveries at and behind a broker, exactly."""
     here = reports[broker]
@@ -21,7 +21,9 @@ def total_delay(
     return total
 
 
-def downstream_bits(reports: Mapping[str, BrokerReport], broker: str, upstream: str | None) -> int:
+def downstream_bits(
+    reports: Mapping[str, DeliveryReport], broker: str, upstream: str | None
+) -> int:
     """Algorithm 3, without remembering anything."""
     bits = reports[broker].bits
     for neighbor in reports[broker].hop_ms:
@@ -30,7 +32,7 @@ def downstream_bits(reports: Mapping[str, BrokerReport], broker: str, upstream: 
     return bits
 
 
-def message_rate(reports: Mapping[str, BrokerReport], broker: str, upstream: str | None) -> int:
+def message_rate(reports: Mapping[str, DeliveryReport], broker: str, upstream: str | None) -> int:
     """Algorithm 2: messages at and behind a broker."""
     rate = downstream_bits(reports, broker, upstream).bit_count()
     for neighbor in reports[broker].hop_ms:
@@ -40,7 +42,7 @@ def message_rate(reports: Mapping[str, BrokerReport], broker: str, upstream: str
 
 
 def choice(
-    reports: Mapping[str, BrokerReport],
+    reports: Mapping[str, DeliveryReport],
     publisher_at: str,
     ping_ms: Mapping[str, float],
     preference: Preference,
@@ -74,7 +76,7 @@ def messages_of_placement(problem: SubscriberProblem, at: Mapping[str, str]) -> 
         for subscriber in problem.subscribers:
             bits[at[subscriber.client]] |= subscriber.wanted.get(publisher, 0)
         reports = {
-            broker: BrokerReport(0, bits[broker], dict.fromkeys(neighbors, 0.0), 0.0)
+            broker: DeliveryReport(0, bits[broker], dict.fromkeys(neighbors, 0.0), 0.0)
             for broker, neighbors in problem.topology.neighbors.items()
         }
         total += message_rate(reports, home, None)

@@ -14,7 +14,7 @@ from pubweave.control.settings import ControlSettings
 from pubweave.model.decisions import ControlMode, DecisionState
 from pubweave.model.ids import Link
 from pubweave.model.topology import validate_tree
-from pubweave.sim.autopilot.day import Account, Change, Overlay, Policy, run_day, starting_tree
+from pubweave.sim.autopilot.day import Change, DayCost, DayOverlay, Policy, run_day, starting_tree
 from pubweave.sim.autopilot.drifting_traffic import SLOT_S, DaySetting, DriftingWorld
 from tests.naive.control import naive_cost
 
@@ -28,7 +28,7 @@ def test_traffic_costs_what_the_slow_twin_says() -> None:
     world = DriftingWorld(SMALL, 3)
     tree = starting_tree(world)
     validate_tree(tree)
-    overlay = Overlay(world, tree, SETTINGS)
+    overlay = DayOverlay(world, tree, SETTINGS)
     overlay.advance(2.5 * SLOT_S)
     slow = 0.0
     for start, length in ((0.0, SLOT_S), (SLOT_S, SLOT_S), (2 * SLOT_S, SLOT_S / 2)):
@@ -80,7 +80,7 @@ def test_where_changes_are_dear_the_autopilot_costs_less_than_its_rivals(seed: i
 
 def test_flapping_is_counted() -> None:
     a, b = frozenset({Link("b1", "b2")}), frozenset({Link("b1", "b3")})
-    account = Account(changes=[Change(0.0, a, b, 1.0), Change(50.0, b, a, 1.0)])
+    account = DayCost(changes=[Change(0.0, a, b, 1.0), Change(50.0, b, a, 1.0)])
     assert account.undone_within(100.0) == 2
     assert account.undone_within(50.0) == 0
     assert account.links_changed == 2

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from pubweave.core.routing.topic_connected.repair import TopicRepair
+from pubweave.core.routing.topic_connected.repair import OverlayRepair
 from pubweave.core.routing.topic_connected.routing import TopicRouting
-from pubweave.core.routing.topic_connected.subscribe_barrier import SubscriptionWaits
+from pubweave.core.routing.topic_connected.subscribe_barrier import SubscribeBarrier
 from pubweave.core.routing.topic_connected.topic_log import TopicLog
 from pubweave.sim.churn.churn import ChurnScenario
 from pubweave.sim.kernel.trace import Trace
@@ -54,7 +54,7 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 
 def test_an_overlay_that_is_not_mended_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TopicRepair, "_mend", lambda self, now: None)
+    monkeypatch.setattr(OverlayRepair, "_mend", lambda self, now: None)
     monkeypatch.setattr("pubweave.sim.scenarios.routing.REST_LIMIT_S", 10.0)
     assert _failed(range(3))
 
@@ -65,16 +65,16 @@ def test_publications_that_are_not_sent_again_are_caught(monkeypatch: pytest.Mon
     assert any("never got" in text for text in found)
 
 
-def _is_on_the_map(self: SubscriptionWaits, topic: str) -> bool:
+def _is_on_the_map(self: SubscribeBarrier, topic: str) -> bool:
     return topic in self._map.records[self._map.own].topics and topic not in self._view().pieces
 
 
 @pytest.mark.parametrize("sabotage", [lambda self, topic: True, _is_on_the_map])
 def test_subscriptions_acknowledged_too_early_are_caught(
-    monkeypatch: pytest.MonkeyPatch, sabotage: Callable[[SubscriptionWaits, str], bool]
+    monkeypatch: pytest.MonkeyPatch, sabotage: Callable[[SubscribeBarrier, str], bool]
 ) -> None:
     """At once, or without the neighbors' answers."""
-    monkeypatch.setattr(SubscriptionWaits, "is_reached", sabotage)
+    monkeypatch.setattr(SubscribeBarrier, "is_reached", sabotage)
     assert _is_seen("before it is connected", range(4))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.core.journal.recovery import JournalOrder
+from pubweave.core.journal.recovery import EffectOrder
 from pubweave.sim.kernel.disk import SimDisk
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.simulate import DURABLE, run_seed
@@ -61,7 +61,7 @@ def test_more_seeds_lose_nothing(scenario: str) -> None:
 @pytest.mark.slow
 def test_effects_that_do_not_wait_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """If acknowledgements left before their event is on disk, runs would show it."""
-    monkeypatch.setattr(JournalOrder, "_has_to_wait", lambda self, effect: False)
+    monkeypatch.setattr(EffectOrder, "_has_to_wait", lambda self, effect: False)
     assert any(run("routing", seed).violations for seed in range(4))
 
 
@@ -70,7 +70,7 @@ def test_effects_that_do_not_wait_are_caught(monkeypatch: pytest.MonkeyPatch) ->
 def test_topic_brokers_whose_effects_do_not_wait_are_caught(
     scenario: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JournalOrder, "_has_to_wait", lambda self, effect: False)
+    monkeypatch.setattr(EffectOrder, "_has_to_wait", lambda self, effect: False)
     assert any(run(scenario, seed, 8).violations for seed in range(8))
 
 

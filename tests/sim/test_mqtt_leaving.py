@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pubweave.core.mqtt.evacuation import Leaving
+from pubweave.core.mqtt.evacuation import SessionEvacuation
 from pubweave.model.plans import Detach
 from pubweave.sim.hosts.mqtt import SimMqttClient
 from pubweave.sim.kernel.faults import FaultRates
@@ -99,7 +99,7 @@ def test_no_session_ends_with_its_broker() -> None:
 @pytest.mark.slow
 def test_no_session_ends_with_its_broker_in_more_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [left(seed) for seed in range(1, 13)] == [((), 0)] * 12
-    monkeypatch.setattr(Leaving, "add", lambda *_: None)
+    monkeypatch.setattr(SessionEvacuation, "add", lambda *_: None)
     assert sum(left(seed)[1] for seed in range(1, 13)) > 0, "it would not be noticed"
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.core.mqtt.session.deduplicator import Ways
-from pubweave.core.mqtt.session.inflight import Parcel
+from pubweave.core.mqtt.session.deduplicator import SessionDeduplicator
+from pubweave.core.mqtt.session.inflight import Delivery
 from pubweave.core.mqtt.session.session import MqttSession
-from pubweave.core.mqtt.session.table import Sessions
+from pubweave.core.mqtt.session.table import MqttSessionTable
 from pubweave.sim.checkers.mqtt import MqttChecker
 from pubweave.sim.kernel.trace import Trace
 from pubweave.sim.scenarios.mqtt import MqttScenario
@@ -46,7 +46,7 @@ def test_sessions_that_get_too_much_are_never_just_short_of_something(
     assert failed(seeds), "a queue that drops the newest would not be noticed"
 
 
-def dropping_in_secret(session: MqttSession, parcel: Parcel, now: float) -> None:
+def dropping_in_secret(session: MqttSession, parcel: Delivery, now: float) -> None:
     if not parcel.qos or session.outbox.has_room_for([parcel]):
         SENT(session, parcel, now)
 
@@ -85,14 +85,14 @@ def test_sessions_that_move_get_what_only_their_new_broker_had(
     options = {"max_brokers": 8, "strategy": "rendezvous"}
     for seed in (85, 112):
         assert not MqttScenario(seed, **options).run().violations  # type: ignore[arg-type]
-    monkeypatch.setattr(Sessions, "begin", without_returning)
+    monkeypatch.setattr(MqttSessionTable, "begin", without_returning)
     assert MqttScenario(112, **options).run().violations, "it would not be noticed"  # type: ignore[arg-type]
 
 
-BEGIN = Sessions.begin
+BEGIN = MqttSessionTable.begin
 
 
-def without_returning(sessions: Sessions, *args: object, **options: object) -> MqttSession:
+def without_returning(sessions: MqttSessionTable, *args: object, **options: object) -> MqttSession:
     return BEGIN(sessions, *args, **{**options, "returns": False})  # type: ignore[arg-type]
 
 
@@ -101,7 +101,7 @@ def without_returning(sessions: Sessions, *args: object, **options: object) -> M
 def test_what_comes_on_several_ways_would_be_noticed(
     strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Ways, "_note", lambda ways, key, sequence: True)
+    monkeypatch.setattr(SessionDeduplicator, "_note", lambda ways, key, sequence: True)
     assert failed(range(3), strategy=strategy)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pubweave.core.routing.rendezvous.chord import ChordUpkeep
+from pubweave.core.routing.rendezvous.chord import ChordMaintenance
 from pubweave.core.routing.rendezvous.trees import TopicTrees
 from pubweave.core.routing.topic_connected.topic_log import TopicLog
 from pubweave.sim.kernel.trace import Trace
@@ -79,8 +79,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @pytest.mark.slow
 def test_a_ring_that_is_not_kept_is_caught(impatient: pytest.MonkeyPatch) -> None:
-    impatient.setattr(ChordUpkeep, "_find_others", lambda self: None)
-    impatient.setattr(ChordUpkeep, "look_up", lambda self, key, through=None: None)
+    impatient.setattr(ChordMaintenance, "_find_others", lambda self: None)
+    impatient.setattr(ChordMaintenance, "look_up", lambda self, key, through=None: None)
     assert _failed(range(4))
 
 

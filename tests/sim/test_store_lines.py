@@ -10,14 +10,14 @@ from pubweave.deploy.store import (
     Outcome,
     Read,
     SessionChanged,
-    SessionState,
     StoreAnswer,
+    StoreSessionState,
     Write,
 )
 from pubweave.sim.kernel.store_links import SimStore
 from pubweave.sim.kernel.world import World
 
-CONNECTED = SessionChanged(SessionState.CONNECTED)
+CONNECTED = SessionChanged(StoreSessionState.CONNECTED)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_what_is_under_way_in_a_break_is_unsure(
     line.ask(Create("/b"))
     world.run_until(2.0)
     assert heard[1:] == [
-        SessionChanged(SessionState.SUSPENDED),
+        SessionChanged(StoreSessionState.SUSPENDED),
         StoreAnswer(Create("/a"), Outcome.UNSURE),
         StoreAnswer(Create("/b"), Outcome.UNSURE),
         CONNECTED,
@@ -92,9 +92,9 @@ def test_a_long_break_ends_the_session_before_its_owner_knows(
     line.interrupt(3.0, arrives=True)
     world.run_until(2.1)
     assert "/a" not in store.memory.paths()
-    assert SessionChanged(SessionState.LOST) not in heard
+    assert SessionChanged(StoreSessionState.LOST) not in heard
     world.run_until(5.0)
-    assert heard[-2:] == [SessionChanged(SessionState.LOST), CONNECTED]
+    assert heard[-2:] == [SessionChanged(StoreSessionState.LOST), CONNECTED]
 
 
 def test_a_dead_user_hears_nothing_and_its_session_ends_later(

@@ -11,7 +11,7 @@ import pytest
 from pubweave.dashboard.app import make_app
 from pubweave.dashboard.auth import ChangeGuard
 from pubweave.dashboard.server import listening_socket, serving
-from pubweave.dashboard.state import Board
+from pubweave.dashboard.state import PageState
 from pubweave.plots.tree_layout import settled_layout
 from tests.browser.made_overlay import MadeOverlay
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sockets
 REQUEST = b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
-async def show(board: Board, overlay: MadeOverlay) -> None:
+async def show(board: PageState, overlay: MadeOverlay) -> None:
     snapshot = await overlay.snapshot()
     board.take(snapshot, board.draw(snapshot))
 
@@ -35,7 +35,7 @@ async def follow(
 
 def test_a_follower_that_never_reads_costs_little_and_holds_nobody_up() -> None:
     async def run() -> None:
-        overlay, board = MadeOverlay(60), Board(settled_layout)
+        overlay, board = MadeOverlay(60), PageState(settled_layout)
         app = make_app(board, None, ChangeGuard(None))
         async with serving(app, 0) as address:
             port = int(address.rstrip("/").rpartition(":")[2])

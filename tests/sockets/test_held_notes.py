@@ -11,7 +11,7 @@ import pytest
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.broker.host_config import HostConfig
-from pubweave.runtime.broker.loss_estimate import Held, held_by
+from pubweave.runtime.broker.loss_estimate import LossEstimate, held_by
 from pubweave.runtime.client.connect import connect
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.overlay.broker_process import BrokerService
@@ -61,7 +61,7 @@ def test_what_cannot_be_read_or_is_anothers_counts_for_nothing(tmp_path: Path, l
 def test_a_broker_notes_what_waits_for_a_client_that_does_not_read(tmp_path: Path) -> None:
     path = tmp_path / "b1.held"
 
-    async def main() -> Held:
+    async def main() -> LossEstimate:
         first = service(path)
         await first.start()
         address = first.host.address

@@ -15,7 +15,7 @@ from pubweave.cli.autopilot.dashboard import serving_page
 from pubweave.cli.errors import BadInput
 from pubweave.cli.options.security import SecurityChoice
 from pubweave.runtime.broker.host import BrokerHost
-from pubweave.runtime.observe.dashboard_source import Found
+from pubweave.runtime.observe.dashboard_source import FoundOverlay
 from pubweave.runtime.security.directory import SecurityDirectory
 from tests.sockets.harness import run, until
 from tests.sockets.test_security import brokers, directory
@@ -31,9 +31,9 @@ class Finding:
     host: BrokerHost
     security: str | None
 
-    def find(self) -> Found:
+    def find(self) -> FoundOverlay:
         addresses = {"b1": self.host.address}
-        return Found("made", "tree", None, None, addresses, (), self.security)
+        return FoundOverlay("made", "tree", None, None, addresses, (), self.security)
 
 
 async def get(address: str, **headers: str) -> tuple[int, bytes, str]:

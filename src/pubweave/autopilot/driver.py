@@ -69,7 +69,7 @@ OTHER_GONE_S = 12.0
 
 
 @dataclass(frozen=True, eq=False)
-class Prices:
+class AssumedPrices:
     """Where prices come from that no profile has measured."""
 
     matrix_ms: Floats | None = None
@@ -86,7 +86,7 @@ class PilotSetup:
     telemetry: Path
     work: Path
     """A directory of its own: windows, profiles, Spark's log."""
-    prices: Prices
+    prices: AssumedPrices
     step_timeout_s: float
     plan_limit_s: float
     search_limit_s: float

@@ -18,7 +18,7 @@ from pubweave.control.evidence import Evidence
 from pubweave.control.settings import ControlSettings, OperatorLimits
 from pubweave.design.tree.cost import links_of
 from pubweave.design.tree.global_search import GlobalSearch
-from pubweave.design.tree.problem import DesignProblem, Limits, Stop
+from pubweave.design.tree.problem import DesignLimits, DesignProblem, Stop
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.decisions import Alternative
 from pubweave.model.files.plan import PlanRecord, topology_hash
@@ -116,7 +116,7 @@ def _search(
     stop: Stop,
     rng: np.random.Generator,
 ) -> GlobalSearch:
-    design = Limits(limits.max_degree, limits.pinned, limits.forbidden, max_changes)
+    design = DesignLimits(limits.max_degree, limits.pinned, limits.forbidden, max_changes)
     problem = DesignProblem(evidence.topology, evidence.traffic, evidence.prices, design)
     return GlobalSearch(problem, stop=stop, rng=rng)
 

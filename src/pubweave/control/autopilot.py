@@ -68,7 +68,7 @@ STORE_RETRY_S = 5.0
 """How soon what must be read or written is tried again."""
 
 
-class Conversation:
+class RequestDialogue:
     """Requests and replies, and the status that others see."""
 
     def __init__(self, name: str, settings: ControlSettings) -> None:
@@ -137,7 +137,7 @@ SETTLE_S = 20.0
 """How long it takes until what was published is in files, and the profile sees it as settled."""
 
 
-class Autopilot(Conversation):
+class Autopilot(RequestDialogue):
     """One control loop of one overlay."""
 
     def __init__(self, overlay: str, name: str, settings: ControlSettings) -> None:

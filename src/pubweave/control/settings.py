@@ -93,7 +93,7 @@ def _clock(day_s: float) -> str:
     return f"{minutes // 60:02d}:{minutes % 60:02d}"
 
 
-class SettingsError(ValueError):
+class ControlSettingsError(ValueError):
     """Settings that contradict each other; the message says which."""
 
 
@@ -164,11 +164,11 @@ class ControlSettings:
 
     def __post_init__(self) -> None:
         if self.period_s <= 0:
-            raise SettingsError("the period must be longer than 0 s")
+            raise ControlSettingsError("the period must be longer than 0 s")
         if self.free_period_s < 0:
-            raise SettingsError("the free period cannot be negative")
+            raise ControlSettingsError("the free period cannot be negative")
         for link in sorted(self.limits.pinned & self.limits.forbidden):
-            raise SettingsError(f"link {link} is both pinned and forbidden")
+            raise ControlSettingsError(f"link {link} is both pinned and forbidden")
 
     @property
     def horizon_s(self) -> float:

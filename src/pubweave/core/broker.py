@@ -15,27 +15,27 @@ from collections.abc import Sequence
 from functools import partial
 
 from pubweave.core.config.broker import BrokerConfig
-from pubweave.core.dataplane.maintenance import Upkeep
-from pubweave.core.dataplane.outgoing import Sending
+from pubweave.core.dataplane.maintenance import Maintenance
+from pubweave.core.dataplane.outgoing import OutgoingQueue
 from pubweave.core.dataplane.publishing import EarlyLog
-from pubweave.core.dataplane.teardown import Endings
+from pubweave.core.dataplane.teardown import SessionTeardown
 from pubweave.core.metering.counters import Counters
 from pubweave.core.metering.metering import Metering
 from pubweave.core.metering.recorder import BrokerMeter
-from pubweave.core.migration.coordinator import Migrations
-from pubweave.core.mqtt.gateway import MqttDoor
-from pubweave.core.mqtt.session.native_client import NativeLoop
+from pubweave.core.migration.coordinator import MigrationCoordinator
+from pubweave.core.mqtt.gateway import MqttGateway
+from pubweave.core.mqtt.session.native_client import InProcessLink
 from pubweave.core.queries import answer, broker_status
 from pubweave.core.relocation.relocator import Relocator
-from pubweave.core.routing.rendezvous.maintenance import RendezvousUpkeep
+from pubweave.core.routing.rendezvous.maintenance import RendezvousMaintenance
 from pubweave.core.routing.rendezvous.routing import RendezvousRouting
 from pubweave.core.routing.topic_connected.publishing import make_publishing
-from pubweave.core.routing.topic_connected.repair import TopicRepair
+from pubweave.core.routing.topic_connected.repair import OverlayRepair
 from pubweave.core.routing.topic_connected.routing import TopicRouting
-from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.routing.topic_connected.services import TopicServices
 from pubweave.core.routing.tree.publisher_gate import PublisherGate, cut_behind_advertisements
 from pubweave.core.routing.tree.routing import TreeRouting
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.rule_change import change_access
 from pubweave.core.self_organizing.organizer import Organizer
 from pubweave.core.session.backpressure import FlowControl
@@ -43,7 +43,7 @@ from pubweave.core.session.greeting import greet, greet_late, link_added, link_r
 from pubweave.core.session.session import OvertakenError, RemoteProtocolError, Session
 from pubweave.core.session.table import SessionTable
 from pubweave.core.strategies import make_strategy
-from pubweave.core.transformation.coordinator import BrokerActions
+from pubweave.core.transformation.coordinator import ActionCoordinator
 from pubweave.core.vocabulary.effects import DecideAction, Effect, EmitTelemetry, Transmit
 from pubweave.core.vocabulary.errors import RefusedError
 from pubweave.core.vocabulary.events import (
@@ -106,7 +106,7 @@ class Broker:
         self.config = config
         self.counters = Counters()
         self._flow = FlowControl(ack_delay_s=config.ack_delay_s)
-        self._sending = Sending(self.counters, self._flow)
+        self._sending = OutgoingQueue(self.counters, self._flow)
         self.routing = make_strategy(config.strategy, self._sending.send)
         self.sessions = SessionTable(config, epoch, self.routing.protocol)
         self._meter = BrokerMeter(metering) if metering is not None else None
@@ -115,10 +115,10 @@ class Broker:
             self.routing, self.counters, self._meter, self._sending.touched, self._refuse
         )
         self._publishing.access = self.sessions.access
-        self._endings = Endings(
+        self._endings = SessionTeardown(
             self.sessions, self.routing, self._sending, self._flow, self.counters, self._meter
         )
-        self.upkeep = Upkeep(
+        self.upkeep = Maintenance(
             config,
             self.sessions,
             self.routing,
@@ -131,32 +131,32 @@ class Broker:
         )
         self._endings.on_end = self.upkeep.forget
         self._gate: PublisherGate | None = None
-        self.actions: BrokerActions | None = None
-        self.migrations: Migrations | None = None
+        self.actions: ActionCoordinator | None = None
+        self.migrations: MigrationCoordinator | None = None
         self.organizer: Organizer | None = None
         self.relocator: Relocator | None = None
-        self.topics: TopicRepair | RendezvousUpkeep | None = None
+        self.topics: OverlayRepair | RendezvousMaintenance | None = None
         if isinstance(self.routing, TreeRouting):
             # Actions change a tree; other strategies' overlays are changed otherwise.
             self._make_changeable(self.routing, epoch, now)
         elif isinstance(self.routing, TopicRouting):
             self._flow.holds_links = False
             around = self.counters, self._sending, self._endings
-            inside = TopicInside(config, self.sessions, self.routing, *around)
+            inside = TopicServices(config, self.sessions, self.routing, *around)
             if isinstance(self.routing, RendezvousRouting):
-                self.topics = RendezvousUpkeep(inside, self.routing, now)
+                self.topics = RendezvousMaintenance(inside, self.routing, now)
             else:
-                self.topics = TopicRepair(inside, epoch, now)
+                self.topics = OverlayRepair(inside, epoch, now)
         self.door = self._make_door(now)
 
     def _make_changeable(self, routing: TreeRouting, epoch: int, now: float) -> None:
         self._gate = routing.gate
         self._publishing.early = EarlyLog(now + self.config.stale_grace_s, routing.is_wanted_by)
         inside = self._inside(routing)
-        self.actions = actions = BrokerActions(inside)
+        self.actions = actions = ActionCoordinator(inside)
         self._sending.find_stand_in = lambda: actions.stand_in
         self._sending.gather = actions.gather
-        self.migrations = Migrations(inside, epoch)
+        self.migrations = MigrationCoordinator(inside, epoch)
         self.relocator = Relocator(inside, self.config.relocation, self.migrations.begin, now)
         self._publishing.tracer = self.relocator
         self.migrations.on_end.append(self.relocator.migration_ended)
@@ -165,9 +165,9 @@ class Broker:
             self.organizer = Organizer(inside, self.actions, self.config.organize, epoch, now)
             self._publishing.interest = self.organizer.cache
 
-    def _inside(self, routing: TreeRouting) -> BrokerInside:
+    def _inside(self, routing: TreeRouting) -> TreeServices:
         """What actions, migrations and the rest are given of a broker that routes on a tree."""
-        return BrokerInside(
+        return TreeServices(
             config=self.config,
             sessions=self.sessions,
             routing=routing,
@@ -190,17 +190,17 @@ class Broker:
             meter=self._meter,
         )
 
-    def _make_door(self, now: float) -> MqttDoor | None:
+    def _make_door(self, now: float) -> MqttGateway | None:
         """The door of a broker that lets MQTT clients in."""
         config, access = self.config, self.sessions.access
         if config.mqtt is None:
             return None
-        loop = NativeLoop(
+        loop = InProcessLink(
             access,
             lambda event, now: self.sessions.opened(event, now, self._sending.effects),
             self._on_messages,
         )
-        door = MqttDoor(
+        door = MqttGateway(
             config.id,
             config.mqtt,
             access,
@@ -292,7 +292,7 @@ class Broker:
                 self.organizer.take_event(event, now)
             case MigrationRequested(client, destination) if self.migrations is not None:
                 self.migrations.begin(client, destination, now)
-            case RemapAnnounced() if isinstance(self.topics, RendezvousUpkeep):
+            case RemapAnnounced() if isinstance(self.topics, RendezvousMaintenance):
                 self.topics.remapping.announced(event, now)
             case LeaveRequested() if self.topics is not None:
                 self.topics.leave(now)
@@ -346,7 +346,7 @@ class Broker:
             link_added(self, event.neighbor, now)
         elif isinstance(event, LinkRemoved):
             link_removed(self, event.neighbor, now)
-        elif isinstance(self.topics, TopicRepair):
+        elif isinstance(self.topics, OverlayRepair):
             self.topics.refused(event.neighbor, now)
 
     def _on_action_event(
@@ -472,7 +472,7 @@ class Broker:
     ) -> None:
         """What concerns the links of the overlay."""
         part = self.actions if isinstance(message, ActionMessage) else self.topics
-        is_strange = isinstance(message, RendezvousMessage) and isinstance(part, TopicRepair)
+        is_strange = isinstance(message, RendezvousMessage) and isinstance(part, OverlayRepair)
         if origin.is_client or part is None or is_strange:
             raise RemoteProtocolError(f"{type(message).__name__} is not for {self.config.id!r}")
         part.take(origin, message, now)  # type: ignore[arg-type]
@@ -517,7 +517,7 @@ class Broker:
                 self._sending.effects.append(Transmit(origin.connection, (reply,)))  # type: ignore[arg-type]
             case RedirectReply() if self.migrations is not None:
                 self.migrations.replied(origin, message, now)
-            case RedirectReply() if isinstance(self.topics, RendezvousUpkeep):
+            case RedirectReply() if isinstance(self.topics, RendezvousMaintenance):
                 self.topics.placing.replied(origin, message, now)
             case ProbeReply() if self.relocator is not None and origin.is_client:
                 self.relocator.take_reply(origin, message, now)

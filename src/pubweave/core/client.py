@@ -106,7 +106,7 @@ class Client:
         self._withdrawn: dict[str, Filter] = {}
         """Advertisements that were taken back, until the broker has acknowledged that."""
         self._last_seen: dict[tuple[ClientId, str], int] = {}
-        self._acknowledged: AcknowledgedPublications | None = None
+        self._acknowledged: ResendBuffer | None = None
         """Kept where the broker routes by topic."""
         self._ack_delay_s = ack_delay_s
         self._ping_every_s = ping_every_s
@@ -348,7 +348,7 @@ class Client:
         session.remote = hello.id
         self._sequence = max(self._sequence, hello.last_sequence)
         if hello.routing in (TOPIC_PROTOCOL, RENDEZVOUS_PROTOCOL) and self._acknowledged is None:
-            self._acknowledged = AcknowledgedPublications()
+            self._acknowledged = ResendBuffer()
         if self._acknowledged is not None and session.continues(hello):
             self._acknowledged.acknowledging(session, hello.received, now)
         resumed = session.take_hello(hello)
@@ -441,7 +441,7 @@ KEEP_S = 15.0
 KEEP_BYTES = 4 << 20
 
 
-class AcknowledgedPublications:
+class ResendBuffer:
     """The latest acknowledged publications of a client, bounded in time and bytes.
 
     Each is kept once, from its first acknowledgement on: what is offered again is acknowledged

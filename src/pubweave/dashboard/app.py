@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pubweave.dashboard.auth import ChangeGuard, HostGuard, Refusal
+from pubweave.dashboard.auth import ChangeGuard, HostGuard, RequestRefusedError
 from pubweave.dashboard.documents import decision_document
 from pubweave.dashboard.metrics import CONTENT_TYPE, metrics_text
 from pubweave.dashboard.snapshot import CommandError, Commands
-from pubweave.dashboard.state import Board
+from pubweave.dashboard.state import PageState
 from pubweave.dashboard.viewing import ViewGuard, Viewing
 
 PAGE = Path(__file__).parent / "page"
@@ -37,7 +37,7 @@ PARTS = ("status", "picture", "loads", "plan", "decisions", "troubles")
 
 
 def make_app(
-    board: Board, commands: Commands | None, guard: ChangeGuard, viewing: Viewing | None = None
+    board: PageState, commands: Commands | None, guard: ChangeGuard, viewing: Viewing | None = None
 ) -> Starlette:
     """The application. Without ``commands`` there is nothing to change, whatever the token; without
     ``viewing`` everybody may look."""
@@ -100,7 +100,7 @@ def _not_yet() -> Response:
     return json_response({"error": "nothing has been seen yet: ask again in a second"}, 503)
 
 
-def _part(board: Board, name: str) -> Callable[[Request], Awaitable[Response]]:
+def _part(board: PageState, name: str) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         content = board.part(name)
         return _not_yet() if content is None else _json_bytes(content)
@@ -108,14 +108,14 @@ def _part(board: Board, name: str) -> Callable[[Request], Awaitable[Response]]:
     return answer
 
 
-def _timelines(board: Board) -> Callable[[Request], Awaitable[Response]]:
+def _timelines(board: PageState) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         return json_response(list(board.timelines))
 
     return answer
 
 
-def _decision(board: Board) -> Callable[[Request], Awaitable[Response]]:
+def _decision(board: PageState) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         wanted = request.path_params["decision"]
         known = () if board.snapshot is None else board.snapshot.decisions
@@ -136,7 +136,7 @@ def _access(
     return answer
 
 
-def _metrics(board: Board) -> Callable[[Request], Awaitable[Response]]:
+def _metrics(board: PageState) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         if board.snapshot is None:
             return PlainTextResponse("# nothing has been seen yet\n", 503)
@@ -153,7 +153,7 @@ class _Events:
     """The board as server-sent events. An id is ``<life>-<number>``: a follower that knows another
     life of this server is told everything; one of this life only what is newer."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: PageState) -> None:
         self._board = board
         self._life = secrets.token_hex(4)
 
@@ -194,7 +194,7 @@ def _change(
         try:
             await guard.check(request.headers)
             done = await command(request.path_params["name"])
-        except Refusal as refusal:
+        except RequestRefusedError as refusal:
             return json_response({"error": str(refusal)}, refusal.status)
         except CommandError as error:
             return json_response({"error": str(error)}, 409)

@@ -39,7 +39,7 @@ class TokenError(ValueError):
     """A token file that cannot be used, with the reason."""
 
 
-class Refusal(Exception):
+class RequestRefusedError(Exception):
     """A change that is not made; ``status`` is HTTP's."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -78,20 +78,22 @@ class ChangeGuard:
     async def check(self, headers: Headers) -> None:
         """Raise Refusal unless the request may change something."""
         if self._token is None:
-            raise Refusal(
+            raise RequestRefusedError(
                 403, "this dashboard is read-only: start it with --token-file to allow changes"
             )
         origin = headers.get("origin")
         site = headers.get("sec-fetch-site", "none")
         if origin is not None and origin != f"http://{headers.get('host', '')}":
-            raise Refusal(403, f"changes are taken from this page only, not from {origin}")
+            raise RequestRefusedError(
+                403, f"changes are taken from this page only, not from {origin}"
+            )
         if site not in ("same-origin", "none"):
-            raise Refusal(403, "changes are taken from this page only")
+            raise RequestRefusedError(403, "changes are taken from this page only")
         scheme, _, given = headers.get("authorization", "").partition(" ")
         is_right = hmac.compare_digest(given.strip().encode(), self._token)
         if scheme.lower() != "bearer" or not is_right:
             await asyncio.sleep(WRONG_TOKEN_PAUSE_S)
-            raise Refusal(401, "the token is missing or wrong")
+            raise RequestRefusedError(401, "the token is missing or wrong")
 
 
 class HostGuard:

@@ -18,7 +18,7 @@ from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Action, Append, Detach, Move, Shift, Step
 
 
-class Role(enum.Enum):
+class LinkRole(enum.Enum):
     """What a plan does with a link."""
 
     REMOVED = "removed"
@@ -41,7 +41,7 @@ class When(enum.Enum):
 class Mark(msgspec.Struct, frozen=True):
     """A link's part in a plan."""
 
-    role: Role
+    role: LinkRole
     when: When
 
 
@@ -83,7 +83,7 @@ def deployment_marks(links: frozenset[Link], deployment: DeploymentView) -> dict
         deployment.steps[deployment.steps_done :],
     )
     final = links_after(links, rest)
-    marks = {link: Mark(Role.NEW, When.DONE) for link in _added(done) & links & final}
+    marks = {link: Mark(LinkRole.NEW, When.DONE) for link in _added(done) & links & final}
     marks |= _difference(links, final, When.LATER)
     if rest and deployment.is_under_way:
         marks |= _step_marks(rest[0])
@@ -111,8 +111,8 @@ def _added(steps: Sequence[Step]) -> frozenset[Link]:
 
 
 def _difference(before: frozenset[Link], after: frozenset[Link], when: When) -> dict[Link, Mark]:
-    marks = {link: Mark(Role.REMOVED, when) for link in sorted(before - after)}
-    return marks | {link: Mark(Role.NEW, when) for link in sorted(after - before)}
+    marks = {link: Mark(LinkRole.REMOVED, when) for link in sorted(before - after)}
+    return marks | {link: Mark(LinkRole.NEW, when) for link in sorted(after - before)}
 
 
 def _step_marks(step: Step) -> dict[Link, Mark]:
@@ -122,9 +122,9 @@ def _step_marks(step: Step) -> dict[Link, Mark]:
     for action in step:
         removed, pivot, added = links_of(action)
         if pivot is not None:
-            pivots[pivot] = Mark(Role.PIVOT, When.NOW)
+            pivots[pivot] = Mark(LinkRole.PIVOT, When.NOW)
         if removed is not None:
-            changed[removed] = Mark(Role.REMOVED, When.NOW)
+            changed[removed] = Mark(LinkRole.REMOVED, When.NOW)
         if added is not None:
-            changed[added] = Mark(Role.NEW, When.NOW)
+            changed[added] = Mark(LinkRole.NEW, When.NOW)
     return pivots | changed

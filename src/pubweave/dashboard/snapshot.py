@@ -30,7 +30,7 @@ class Severity(enum.Enum):
     ERROR = "error"
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class Alert(msgspec.Struct, frozen=True):
     """Something that keeps the page from being complete, in words."""
 
     kind: str
@@ -141,7 +141,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     """The latest first."""
     autopilot: AutopilotStatus | None = None
     """None if none runs, or nobody knows."""
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[Alert, ...] = ()
 
     @property
     def queue_bytes(self) -> int:

@@ -35,12 +35,12 @@ from pubweave.dashboard.plan_marks import (
     steps_of,
 )
 from pubweave.dashboard.snapshot import (
+    Alert,
     Placer,
     Positions,
     Severity,
     Snapshot,
     SnapshotSource,
-    Trouble,
 )
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
@@ -73,7 +73,7 @@ class Picture:
     marks: dict[Link, Mark]
 
 
-class Board:
+class PageState:
     """What all followers see. In one event loop; `draw` may run in another thread."""
 
     def __init__(self, place: Placer, points_max: int | None = None) -> None:
@@ -272,11 +272,11 @@ MOTION_SHARE = 0.25
 """A plan's steps may take tenths of a second: while one is under way looks follow closely."""
 
 
-class Looker:
+class Poller:
     """Looks every ``interval_s``, or less often where a look takes longer than half of that."""
 
     def __init__(
-        self, source: SnapshotSource, board: Board, interval_s: float = INTERVAL_S
+        self, source: SnapshotSource, board: PageState, interval_s: float = INTERVAL_S
     ) -> None:
         self._source = source
         self._board = board
@@ -314,7 +314,7 @@ class Looker:
         now = time.time()
         since = self._failing_since = self._failing_since or now
         text = f"the overlay cannot be looked at: {error or type(error).__name__}"
-        trouble = Trouble("source_failed", Severity.ERROR, text, since)
+        trouble = Alert("source_failed", Severity.ERROR, text, since)
         last = self._board.snapshot or Snapshot(now, "")
         others = tuple(t for t in last.troubles if t.kind != trouble.kind)
         return msgspec.structs.replace(last, taken_at=now, troubles=(trouble, *others))

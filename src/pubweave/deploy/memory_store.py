@@ -1,8 +1,8 @@
 """The store in memory: a tree, sessions and watches, for simulations and tests.
 
 It answers at once and has neither time nor wire: whoever drives it delays answers and notices,
-loses them with a connection, and ends sessions. `Sessions` of real stores die by themselves; here
-``expire`` does it.
+loses them with a connection, and ends sessions. `MqttSessionTable` of real stores die by
+themselves; here ``expire`` does it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SessionNumber = int
 
 
 @dataclass
-class _Node:
+class _StoreNode:
     data: bytes = b""
     version: int = 0
     owner: SessionNumber | None = None
@@ -40,7 +40,7 @@ class MemoryStore:
     """One store and its sessions. Notices wait in order until they are taken."""
 
     def __init__(self) -> None:
-        self._nodes: dict[Path, _Node] = {"/": _Node()}
+        self._nodes: dict[Path, _StoreNode] = {"/": _StoreNode()}
         self._sessions: set[SessionNumber] = set()
         self._opened = 0
         # One-shot watches in the order they were armed; by session, each once.
@@ -108,8 +108,10 @@ class MemoryStore:
         if self._nodes[parent].owner is not None:
             return StoreAnswer(request, Outcome.DENIED)
         for path in reversed(missing):
-            self._add(path, _Node())
-        self._add(request.path, _Node(request.data, owner=session if request.ephemeral else None))
+            self._add(path, _StoreNode())
+        self._add(
+            request.path, _StoreNode(request.data, owner=session if request.ephemeral else None)
+        )
         return StoreAnswer(request, Outcome.OK)
 
     def _read(self, session: SessionNumber, request: Read) -> StoreAnswer:
@@ -152,7 +154,7 @@ class MemoryStore:
 
     # --- the tree --------------------------------------------------------------------------
 
-    def _add(self, path: Path, node: _Node) -> None:
+    def _add(self, path: Path, node: _StoreNode) -> None:
         self._nodes[path] = node
         parent = _parent(path)
         self._nodes[parent].children[_name(path)] = None

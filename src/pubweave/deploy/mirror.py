@@ -23,10 +23,10 @@ from pubweave.deploy.store import (
     Path,
     Read,
     SessionChanged,
-    SessionState,
     StoreAnswer,
     StoreEvent,
     StoreRequest,
+    StoreSessionState,
     Write,
 )
 
@@ -165,9 +165,9 @@ class Mirror:
         is_waiting = self.is_connected and self._quiet_until > -math.inf
         return self._quiet_until if is_waiting else math.inf
 
-    def _take_session(self, state: SessionState) -> None:
-        self.is_connected = state is SessionState.CONNECTED
-        if state is SessionState.LOST:
+    def _take_session(self, state: StoreSessionState) -> None:
+        self.is_connected = state is StoreSessionState.CONNECTED
+        if state is StoreSessionState.LOST:
             self.sessions += 1
         self._quiet_until = -math.inf
         self._outbox.clear()

@@ -20,7 +20,7 @@ on ZooKeeper over sockets. Contract of every implementation:
   children: one came or went, or the node itself did) with ``watch=True``, also where the node is
   MISSING, and fires once (`NodeChanged`). Whoever hears it reads again. It may fire needlessly.
   A notice of a change is heard before any answer that was given after the change.
-  After `SessionState.CONNECTED` all watches have to be armed anew.
+  After `StoreSessionState.CONNECTED` all watches have to be armed anew.
 - SUSPENDED is not LOST: a suspended session may come back with its ephemeral nodes; a lost one
   never does, and its owner must behave as if somebody else had taken its place.
 """
@@ -108,7 +108,7 @@ class NodeChanged(msgspec.Struct, frozen=True):
     path: Path
 
 
-class SessionState(enum.Enum):
+class StoreSessionState(enum.Enum):
     """The user's own session with the store."""
 
     CONNECTED = "connected"
@@ -119,7 +119,7 @@ class SessionState(enum.Enum):
 class SessionChanged(msgspec.Struct, frozen=True):
     """The session changed. After LOST a new session is opened by the driver: CONNECTED follows."""
 
-    state: SessionState
+    state: StoreSessionState
 
 
 StoreNotice = NodeChanged | SessionChanged

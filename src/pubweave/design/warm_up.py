@@ -13,12 +13,12 @@ import numpy as np
 
 from pubweave.design.dynatops.warm_up import warm_up_dynatops
 from pubweave.design.relocation.publisher import DeliveryStatistics, metrics
-from pubweave.design.relocation.rules import BrokerReport
+from pubweave.design.relocation.rules import DeliveryReport
 from pubweave.design.tco.warm_up import warm_up_tco
 from pubweave.design.tree.cost import common_interest, tree_cost
 from pubweave.design.tree.exact import cheapest_tree
 from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.problem import DesignProblem, Limits
+from pubweave.design.tree.problem import DesignLimits, DesignProblem
 from pubweave.design.tree.traffic import Traffic
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
@@ -39,11 +39,11 @@ def warm_up() -> None:
         common_interest(traffic)
         tree_cost(traffic, prices, source)
         pinned = frozenset({Link.between(names[0], names[3])})
-        for limits in (Limits(), Limits(max_degree=4), Limits(pinned=pinned)):
+        for limits in (DesignLimits(), DesignLimits(max_degree=4), DesignLimits(pinned=pinned)):
             problem = DesignProblem(source, traffic, prices, limits)
             cheapest_tree(problem, stop=lambda: False, rng=np.random.default_rng(0))
 
-    metrics(DeliveryStatistics.of({"b1": BrokerReport(1, 1, {}, 1.0)}), 0)
+    metrics(DeliveryStatistics.of({"b1": DeliveryReport(1, 1, {}, 1.0)}), 0)
     warm_up_tco()
     warm_up_dynatops()
 

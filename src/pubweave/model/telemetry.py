@@ -32,7 +32,7 @@ Records = dict[str, list[Record]]
 """Records by the name of their table."""
 
 
-class Kind(enum.Enum):
+class ColumnKind(enum.Enum):
     """How the values of a column are stored; ``ATTRIBUTES`` is a dict of name to typed value."""
 
     FLOAT = "float64"
@@ -69,7 +69,7 @@ class Column:
     """One column; ``unit`` is empty for names and counts of one thing that the name says."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     unit: str
     meaning: str
     nullable: bool = False
@@ -99,19 +99,19 @@ class Table:
 
 
 def _instant(name: str, meaning: str) -> Column:
-    return Column(name, Kind.FLOAT, "s", meaning)
+    return Column(name, ColumnKind.FLOAT, "s", meaning)
 
 
 def _duration_ms(name: str, meaning: str, nullable: bool = False) -> Column:
-    return Column(name, Kind.FLOAT, "ms", meaning, nullable)
+    return Column(name, ColumnKind.FLOAT, "ms", meaning, nullable)
 
 
 def _text(name: str, meaning: str, nullable: bool = False) -> Column:
-    return Column(name, Kind.TEXT, "", meaning, nullable)
+    return Column(name, ColumnKind.TEXT, "", meaning, nullable)
 
 
 def _count(name: str, unit: str, meaning: str) -> Column:
-    return Column(name, Kind.INTEGER, unit, meaning)
+    return Column(name, ColumnKind.INTEGER, unit, meaning)
 
 
 EPOCH = _count("epoch", "", "incarnation of the recording broker: differs after every restart")
@@ -127,7 +127,7 @@ TOPIC = _text("topic", "the publication's topic (PADRES: class)")
 SIZE_BYTES = _count("size_bytes", "bytes", "what the publication takes on a link, with its frame")
 SAMPLE_RATIO = Column(
     "sample_ratio",
-    Kind.FLOAT,
+    ColumnKind.FLOAT,
     "1",
     "share of publications the broker recorded at that time; weigh counts by its inverse",
 )
@@ -139,7 +139,9 @@ MATCHING_MS = _duration_ms(
     "handling: matching, routing and queueing for output; null where not measured",
     nullable=True,
 )
-WINDOW_S = Column("window_s", Kind.FLOAT, "s", "how long the window was that ends at sampled_at")
+WINDOW_S = Column(
+    "window_s", ColumnKind.FLOAT, "s", "how long the window was that ends at sampled_at"
+)
 SAMPLED_AT = _instant("sampled_at", "when the sample was taken, the end of its window")
 CHANGED_AT = _instant("changed_at", "when the broker carried the change out")
 MESSAGES_IN = _count("messages_in", "messages", "sequenced messages received in the window")
@@ -162,7 +164,7 @@ PUBLICATIONS = Table(
         SEQUENCE,
         TOPIC,
         SIZE_BYTES,
-        Column("attributes", Kind.ATTRIBUTES, "", "its attributes: name to typed value"),
+        Column("attributes", ColumnKind.ATTRIBUTES, "", "its attributes: name to typed value"),
         SAMPLE_RATIO,
         QUEUEING_MS,
         MATCHING_MS,
@@ -315,7 +317,7 @@ BROKER_LOADS = Table(
         SAMPLE_RATIO,
         Column(
             "cpu_s",
-            Kind.FLOAT,
+            ColumnKind.FLOAT,
             "s",
             "processor time of the broker's process in the window; null where not measured",
             nullable=True,

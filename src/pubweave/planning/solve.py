@@ -17,7 +17,7 @@ from pubweave.planning.anytime import Anytime, BackgroundBound
 from pubweave.planning.bounds.infeasibility import Exhaustion
 from pubweave.planning.bounds.reachability import Reachability
 from pubweave.planning.exact.process import ExactProcess
-from pubweave.planning.exact.search import Way
+from pubweave.planning.exact.search import SearchDirection
 from pubweave.planning.greedy.fewer_rounds import quieter_plan
 from pubweave.planning.greedy.greedy import Greedy
 from pubweave.planning.moves import fewest_move_steps, plan_moves
@@ -246,8 +246,8 @@ class _Solver:
         with ExitStack() as stack:
             children = [
                 stack.enter_context(ExactProcess(self._problem, at_least, known, way, self._seed))
-                for way in Way
-                if way is Way.UP or known is not None
+                for way in SearchDirection
+                if way is SearchDirection.UP or known is not None
             ]
             while not self._stop() and not self._best.is_settled:
                 if all(child.has_ended() for child in children):

@@ -18,7 +18,7 @@ from pubweave.model.topology import Topology
 from pubweave.planning.bounds.reachability import Reachability
 from pubweave.planning.bounds.token_positions import TokenPositions
 from pubweave.planning.check.fast_validate import accepts
-from pubweave.planning.exact.search import Way, search
+from pubweave.planning.exact.search import SearchDirection, search
 from pubweave.planning.greedy.fewer_rounds import quieter_plan
 from pubweave.planning.greedy.greedy import Greedy
 from pubweave.planning.problem.indexed import indexed
@@ -51,7 +51,7 @@ def warm_up() -> None:
     reach = Reachability(numbered, apart=True).within(len(first))
     assert reach is not None, "a plan of this many steps exists"
     TokenPositions.of(numbered, reach)  # of single tokens: what huge problems are left with
-    for way in Way:
+    for way in SearchDirection:
         search(numbered, 1, first, way, 0, lambda _: None)
 
 

@@ -19,7 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pubweave.model.publications import Value
-from pubweave.model.telemetry import RECORDED_TABLES, SCHEMA_VERSION, Column, Kind, Record, Table
+from pubweave.model.telemetry import (
+    RECORDED_TABLES,
+    SCHEMA_VERSION,
+    Column,
+    ColumnKind,
+    Record,
+    Table,
+)
 from pubweave.telemetry.run_description import TelemetryError
 
 VERSION_KEY = b"pubweave.schema_version"
@@ -32,11 +39,11 @@ _TYPED_VALUE = pa.struct(
         pa.field("boolean", pa.bool_()),
     ]
 )
-_ARROW_TYPES: dict[Kind, Any] = {
-    Kind.FLOAT: pa.float64(),
-    Kind.INTEGER: pa.int64(),
-    Kind.TEXT: pa.string(),
-    Kind.ATTRIBUTES: pa.map_(pa.string(), _TYPED_VALUE),
+_ARROW_TYPES: dict[ColumnKind, Any] = {
+    ColumnKind.FLOAT: pa.float64(),
+    ColumnKind.INTEGER: pa.int64(),
+    ColumnKind.TEXT: pa.string(),
+    ColumnKind.ATTRIBUTES: pa.map_(pa.string(), _TYPED_VALUE),
 }
 
 
@@ -161,7 +168,7 @@ def _read_file(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def _array(column: Column, cells: Sequence[Any]) -> pa.Array:
-    if column.kind is Kind.ATTRIBUTES:
+    if column.kind is ColumnKind.ATTRIBUTES:
         return _attributes_array(cells)
     array = pa.array(cells, type=_ARROW_TYPES[column.kind])
     if array.null_count and not column.nullable:
@@ -202,9 +209,9 @@ def _text_paths(table: str) -> list[str]:
     # Only names repeat; a dictionary of instants or counters would be tried and thrown away.
     paths = []
     for column in RECORDED_TABLES[table].columns:
-        if column.kind is Kind.TEXT:
+        if column.kind is ColumnKind.TEXT:
             paths.append(column.name)
-        elif column.kind is Kind.ATTRIBUTES:
+        elif column.kind is ColumnKind.ATTRIBUTES:
             paths += [f"{column.name}.key_value.key", f"{column.name}.key_value.value.text"]
     return paths
 

@@ -72,7 +72,7 @@ class JournalRefusedError(ValueError):
 
 
 @dataclass(frozen=True)
-class Found:
+class JournalContents:
     """What a broker left behind."""
 
     number: int
@@ -94,7 +94,7 @@ class Found:
 
 def find_journal(
     disk: Disk, head: SnapshotHead, state: Callable[[], str] = lambda: ""
-) -> Found | None:
+) -> JournalContents | None:
     """The newest snapshot and what came after it; None: there is no journal yet. ``state`` is
     asked for the shape that this version can read if another one wrote it.
 
@@ -110,7 +110,7 @@ def find_journal(
     batches = _find_batches(name, journal)
     if written.version != head.version:
         _check_state(written, head, state, has_events=bool(batches))
-    return Found(number, snapshot, journal, batches)
+    return JournalContents(number, snapshot, journal, batches)
 
 
 def _find_batches(name: str, data: bytes) -> list[tuple[int, int]]:

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from pubweave.cli.main import cli
 from pubweave.experiments.ci.real import KINDS, PLANETLAB, SEATTLE, make_real_world
-from pubweave.experiments.ci.setting import Setting
+from pubweave.experiments.ci.setting import CiSetting
 from tests.shared_data import shared_data
 
 BROKERS = 9
-SETTING = Setting(brokers=BROKERS, types=6, subscribers=3, ticks=2_500)
+SETTING = CiSetting(brokers=BROKERS, types=6, subscribers=3, ticks=2_500)
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +100,6 @@ def test_the_verb_compares_all_of_them(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_shared_data_make_worlds(kind: str) -> None:
     data = shared_data("latency").parent
-    world = make_real_world(kind, 1, data, Setting(ticks=2_500))
+    world = make_real_world(kind, 1, data, CiSetting(ticks=2_500))
     assert len(world.names) in (50, 99, 100)
     assert world.traffic[0].notifications > 1_000

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from pubweave.dashboard import auth as guard_module
 from pubweave.dashboard.app import PAGE, make_app
 from pubweave.dashboard.auth import ChangeGuard
-from pubweave.dashboard.state import Board
+from pubweave.dashboard.state import PageState
 from pubweave.model.decisions import DecisionState
 from pubweave.model.deployment import DeploymentState
 from pubweave.plots.tree_layout import settled_layout
@@ -91,7 +91,7 @@ class Site:
 
     def __init__(self, token: str | None = TOKEN) -> None:
         self.overlay = with_history(MadeOverlay(12))
-        self.board = Board(settled_layout)
+        self.board = PageState(settled_layout)
         self.app = make_app(self.board, self.overlay, ChangeGuard(token))
 
     async def look(self) -> None:

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from pubweave.dashboard.state import Board, Looker
+from pubweave.dashboard.state import PageState, Poller
 from pubweave.model.plans import Shift
 from pubweave.plots.tree_layout import settled_layout
 from tests.browser.made_overlay import MadeOverlay
@@ -17,8 +17,8 @@ def test_a_look_that_fails_keeps_what_was_seen_and_says_since_when(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def look() -> None:
-        overlay, board = MadeOverlay(5), Board(settled_layout)
-        looker = Looker(overlay, board)
+        overlay, board = MadeOverlay(5), PageState(settled_layout)
+        looker = Poller(overlay, board)
         await looker.look()
         overlay.failure = RuntimeError("the cable was cut")
         await looker.look()
@@ -56,6 +56,6 @@ class WaitedFor(MadeOverlay):
 def test_looks_follow_closely_while_a_plan_is_under_way() -> None:
     overlay = WaitedFor()
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(Looker(overlay, Board(settled_layout), interval_s=8.0).run())
+        asyncio.run(Poller(overlay, PageState(settled_layout), interval_s=8.0).run())
     assert all(4.0 <= wait_s <= 8.0 for wait_s in overlay.waits[:3])
     assert all(1.0 <= wait_s <= 2.0 for wait_s in overlay.waits[3:])

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pubweave.dashboard.metrics import metrics_text
-from pubweave.dashboard.snapshot import BrokerView, Severity, Snapshot, Trouble
+from pubweave.dashboard.snapshot import Alert, BrokerView, Severity, Snapshot
 from tests.browser.made_overlay import MadeOverlay, with_history
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -73,7 +73,7 @@ def test_what_is_not_known_is_left_out() -> None:
 
 def test_names_that_need_escaping_come_back_as_they_were() -> None:
     odd = 'a"b\\c\nd'
-    trouble = Trouble("odd", Severity.NOTE, "text", 0.0)
+    trouble = Alert("odd", Severity.NOTE, "text", 0.0)
     snapshot = Snapshot(0.0, odd, brokers=(BrokerView(odd, is_up=True),), troubles=(trouble,))
     found = parsed(snapshot)
     assert found["pubweave_broker_up", (("broker", odd),)] == 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pubweave.dashboard.plan_marks import (
+    LinkRole,
     Mark,
-    Role,
     When,
     brokers_of,
     deployment_marks,
@@ -57,13 +57,13 @@ def test_an_action_names_its_links(
 def test_the_step_under_way_is_marked_before_what_comes_later() -> None:
     marks = deployment_marks(chain(5).links, deployment(0, DeploymentState.RUNNING))
     assert marks == {
-        link("b1-b2"): Mark(Role.REMOVED, When.NOW),
-        link("b2-b3"): Mark(Role.PIVOT, When.NOW),
-        link("b1-b3"): Mark(Role.NEW, When.NOW),
-        link("b4-b5"): Mark(Role.REMOVED, When.NOW),
-        link("b3-b4"): Mark(Role.PIVOT, When.NOW),
-        link("b3-b5"): Mark(Role.NEW, When.NOW),
-        link("b1-b4"): Mark(Role.NEW, When.LATER),
+        link("b1-b2"): Mark(LinkRole.REMOVED, When.NOW),
+        link("b2-b3"): Mark(LinkRole.PIVOT, When.NOW),
+        link("b1-b3"): Mark(LinkRole.NEW, When.NOW),
+        link("b4-b5"): Mark(LinkRole.REMOVED, When.NOW),
+        link("b3-b4"): Mark(LinkRole.PIVOT, When.NOW),
+        link("b3-b5"): Mark(LinkRole.NEW, When.NOW),
+        link("b1-b4"): Mark(LinkRole.NEW, When.LATER),
     }
 
 
@@ -71,10 +71,10 @@ def test_what_is_done_and_stays_is_told_from_what_the_last_step_does() -> None:
     links = links_after(chain(5).links, TWO_STEPS[:1])
     marks = deployment_marks(links, deployment(1, DeploymentState.RUNNING))
     assert marks == {
-        link("b3-b5"): Mark(Role.NEW, When.DONE),
-        link("b1-b3"): Mark(Role.REMOVED, When.NOW),
-        link("b3-b4"): Mark(Role.PIVOT, When.NOW),
-        link("b1-b4"): Mark(Role.NEW, When.NOW),
+        link("b3-b5"): Mark(LinkRole.NEW, When.DONE),
+        link("b1-b3"): Mark(LinkRole.REMOVED, When.NOW),
+        link("b3-b4"): Mark(LinkRole.PIVOT, When.NOW),
+        link("b1-b4"): Mark(LinkRole.NEW, When.NOW),
     }
 
 
@@ -87,10 +87,10 @@ def test_a_paused_plan_has_no_step_under_way() -> None:
 def test_a_proposal_shows_only_where_it_leads() -> None:
     marks = proposal_marks(chain(5).links, TWO_STEPS)
     assert marks == {
-        link("b1-b2"): Mark(Role.REMOVED, When.PROPOSED),
-        link("b4-b5"): Mark(Role.REMOVED, When.PROPOSED),
-        link("b1-b4"): Mark(Role.NEW, When.PROPOSED),
-        link("b3-b5"): Mark(Role.NEW, When.PROPOSED),
+        link("b1-b2"): Mark(LinkRole.REMOVED, When.PROPOSED),
+        link("b4-b5"): Mark(LinkRole.REMOVED, When.PROPOSED),
+        link("b1-b4"): Mark(LinkRole.NEW, When.PROPOSED),
+        link("b3-b5"): Mark(LinkRole.NEW, When.PROPOSED),
     }
 
 

@@ -8,29 +8,29 @@ import json
 import msgspec
 
 from pubweave.dashboard.snapshot import Snapshot
-from pubweave.dashboard.state import POINTS, POINTS_MAX, Board, Point, TimeLines
+from pubweave.dashboard.state import POINTS, POINTS_MAX, PageState, Point, TimeLines
 from pubweave.model.decisions import DecisionState
 from pubweave.plots.tree_layout import settled_layout
 from tests.browser.made_overlay import MadeOverlay, with_history
 
 
-def show(board: Board, snapshot: Snapshot) -> None:
+def show(board: PageState, snapshot: Snapshot) -> None:
     board.take(snapshot, board.draw(snapshot))
 
 
-def looked_at(overlay: MadeOverlay, board: Board, times: int = 1) -> Snapshot:
+def looked_at(overlay: MadeOverlay, board: PageState, times: int = 1) -> Snapshot:
     for _ in range(times):
         snapshot = asyncio.run(overlay.snapshot())
         show(board, snapshot)
     return snapshot
 
 
-def names(board: Board, after: int) -> list[str]:
+def names(board: PageState, after: int) -> list[str]:
     return [part.name for part in board.news(after).parts]
 
 
 def test_a_new_follower_is_told_everything_and_then_only_what_changed() -> None:
-    overlay, board = MadeOverlay(8), Board(settled_layout)
+    overlay, board = MadeOverlay(8), PageState(settled_layout)
     looked_at(overlay, board, 3)
     assert names(board, 0) == [
         "troubles",
@@ -50,7 +50,7 @@ def test_a_new_follower_is_told_everything_and_then_only_what_changed() -> None:
 
 
 def test_a_follower_that_was_away_gets_the_points_it_missed_and_no_others() -> None:
-    overlay, board = MadeOverlay(5), Board(settled_layout)
+    overlay, board = MadeOverlay(5), PageState(settled_layout)
     looked_at(overlay, board, 10)
     points = json.loads(board.news(6).parts[-1].data)
     assert [point[0] for point in points] == [7, 8, 9, 10]
@@ -58,7 +58,7 @@ def test_a_follower_that_was_away_gets_the_points_it_missed_and_no_others() -> N
 
 
 def test_time_lines_are_a_ring() -> None:
-    overlay, board = MadeOverlay(3), Board(settled_layout, points_max=5)
+    overlay, board = MadeOverlay(3), PageState(settled_layout, points_max=5)
     looked_at(overlay, board, 12)
     assert [point.number for point in board.timelines] == [8, 9, 10, 11, 12]
     assert len(json.loads(board.news(0).parts[-1].data)) == 5
@@ -74,7 +74,7 @@ def test_looks_in_quick_succession_make_one_point() -> None:
 
 
 def test_what_nobody_measured_is_null_and_not_zero() -> None:
-    overlay, board = MadeOverlay(5), Board(settled_layout)
+    overlay, board = MadeOverlay(5), PageState(settled_layout)
     overlay.has_telemetry = False
     looked_at(overlay, board)
     point = next(iter(board.timelines))
@@ -87,7 +87,7 @@ def test_what_nobody_measured_is_null_and_not_zero() -> None:
 
 
 def test_the_picture_of_a_waiting_plan_shows_links_that_do_not_stand() -> None:
-    overlay, board = with_history(MadeOverlay(20)), Board(settled_layout)
+    overlay, board = with_history(MadeOverlay(20)), PageState(settled_layout)
     looked_at(overlay, board)
     links = json.loads(board.part("picture") or b"")["links"]
     coming = [link for link in links if not link["is_standing"]]
@@ -97,7 +97,7 @@ def test_the_picture_of_a_waiting_plan_shows_links_that_do_not_stand() -> None:
 
 
 def test_decisions_are_listed_without_their_plans() -> None:
-    overlay, board = with_history(MadeOverlay(20)), Board(settled_layout)
+    overlay, board = with_history(MadeOverlay(20)), PageState(settled_layout)
     looked_at(overlay, board)
     shown = json.loads(board.part("decisions") or b"")
     assert [decision["id"] for decision in shown] == ["000004", "000003", "000002", "000001"]
@@ -107,7 +107,7 @@ def test_decisions_are_listed_without_their_plans() -> None:
 
 def test_who_waits_is_woken_by_news_by_the_limit_and_by_the_end() -> None:
     async def follow() -> None:
-        overlay, board = MadeOverlay(3), Board(settled_layout)
+        overlay, board = MadeOverlay(3), PageState(settled_layout)
         assert await board.wait_for_news(0, 0.01) is None
         waiting = asyncio.create_task(board.wait_for_news(0, 30))
         others = [asyncio.create_task(board.wait_for_news(0, 30)) for _ in range(5)]
@@ -127,7 +127,7 @@ def test_who_waits_is_woken_by_news_by_the_limit_and_by_the_end() -> None:
 
 def test_a_part_of_two_hundred_brokers_stays_small() -> None:
     """What goes to every page with every look."""
-    overlay, board = MadeOverlay(200), Board(settled_layout)
+    overlay, board = MadeOverlay(200), PageState(settled_layout)
     looked_at(overlay, board)
     sizes = {part.name: len(part.data) for part in board.news(0).parts}
     assert sizes["loads"] < 80_000

@@ -9,7 +9,7 @@ import pytest
 from pubweave.dashboard import auth as guard
 from pubweave.dashboard.app import PAGE, PARTS, make_app
 from pubweave.dashboard.auth import ChangeGuard
-from pubweave.dashboard.state import Board
+from pubweave.dashboard.state import PageState
 from pubweave.dashboard.viewing import Viewing
 from pubweave.plots.tree_layout import settled_layout
 from tests.browser.made_overlay import MadeOverlay
@@ -34,7 +34,7 @@ class Locked:
     def __init__(self) -> None:
         self.viewing = Viewing(TOKEN)
         self.viewing.lock()
-        self.board = Board(settled_layout)
+        self.board = PageState(settled_layout)
         overlay = MadeOverlay(4)
         self.app = make_app(self.board, overlay, ChangeGuard(TOKEN), self.viewing)
         snapshot = asyncio.run(overlay.snapshot())
@@ -126,7 +126,7 @@ def test_a_wrong_token_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_open_overlay_shows_itself_until_a_secured_one_takes_its_place() -> None:
     viewing, told = Viewing(), []
     viewing.on_lock = lambda: told.append(viewing.token)
-    app = make_app(Board(settled_layout), None, ChangeGuard(None), viewing)
+    app = make_app(PageState(settled_layout), None, ChangeGuard(None), viewing)
     assert asyncio.run(ask(app, "/")).status == 200
     viewing.lock()
     viewing.lock()

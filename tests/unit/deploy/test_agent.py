@@ -36,9 +36,9 @@ from pubweave.deploy.store import (
     Outcome,
     Read,
     SessionChanged,
-    SessionState,
     StoreAnswer,
     StoreRequest,
+    StoreSessionState,
     Write,
 )
 from pubweave.model.deployment import ActionState, DeploymentState
@@ -140,7 +140,7 @@ class Bench:
         ]
 
     def connect(self) -> list[object]:
-        self.give(SessionChanged(SessionState.CONNECTED))
+        self.give(SessionChanged(StoreSessionState.CONNECTED))
         told, self.told = self.told, []
         return told
 
@@ -390,7 +390,7 @@ def test_own_actions_know_their_step_and_whom_they_wait_for() -> None:
 
 def test_an_unsure_answer_is_asked_again_later() -> None:
     bench = Bench("b2")
-    requests = bench.agent.handle(SessionChanged(SessionState.CONNECTED), 0.0)
+    requests = bench.agent.handle(SessionChanged(StoreSessionState.CONNECTED), 0.0)
     for request in requests:
         assert isinstance(request, Read)
         again = bench.agent.handle(StoreAnswer(request, Outcome.UNSURE), 0.0)

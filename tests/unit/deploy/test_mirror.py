@@ -16,15 +16,15 @@ from pubweave.deploy.store import (
     Outcome,
     Read,
     SessionChanged,
-    SessionState,
     StoreAnswer,
+    StoreSessionState,
     TimerFired,
     Write,
 )
 
 NODE = "/n"
 DOCUMENT = ExecutorDocument(name="e1")
-CONNECTED = SessionChanged(SessionState.CONNECTED)
+CONNECTED = SessionChanged(StoreSessionState.CONNECTED)
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_denied_request_is_a_problem_in_words(mirror: Mirror) -> None:
 
 
 def test_nothing_is_settled_while_suspended_and_all_is_read_again_after(mirror: Mirror) -> None:
-    mirror.take(SessionChanged(SessionState.SUSPENDED), 1.0)
+    mirror.take(SessionChanged(StoreSessionState.SUSPENDED), 1.0)
     assert not mirror.is_settled(NODE)
     assert mirror.children(NODE) is None
     mirror.send(Create("/x"))
@@ -160,8 +160,8 @@ def test_nothing_is_settled_while_suspended_and_all_is_read_again_after(mirror: 
 
 
 def test_only_a_lost_session_is_counted_as_another(mirror: Mirror) -> None:
-    mirror.take(SessionChanged(SessionState.SUSPENDED), 1.0)
-    mirror.take(SessionChanged(SessionState.LOST), 2.0)
+    mirror.take(SessionChanged(StoreSessionState.SUSPENDED), 1.0)
+    mirror.take(SessionChanged(StoreSessionState.LOST), 2.0)
     mirror.take(CONNECTED, 2.0)
     assert mirror.sessions == 1
 

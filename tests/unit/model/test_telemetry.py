@@ -14,7 +14,7 @@ from pubweave.model.records.status import CounterStatus
 from pubweave.model.telemetry import (
     RECORDED_TABLES,
     TABLES,
-    Kind,
+    ColumnKind,
     Table,
     with_driver_figures,
     with_matching_ms,
@@ -72,7 +72,7 @@ def test_units_follow_the_names(table: Table) -> None:
             if column.name.endswith(ending):
                 assert column.unit == unit, column.name
         if column.unit in ("s", "ms"):
-            assert column.kind is Kind.FLOAT
+            assert column.kind is ColumnKind.FLOAT
         assert column.meaning
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pubweave.model.telemetry import TABLES, Column, Kind, Record
+from pubweave.model.telemetry import TABLES, Column, ColumnKind, Record
 from pubweave.telemetry import parquet
 from pubweave.telemetry.parquet import (
     RecordError,
@@ -31,13 +31,13 @@ def cell(column: Column, number: int) -> object:
     if column.nullable and number % 2:
         return None
     match column.kind:
-        case Kind.FLOAT:
+        case ColumnKind.FLOAT:
             return 1_700_000_000.125 + number + len(column.name)
-        case Kind.INTEGER:
+        case ColumnKind.INTEGER:
             return 2**62 + number
-        case Kind.TEXT:
+        case ColumnKind.TEXT:
             return f"{column.name} ’ü\n{number}"
-        case Kind.ATTRIBUTES:
+        case ColumnKind.ATTRIBUTES:
             return {"text": "5", "number": 5.5, "true": True, "false": False, "": ""}
 
 

@@ -20,7 +20,7 @@ from pubweave.cli.output import json_option, print_json, remark
 from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
 
 if TYPE_CHECKING:
-    from pubweave.autopilot.driver import OnTell, Prices
+    from pubweave.autopilot.driver import AssumedPrices, OnTell
     from pubweave.control.settings import ControlSettings
     from pubweave.model.decisions import AutopilotStatus
     from pubweave.model.topology import Topology
@@ -180,12 +180,12 @@ def _settings(given: dict[str, Any], topology: Topology) -> ControlSettings:
     )
 
 
-def _prices(latency: Path | None, assumed_ms: float | None) -> Prices:
-    from pubweave.autopilot.driver import Prices
+def _prices(latency: Path | None, assumed_ms: float | None) -> AssumedPrices:
+    from pubweave.autopilot.driver import AssumedPrices
     from pubweave.cli.options.design_inputs import read_latency
 
     matrix, mesh = read_latency(latency)
-    return Prices(matrix, mesh, assumed_ms)
+    return AssumedPrices(matrix, mesh, assumed_ms)
 
 
 def _teller(as_json: bool) -> OnTell:

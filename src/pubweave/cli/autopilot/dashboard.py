@@ -17,7 +17,7 @@ from pubweave.cli.output import json_option, print_json, remark
 
 if TYPE_CHECKING:
     from pubweave.deploy.documents import DeploymentDocument
-    from pubweave.runtime.observe.dashboard_source import Finder, Found, OverlaySource
+    from pubweave.runtime.observe.dashboard_source import Finder, FoundOverlay, OverlaySource
     from pubweave.runtime.security.credentials import Credentials
     from pubweave.runtime.store.view import StoreReader
 
@@ -144,14 +144,14 @@ async def serving_page(
     from pubweave.dashboard.app import make_app
     from pubweave.dashboard.auth import ChangeGuard
     from pubweave.dashboard.server import serving
-    from pubweave.dashboard.state import Board, Looker
+    from pubweave.dashboard.state import PageState, Poller
     from pubweave.dashboard.viewing import Viewing
     from pubweave.plots.tree_layout import settled_layout
     from pubweave.runtime.observe.dashboard_source import OverlaySource
 
-    board, viewing = Board(settled_layout), Viewing(token)
+    board, viewing = PageState(settled_layout), Viewing(token)
 
-    def credentials(found: Found) -> Credentials | None:
+    def credentials(found: FoundOverlay) -> Credentials | None:
         chosen = credentials_for(security, found)
         if chosen is not None or found.has_store_login:
             viewing.lock()
@@ -168,7 +168,7 @@ async def serving_page(
 
             tell()
             viewing.on_lock = tell
-            looking = asyncio.create_task(Looker(source, board, interval_s).run())
+            looking = asyncio.create_task(Poller(source, board, interval_s).run())
             try:
                 yield
             finally:
@@ -256,7 +256,7 @@ ASKED_AT_MOST = 3
 ANSWER_LIMIT_S = 2.0
 
 
-def credentials_for(choice: SecurityChoice, found: Found) -> Credentials | None:
+def credentials_for(choice: SecurityChoice, found: FoundOverlay) -> Credentials | None:
     """Whom to be at an overlay; None: it asks nobody. OverlayError if the options do not fit."""
     from pubweave.runtime.net.errors import OverlayError
 
@@ -270,7 +270,7 @@ def credentials_for(choice: SecurityChoice, found: Found) -> Credentials | None:
 
 
 async def check_operates(
-    finder: Finder, credentials: Callable[[Found], Credentials | None]
+    finder: Finder, credentials: Callable[[FoundOverlay], Credentials | None]
 ) -> None:
     """BadInput if the brokers of a secured overlay say that this user may not operate. Where none
     answers, or there is no overlay yet, nothing is known that could be shown either."""

@@ -13,7 +13,7 @@ from pubweave.cli.output import LiveView
 from pubweave.generate.workloads.stocks import StockWorkload
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.runtime.client.observer import wait_until_settled
-from pubweave.runtime.observe.delivery_oracle import Verdict, expected_deliveries, judge
+from pubweave.runtime.observe.delivery_oracle import DeliveryVerdict, expected_deliveries, judge
 from pubweave.runtime.observe.workload import (
     PublisherGroup,
     SubscriberGroup,
@@ -24,7 +24,7 @@ from pubweave.runtime.overlay.overlay import Overlay
 LIVE_INTERVAL_S, LINE_INTERVAL_S = 1.0, 5.0
 
 
-class Play:
+class DemoClients:
     """Publishers and subscribers of a workload, and a line that shows how they fare."""
 
     def __init__(self, overlay: Overlay, workload: StockWorkload, view: LiveView) -> None:
@@ -44,7 +44,7 @@ class Play:
         self._is_over = False
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def __aenter__(self) -> Play:
+    async def __aenter__(self) -> DemoClients:
         await self._stack.enter_async_context(self.subscribers)
         await self._stack.enter_async_context(self.publishers)
         await wait_until_settled(self._overlay.observer)
@@ -71,7 +71,7 @@ class Play:
         snapshot = await self._overlay.snapshot()
         return moment(snapshot, self.subscribers.latencies_ms, self.subscribers.received)
 
-    async def end(self) -> Verdict:
+    async def end(self) -> DeliveryVerdict:
         """Stop publishing, wait for the last delivery, and hold everything against the truth."""
         self._is_over = True
         publishing, showing = self._tasks

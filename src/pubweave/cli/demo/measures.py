@@ -19,12 +19,12 @@ from pubweave.runtime.observe.workload import percentile
 if TYPE_CHECKING:
     from pubweave.model.ids import BrokerId, ClientId
     from pubweave.model.topology import Topology
-    from pubweave.runtime.client.observer import Snapshot
+    from pubweave.runtime.client.observer import OverlayStatuses
     from pubweave.runtime.observe.delivery_oracle import PublicationKey
 
 
 @dataclass(frozen=True)
-class Figures:
+class OverlayFigures:
     """An overlay in numbers; None where nobody measured or predicted one."""
 
     cost_ms: float | None
@@ -57,7 +57,7 @@ class Moment:
 
 
 def moment(
-    snapshot: Snapshot,
+    snapshot: OverlayStatuses,
     latencies: Sequence[float],
     received: Mapping[ClientId, Sequence[PublicationKey]],
 ) -> Moment:
@@ -80,7 +80,7 @@ def measured(
     homes: Mapping[ClientId, BrokerId],
     topology: Topology,
     cost_ms: float | None,
-) -> Figures:
+) -> OverlayFigures:
     """What happened between two moments, on the tree of that time."""
     between = sorted(latencies[begin.latencies : end.latencies])
     hops: dict[tuple[BrokerId, BrokerId], int] = {}
@@ -93,7 +93,7 @@ def measured(
             total += hops[pair]
             count += 1
     deliveries = end.deliveries - begin.deliveries
-    return Figures(
+    return OverlayFigures(
         cost_ms=cost_ms,
         latency_ms_mean=statistics.fmean(between) if between else None,
         latency_ms_p99=percentile(between, 0.99),
@@ -102,7 +102,9 @@ def measured(
     )
 
 
-def table(before: Figures, predicted: Figures, after: Figures) -> list[dict[str, Any]]:
+def table(
+    before: OverlayFigures, predicted: OverlayFigures, after: OverlayFigures
+) -> list[dict[str, Any]]:
     """One row per figure; shares are of what they are compared with."""
     rows = []
     for title, name in ROWS:

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pubweave.autopilot.driver import PilotSetup, Prices, pilot_until
+from pubweave.autopilot.driver import AssumedPrices, PilotSetup, pilot_until
 from pubweave.autopilot.profiler import Profiler, ProfilerError
 from pubweave.autopilot.telemetry_window import ROTATE_S
 from pubweave.cli.autopilot.dashboard import serving_page
 from pubweave.cli.data.report import page
-from pubweave.cli.demo.clients import Play
-from pubweave.cli.demo.measures import Figures, Moment, measured, print_summary, table
+from pubweave.cli.demo.clients import DemoClients
+from pubweave.cli.demo.measures import Moment, OverlayFigures, measured, print_summary, table
 from pubweave.cli.demo.world import DemoWorld
 from pubweave.cli.deploy.apply import STEP_TIMEOUT_S
 from pubweave.cli.errors import FAILED
@@ -96,7 +96,9 @@ class Demo:
             view = stack.enter_context(LiveView(as_json=options.as_json))
             if options.serve:
                 await stack.enter_async_context(self._dashboard())
-            play = await stack.enter_async_context(Play(self._overlay, self._world.workload, view))
+            play = await stack.enter_async_context(
+                DemoClients(self._overlay, self._world.workload, view)
+            )
             clients = len(self._world.workload.publishers), len(self._world.workload.subscribers)
             self._tell(f"{clients[0]} publishers and {clients[1]} subscribers are at work")
             if not await self._stop.unless(self._improve(play)):
@@ -106,7 +108,7 @@ class Demo:
                 await self._go_on(play)
         return code
 
-    async def _go_on(self, play: Play) -> None:
+    async def _go_on(self, play: DemoClients) -> None:
         """With the dashboard: the autopilot looks on, and asks before it changes anything."""
         self._tell("the overlay and its autopilot go on, changes wait for you; Ctrl-C ends it")
 
@@ -136,7 +138,7 @@ class Demo:
 
     # --- the loop ----------------------------------------------------------------------------
 
-    async def _improve(self, play: Play) -> None:
+    async def _improve(self, play: DemoClients) -> None:
         """Let the traffic flow, then the autopilot look, change the overlay, and look again."""
         play.stage = "before"
         await asyncio.sleep(SETTLED_AFTER_S)
@@ -165,7 +167,7 @@ class Demo:
             ),
             telemetry=spec.telemetry_directory,
             work=self._work.resolve(),
-            prices=Prices(matrix_ms=self._world.round_trips_ms),
+            prices=AssumedPrices(matrix_ms=self._world.round_trips_ms),
             step_timeout_s=STEP_TIMEOUT_S,
             plan_limit_s=5.0,
             search_limit_s=8.0,
@@ -174,7 +176,7 @@ class Demo:
             looks=looks,
         )
 
-    def _follow(self, play: Play, status: AutopilotStatus) -> None:
+    def _follow(self, play: DemoClients, status: AutopilotStatus) -> None:
         """Take note of where the loop is: what is measured ends where Spark begins."""
         entered, play.stage = play.stage != status.phase.value, status.phase.value
         if not entered:
@@ -187,18 +189,18 @@ class Demo:
             _copy(self._work / "profile", self._options.run_dir / BEFORE)
             _copy(self._work / "window", self._options.run_dir / RECORDED)
 
-    async def _mark_end(self, play: Play) -> None:
+    async def _mark_end(self, play: DemoClients) -> None:
         if self._begun is not None:
             self._looks.append((self._begun, await play.now()))
             self._begun = None
 
-    async def _mark_begin(self, play: Play) -> None:
+    async def _mark_begin(self, play: DemoClients) -> None:
         await asyncio.sleep(SETTLED_AFTER_S)
         self._begun = await play.now()
 
     # --- the end -----------------------------------------------------------------------------
 
-    async def _sum_up(self, play: Play) -> int:
+    async def _sum_up(self, play: DemoClients) -> int:
         record = await self._decision()
         if record is None or len(self._looks) < LOOKS:
             self._tell("nothing to compare: 'pubweave decisions' says what was done and why")
@@ -226,8 +228,8 @@ class Demo:
         return 0 if is_better and (verdict is None or verdict.is_clean) else FAILED
 
     def _measured(
-        self, play: Play, look: int, topology: Topology, cost_ms: float | None
-    ) -> Figures:
+        self, play: DemoClients, look: int, topology: Topology, cost_ms: float | None
+    ) -> OverlayFigures:
         begin, end = self._looks[look]
         return measured(
             begin,
@@ -255,7 +257,7 @@ class Demo:
         added = {Link.between(*pair) for pair in chosen.added_links}
         return Topology(source.brokers, (source.links - removed) | added)
 
-    def _predicted(self, record: DecisionRecord) -> Figures:
+    def _predicted(self, record: DecisionRecord) -> OverlayFigures:
         """The recorded traffic in simulation on the planned tree, and the design's cost."""
         profile = WorkloadProfile(self._options.run_dir / BEFORE)
         costs = [row["processing_ms"] for row in profile.rows("broker_costs")]
@@ -268,7 +270,7 @@ class Demo:
             processing_ms=sum(costs) / len(costs) if costs else 0.0,
         )
         cost_ms = None if record.prediction is None else record.prediction.cost_ms_per_notification
-        return Figures(
+        return OverlayFigures(
             cost_ms,
             played.latency_ms_mean,
             played.latency_ms_p99,

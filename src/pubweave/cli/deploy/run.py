@@ -92,7 +92,7 @@ async def carry_out(
         begun = await run_command(host.store, begin(layout))
         view = LiveView(as_json=as_json, quiet=quiet)
         with view:
-            watch = _Watch(host, layout, begun, stop, view, as_json, began, where.security)
+            watch = _ProgressWatch(host, layout, begun, stop, view, as_json, began, where.security)
             last = await watch.run()
         ended = await _sum_up(host.store, layout, last, time.monotonic() - began)
         if as_json:
@@ -105,7 +105,7 @@ async def carry_out(
 
 
 @dataclass
-class _Watch:
+class _ProgressWatch:
     """Looks at a deployment until it rests."""
 
     host: ExecutorHost

@@ -22,9 +22,9 @@ from pubweave.cli.output import changing_line, json_option, print_json, remark, 
 if TYPE_CHECKING:
     from pubweave.design.tree.problem import (
         DesignProblem,
+        DesignProgress,
         DesignResult,
         OnProgress,
-        Progress,
     )
 
 METHODS = ("ci", "lmst", "lmit", "mst", "mit", "exact")
@@ -167,10 +167,10 @@ def design(
 
 
 def _problem(inputs: Any, settings: dict[str, Any]) -> DesignProblem:
-    from pubweave.design.tree.problem import DesignProblem, Limits
+    from pubweave.design.tree.problem import DesignLimits, DesignProblem
 
     known = inputs.topology.brokers
-    limits = Limits(
+    limits = DesignLimits(
         settings["max_degree"],
         frozenset(link_named("--pin", text, known) for text in settings["pins"]),
         frozenset(link_named("--forbid", text, known) for text in settings["bans"]),
@@ -242,7 +242,7 @@ def _shown_progress(as_json: bool) -> Iterator[OnProgress]:
     title = "designing (Ctrl-C ends with the best tree so far)"
     with changing_line(title, shown=not as_json) as say:
 
-        def tell(progress: Progress) -> None:
+        def tell(progress: DesignProgress) -> None:
             say(f"{progress.message}: {progress.cost:,.0f} ms")
 
         yield tell

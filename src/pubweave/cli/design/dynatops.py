@@ -13,7 +13,7 @@ from pubweave.cli.options.time_limit import SearchStop, stopping, time_limit_opt
 from pubweave.cli.output import changing_line, json_option, print_json, remark, warn
 
 if TYPE_CHECKING:
-    from pubweave.cli.design.dynatops_files import Given
+    from pubweave.cli.design.dynatops_files import MappingInputs
     from pubweave.design.dynatops.mapping.best import BestMapping
     from pubweave.design.dynatops.mapping.costs import MappingCost
     from pubweave.design.dynatops.mapping.improvement import OnSwaps
@@ -138,7 +138,7 @@ def dynatops(
 
 
 def _found(
-    given: Given, method: str, stop: SearchStop, on_progress: OnSwaps
+    given: MappingInputs, method: str, stop: SearchStop, on_progress: OnSwaps
 ) -> tuple[BestMapping, float]:
     """What a method comes to, and how many seconds it took; greedy needs no bound, we show one."""
     from pubweave.design.dynatops.mapping.best import BestMapping, best_mapping

@@ -23,7 +23,7 @@ RING_ID = "ring_id"
 """The attribute of a broker in a topology file that says where on the ring it is."""
 
 
-class Given(NamedTuple):
+class MappingInputs(NamedTuple):
     """The problem, the mapping that is there, and remarks about what the files lack."""
 
     problem: MappingProblem
@@ -33,7 +33,7 @@ class Given(NamedTuple):
 
 def from_plain_files(
     subscriptions: Path, publications: Path, mapping: Path | None, delay_weight: float
-) -> Given:
+) -> MappingInputs:
     """Equidistant positions; brokers in order of appearance unless a mapping is given."""
     from pubweave.design.dynatops.mapping.problem import MappingProblem
 
@@ -53,12 +53,12 @@ def from_plain_files(
         remarks.append(
             f"{counted(unwanted, 'topic')} of {publications} without a subscriber: no cost"
         )
-    return Given(problem, first, tuple(remarks))
+    return MappingInputs(problem, first, tuple(remarks))
 
 
 def from_profile(
     directory: Path, topology_file: Path, period_s: float | None, delay_weight: float
-) -> Given:
+) -> MappingInputs:
     """Topics by broker and filtered rates of a profile; ring ids of a topology, if it has them."""
     import numpy as np
 
@@ -94,11 +94,11 @@ def from_profile(
     if all(key is None for key in keys):
         problem = MappingProblem.of(wanted, counts, delay_weight=delay_weight)
         remark = f"{topology_file}: brokers have no {RING_ID}; taken as equidistant, in their order"
-        return Given(problem, problem.in_order(), (remark,))
+        return MappingInputs(problem, problem.in_order(), (remark,))
     _check_ring_ids(topology_file, dict(zip(topics, keys, strict=True)))
     ring = Ring(np.array(sorted(keys), np.int64))
     problem = MappingProblem.of(wanted, counts, ring, delay_weight)
-    return Given(problem, problem.hashed_order(keys), ())
+    return MappingInputs(problem, problem.hashed_order(keys), ())
 
 
 def _check_ring_ids(topology_file: Path, keys: dict[str, Any]) -> None:

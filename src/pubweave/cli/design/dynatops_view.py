@@ -10,17 +10,22 @@ from pubweave.cli.output import output_console
 from pubweave.design.dynatops.mapping.best import BestMapping
 from pubweave.design.dynatops.mapping.costs import event_overhead, mapping_cost
 from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem
-from pubweave.design.dynatops.mapping.reconfigure import Candidate, candidates, chosen, pareto_front
+from pubweave.design.dynatops.mapping.reconfigure import (
+    CandidateMapping,
+    candidates,
+    chosen,
+    pareto_front,
+)
 from pubweave.design.dynatops.mapping.ring import RING_BITS
 
 if TYPE_CHECKING:
-    from pubweave.cli.design.dynatops_files import Given
+    from pubweave.cli.design.dynatops_files import MappingInputs
 
 ROWS_SHOWN = 20
 
 
 def mapping_document(
-    given: Given, method: str, found: BestMapping, seconds: float, *, with_path: bool
+    given: MappingInputs, method: str, found: BestMapping, seconds: float, *, with_path: bool
 ) -> dict[str, Any]:
     """One object for programs; all costs from scratch, not from the search's own sums."""
     problem, last = given.problem, found.path.last
@@ -69,7 +74,7 @@ def _costs(problem: MappingProblem, mapping: BrokerMapping) -> dict[str, float]:
     }
 
 
-def _priced(candidate: Candidate) -> dict[str, Any]:
+def _priced(candidate: CandidateMapping) -> dict[str, Any]:
     return {
         "overhead": candidate.cost.relay_overhead,
         "delay": candidate.cost.delay,
@@ -84,7 +89,7 @@ def _priced(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _mapping_of(found: BestMapping, candidate: Candidate) -> BrokerMapping:
+def _mapping_of(found: BestMapping, candidate: CandidateMapping) -> BrokerMapping:
     return found.paths[candidate.path].mapping_at(candidate.place)
 
 
@@ -93,7 +98,7 @@ def _named(problem: MappingProblem, mapping: BrokerMapping) -> dict[str, int]:
 
 
 def _rows(
-    problem: MappingProblem, found: BestMapping, among: list[Candidate]
+    problem: MappingProblem, found: BestMapping, among: list[CandidateMapping]
 ) -> list[dict[str, Any]]:
     """All places of all paths, each with the two brokers that changed places for it."""
     names = problem.wanted.nodes

@@ -121,7 +121,7 @@ def costs_from(text: str, source: Topology, target: Topology) -> Mapping[Action,
 
 def read_costs(path: Path, brokers: frozenset[BrokerId]) -> Mapping[Action, float]:
     """Costs in a CSV file: ``broker,cost`` or ``mover,old_peer,new_peer,cost``."""
-    from pubweave.planning.problem.action_costs import BrokerCosts
+    from pubweave.planning.problem.action_costs import BrokerActionCosts
 
     try:
         with path.open(newline="") as file:
@@ -137,7 +137,7 @@ def read_costs(path: Path, brokers: frozenset[BrokerId]) -> Mapping[Action, floa
             _known(row["broker"], brokers, line): _cost(row["cost"], line)
             for line, row in enumerate(rows, 2)
         }
-        return BrokerCosts({broker: named.get(broker, 1.0) for broker in sorted(brokers)})
+        return BrokerActionCosts({broker: named.get(broker, 1.0) for broker in sorted(brokers)})
     if columns == {"mover", "old_peer", "new_peer", "cost"}:
         return {
             Shift(

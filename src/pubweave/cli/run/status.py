@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pubweave.cli.run.status_view import Pulse
     from pubweave.model.ids import BrokerId, Link
-    from pubweave.runtime.client.observer import Snapshot
+    from pubweave.runtime.client.observer import OverlayStatuses
     from pubweave.runtime.net.addresses import Address
     from pubweave.runtime.security.credentials import Credentials
 
@@ -135,18 +135,18 @@ async def _single(address: Address, credentials: Credentials | None) -> Watched:
     return Watched("broker", broker, None, {broker: address}, {}, ())
 
 
-def _show_once(watched: Watched, snapshot: Snapshot, pulse: Pulse, as_json: bool) -> None:
+def _show_once(watched: Watched, snapshot: OverlayStatuses, pulse: Pulse, as_json: bool) -> None:
     if as_json:
         print_json(_document(watched, snapshot, pulse))
     else:
         output_console().print(_drawing(watched, snapshot, pulse, live=False))
 
 
-def _strategy(watched: Watched, snapshot: Snapshot) -> str | None:
+def _strategy(watched: Watched, snapshot: OverlayStatuses) -> str | None:
     return watched.strategy or next((status.strategy for status in snapshot.up), None)
 
 
-def _document(watched: Watched, snapshot: Snapshot, pulse: Pulse) -> dict[str, Any]:
+def _document(watched: Watched, snapshot: OverlayStatuses, pulse: Pulse) -> dict[str, Any]:
     import msgspec
 
     from pubweave.cli.run.status_view import broker_document, link_document
@@ -173,7 +173,7 @@ def _document(watched: Watched, snapshot: Snapshot, pulse: Pulse) -> dict[str, A
     }
 
 
-def _drawing(watched: Watched, snapshot: Snapshot, pulse: Pulse, *, live: bool) -> Group:
+def _drawing(watched: Watched, snapshot: OverlayStatuses, pulse: Pulse, *, live: bool) -> Group:
     from rich.console import Group
 
     from pubweave.cli.run.status_view import (

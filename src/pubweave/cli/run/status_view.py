@@ -13,7 +13,7 @@ from rich.table import Table
 from pubweave.cli.output import bytes_in_words, seconds_in_words
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.records.status import BrokerStatus, CounterStatus
-from pubweave.runtime.client.observer import RunningTotals, Snapshot, client_count
+from pubweave.runtime.client.observer import OverlayStatuses, RunningTotals, client_count
 
 LINES_SHOWN = 25
 """A live view shows at most this many brokers: a taller one cannot be redrawn in place."""
@@ -71,7 +71,7 @@ class PulseMeter:
         self._began: float | None = None
         self._before: tuple[float, CounterStatus] | None = None
 
-    def take(self, snapshot: Snapshot) -> Pulse:
+    def take(self, snapshot: OverlayStatuses) -> Pulse:
         self.totals.add(snapshot)
         totals = self.totals.counters()
         began_at = self._began = snapshot.taken_at if self._began is None else self._began
@@ -116,7 +116,7 @@ def broker_document(status: BrokerStatus | None) -> dict[str, Any]:
     }
 
 
-def link_document(snapshot: Snapshot, link: Link) -> dict[str, Any]:
+def link_document(snapshot: OverlayStatuses, link: Link) -> dict[str, Any]:
     """One link for programs; RTT and queue as the worse of its two ends says."""
     ends = [snapshot.link_session(link.a, link.b), snapshot.link_session(link.b, link.a)]
     known = [end for end in ends if end is not None]
@@ -132,7 +132,7 @@ def link_document(snapshot: Snapshot, link: Link) -> dict[str, Any]:
 
 
 def broker_table(
-    snapshot: Snapshot,
+    snapshot: OverlayStatuses,
     addresses: Mapping[BrokerId, str],
     pids: Mapping[BrokerId, int | None],
     shown: int | None = None,
@@ -165,7 +165,7 @@ def broker_table(
     return table
 
 
-def organize_line(snapshot: Snapshot) -> str:
+def organize_line(snapshot: OverlayStatuses) -> str:
     """How the overlay organizes itself, in a sentence; empty if it does not."""
     parts = [status.organizing for status in snapshot.up if status.organizing is not None]
     if not parts:
@@ -181,7 +181,7 @@ def organize_line(snapshot: Snapshot) -> str:
     )
 
 
-def journal_line(snapshot: Snapshot) -> str:
+def journal_line(snapshot: OverlayStatuses) -> str:
     """Whose journals cannot be written, and why; empty if there are no journals."""
     journals = {s.broker: s.journal for s in snapshot.up if s.journal is not None}
     if not journals:
@@ -196,7 +196,7 @@ def journal_line(snapshot: Snapshot) -> str:
     return f"journals: {len(journals)}, {bytes_in_words(size)} since snapshots; {troubles}"
 
 
-def access_line(snapshot: Snapshot) -> str:
+def access_line(snapshot: OverlayStatuses) -> str:
     """How the overlay is secured and whom it turned away; empty for an open one at peace."""
     parts = [status.access for status in snapshot.up if status.access is not None]
     refused: dict[str, int] = {}
@@ -212,7 +212,7 @@ def access_line(snapshot: Snapshot) -> str:
     return f"access ({how}): turned away: {counted or 'nobody'}"
 
 
-def relocation_line(snapshot: Snapshot) -> str:
+def relocation_line(snapshot: OverlayStatuses) -> str:
     """How publishers move, in a sentence; empty where none was ever traced."""
     parts = [status.relocation for status in snapshot.up if status.relocation is not None]
     told = {
@@ -235,7 +235,7 @@ def relocation_line(snapshot: Snapshot) -> str:
     )
 
 
-def link_table(snapshot: Snapshot) -> Table:
+def link_table(snapshot: OverlayStatuses) -> Table:
     """The links, one line each."""
     table = Table(title="links", title_justify="left", box=None, pad_edge=False)
     table.add_column("link")
@@ -252,7 +252,7 @@ def link_table(snapshot: Snapshot) -> Table:
 
 def live_drawing(
     pulse: Pulse,
-    snapshot: Snapshot,
+    snapshot: OverlayStatuses,
     addresses: Mapping[BrokerId, str],
     pids: Mapping[BrokerId, int | None],
 ) -> Group:
@@ -271,7 +271,7 @@ def live_drawing(
 _SUMS = ("begun", "done", "refused", "busy", "failed", "hops", "paused_ms")
 
 
-def migration_line(snapshot: Snapshot) -> str:
+def migration_line(snapshot: OverlayStatuses) -> str:
     """Moves, and the pauses of their clients; empty where nobody was ever moved."""
     parts = [status.migrations for status in snapshot.up if status.migrations is not None]
     told = {name: sum(getattr(part, name) for part in parts) for name in _SUMS}

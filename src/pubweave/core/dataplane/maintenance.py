@@ -23,7 +23,7 @@ def no_journal(now: float) -> None:
     return None
 
 
-class Upkeep:
+class Maintenance:
     """Looks around once per tick. ``expire`` lets a client go, ``is_held`` says whether an action
     holds a link."""
 

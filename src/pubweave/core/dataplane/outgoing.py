@@ -18,7 +18,7 @@ from pubweave.core.vocabulary.effects import Effect
 from pubweave.model.messages.session import SequencedMessage
 
 
-class Sending:
+class OutgoingQueue:
     """The queues that the current event has touched, and its effects."""
 
     def __init__(self, counters: Counters, flow: FlowControl) -> None:

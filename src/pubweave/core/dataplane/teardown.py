@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pubweave.core.dataplane.outgoing import Sending
+from pubweave.core.dataplane.outgoing import OutgoingQueue
 from pubweave.core.metering.counters import Counters
 from pubweave.core.metering.recorder import BrokerMeter
 from pubweave.core.routing.strategy import RoutingStrategy
@@ -17,14 +17,14 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.telemetry import LinkChange
 
 
-class Endings:
+class SessionTeardown:
     """Takes sessions out of all that knows of them."""
 
     def __init__(
         self,
         sessions: SessionTable,
         routing: RoutingStrategy,
-        sending: Sending,
+        sending: OutgoingQueue,
         flow: FlowControl,
         counters: Counters,
         meter: BrokerMeter | None,

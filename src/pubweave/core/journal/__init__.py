@@ -1,7 +1,7 @@
 """Durability without I/O: snapshot, replay, and which effects have to wait for the disk.
 
 Entry: `take_snapshot` and `restore_broker` in `snapshot`, `replay` and `come_back` in `recovery`,
-`JournalOrder` in `effect_order`. `records` turns events into journal records and back.
+`EffectOrder` in `effect_order`. `records` turns events into journal records and back.
 
   event -> Broker.handle -> effects -> JournalOrder --waits--+
      +- record -> batch -> append, sync -------- settled ----+-> carried out

@@ -164,7 +164,7 @@ def hint_record(hint: str, value: float | bool, now: float) -> EventRecord:
 _PROMISES_NOTHING = (Ping, Pong, Answer)
 
 
-class JournalOrder:
+class EffectOrder:
     """Effects of events by the number of the event, until the journal has that many.
 
     >>> order = JournalOrder(lambda connection: False)

@@ -17,7 +17,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from pubweave.core.matching.row import Constraint, Kind, kind_of
+from pubweave.core.matching.row import AttributeInterval, ValueKind, kind_of
 from pubweave.core.matching.scale import FlippingCut, Scale
 from pubweave.model.publications import Value
 
@@ -44,16 +44,16 @@ class Axis:
         self,
         attribute: str,
         first_row: int,
-        constraints: Iterable[tuple[Constraint, int]],
+        constraints: Iterable[tuple[AttributeInterval, int]],
         limit: int,
     ) -> None:
         """``constraints`` come with the places of their bits, ``limit`` bounds the cells."""
         numbers: list[FlippingCut] = []
         strings: list[FlippingCut] = []
         for constraint, place in constraints:
-            if constraint.kind is Kind.NUMBER:
+            if constraint.kind is ValueKind.NUMBER:
                 numbers += [(*cut, place) for cut in constraint.cuts()]
-            elif constraint.kind is Kind.STRING:
+            elif constraint.kind is ValueKind.STRING:
                 strings += [(*cut, place) for cut in constraint.cuts()]
         share = limit * len(numbers) // max(1, len(numbers) + len(strings))
         self.attribute = attribute
@@ -113,22 +113,22 @@ class Axis:
             return self._strings
         if value is None or isinstance(value, bool):
             return None
-        if kind_of(value) is Kind.STRING:
+        if kind_of(value) is ValueKind.STRING:
             return self._strings
         return self._numbers if value == value else None
 
-    def ranges(self, constraint: Constraint | None) -> list[tuple[int, int]]:
+    def ranges(self, constraint: AttributeInterval | None) -> list[tuple[int, int]]:
         """The table rows [start, end) in which a constraint has its bit; all for none."""
         first = self.first_row
         if constraint is None:
             return [(first, self.end_row)]
         kind = constraint.kind
-        if kind is Kind.ANY:
+        if kind is ValueKind.ANY:
             return [(first + TRUE, self.end_row)]
-        if kind is Kind.BOOLEAN:
+        if kind is ValueKind.BOOLEAN:
             row = first + (FALSE if True in constraint.holes else TRUE)
             return [(row, row + 1)]
-        scale = self._numbers if kind is Kind.NUMBER else self._strings
+        scale = self._numbers if kind is ValueKind.NUMBER else self._strings
         first = scale.first_row
         found = [
             (
@@ -141,16 +141,16 @@ class Axis:
             found.append((self.first_row + NAN, self.first_row + NAN + 1))
         return found
 
-    def add_flips(self, constraint: Constraint, place: int) -> None:
+    def add_flips(self, constraint: AttributeInterval, place: int) -> None:
         """Enter the cuts of a constraint whose bit is at a place of the table row."""
-        if constraint.kind in (Kind.NUMBER, Kind.STRING):
-            scale = self._numbers if constraint.kind is Kind.NUMBER else self._strings
+        if constraint.kind in (ValueKind.NUMBER, ValueKind.STRING):
+            scale = self._numbers if constraint.kind is ValueKind.NUMBER else self._strings
             for cut in constraint.cuts():
                 scale.add(cut, place)
 
-    def remove_flips(self, constraint: Constraint, place: int) -> None:
-        if constraint.kind in (Kind.NUMBER, Kind.STRING):
-            scale = self._numbers if constraint.kind is Kind.NUMBER else self._strings
+    def remove_flips(self, constraint: AttributeInterval, place: int) -> None:
+        if constraint.kind in (ValueKind.NUMBER, ValueKind.STRING):
+            scale = self._numbers if constraint.kind is ValueKind.NUMBER else self._strings
             for cut in constraint.cuts():
                 scale.remove(cut, place)
 

@@ -56,7 +56,7 @@ class Bitmap:
         self._attributes = tuple(attributes)
         self._limits = limits
         self._rows: dict[int, Row] = {}
-        self._lanes: Lanes | None = None
+        self._lanes: IntegerBitmap | None = None
         self._queries = 0
         self._build(list(rows))
 
@@ -142,7 +142,7 @@ class Bitmap:
         if self._words_of and all(axis.is_exact for axis in self._axes):
             words = sorted(self._words_of.values())
             destinations = tuple(self._objects[heads[0]] for heads in words)
-            self._lanes = Lanes(self._axes, self._table, words, destinations)
+            self._lanes = IntegerBitmap(self._axes, self._table, words, destinations)
 
     # ---- changes
 
@@ -336,7 +336,7 @@ def make_axes(attributes: Sequence[str], rows: Sequence[Row], cells: int) -> lis
 # Invariant: a snapshot; whoever changes the bitmap drops it.
 
 
-class Lanes:
+class IntegerBitmap:
     """Which of few destinations are hit; everyone's tuple is shared between answers."""
 
     __slots__ = ("_axes", "_everyone", "_high", "_integers", "_lanes", "_low")

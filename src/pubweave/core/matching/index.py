@@ -18,14 +18,14 @@ import numpy as np
 
 from pubweave.core.matching.axis import Limits
 from pubweave.core.matching.leaf import Leaf
-from pubweave.core.matching.row import Access, Destination, Row, take_apart
+from pubweave.core.matching.row import AccessPath, Destination, Row, take_apart
 from pubweave.model.filters.filter import Filter, Predicate
 from pubweave.model.publications import Publication, Value
 
 D = TypeVar("D", bound=Hashable)
 
 
-class Node:
+class TopicNode:
     """All filters with one topic or topic pattern; `conditional` counts rows by destination."""
 
     __slots__ = ("_by_equality", "_limits", "conditional", "root")
@@ -45,7 +45,7 @@ class Node:
         """The leaf that has all filters, if there is one."""
         return None if self._by_equality else self.root
 
-    def add(self, row: Row, access: Access) -> None:
+    def add(self, row: Row, access: AccessPath) -> None:
         if access.attribute is None:
             self.root.add(row)
         else:
@@ -57,7 +57,7 @@ class Node:
             slot = row.destination.slot
             self.conditional[slot] = self.conditional.get(slot, 0) + 1
 
-    def remove(self, row: Row, access: Access) -> None:
+    def remove(self, row: Row, access: AccessPath) -> None:
         if access.attribute is None:
             self.root.remove(row)
         else:
@@ -97,7 +97,7 @@ class Route:
 
     __slots__ = ("always", "nodes", "slots", "sole", "topic_only")
 
-    def __init__(self, nodes: list[Node], objects: Mapping[int, Any]) -> None:
+    def __init__(self, nodes: list[TopicNode], objects: Mapping[int, Any]) -> None:
         slots = sorted({slot for node in nodes for slot in node.root.always})
         self.slots = dict.fromkeys(slots)
         self.always: tuple[Any, ...] = tuple(objects[slot] for slot in slots)
@@ -146,8 +146,8 @@ class MatchIndex(Generic[D]):
         self._by_slot: dict[int, D] = {}
         self._free_slots: list[int] = []
         self._objects = np.full(16, None, object)
-        self._by_topic: dict[str, Node] = {}
-        self._by_prefix: dict[str, dict[tuple[Predicate, ...], Node]] = {}
+        self._by_topic: dict[str, TopicNode] = {}
+        self._by_prefix: dict[str, dict[tuple[Predicate, ...], TopicNode]] = {}
         self._routes: dict[str, Route] = {}
 
     def __len__(self) -> int:
@@ -215,20 +215,20 @@ class MatchIndex(Generic[D]):
             self._objects[destination.slot] = None
             self._free_slots.append(destination.slot)
 
-    def _node(self, access: Access) -> Node | None:
+    def _node(self, access: AccessPath) -> TopicNode | None:
         if access.topic is not None:
             return self._by_topic.get(access.topic)
         return self._by_prefix.get(access.prefix, {}).get(access.pattern)
 
-    def _make_node(self, access: Access) -> Node:
-        node = Node(self._limits)
+    def _make_node(self, access: AccessPath) -> TopicNode:
+        node = TopicNode(self._limits)
         if access.topic is not None:
             self._by_topic[access.topic] = node
         else:
             self._by_prefix.setdefault(access.prefix, {})[access.pattern] = node
         return node
 
-    def _drop_node(self, access: Access) -> None:
+    def _drop_node(self, access: AccessPath) -> None:
         if access.topic is not None:
             del self._by_topic[access.topic]
             return
@@ -236,7 +236,7 @@ class MatchIndex(Generic[D]):
         if not self._by_prefix[access.prefix]:
             del self._by_prefix[access.prefix]
 
-    def _forget_routes(self, access: Access) -> None:
+    def _forget_routes(self, access: AccessPath) -> None:
         if access.topic is None:
             self._routes.clear()
         else:
@@ -291,7 +291,7 @@ class MatchIndex(Generic[D]):
         self._routes[topic] = route
         return route
 
-    def _nodes_of(self, topic: str) -> Iterator[Node]:
+    def _nodes_of(self, topic: str) -> Iterator[TopicNode]:
         node = self._by_topic.get(topic)
         if node is not None:
             yield node

@@ -16,7 +16,7 @@ from typing import Any
 
 from pubweave.core.matching.axis import Limits
 from pubweave.core.matching.bitmap import Attributes, Bitmap
-from pubweave.core.matching.row import Constraint, Destination, Kind, Row
+from pubweave.core.matching.row import AttributeInterval, Destination, Row, ValueKind
 
 REBUILD_SHARE = 6
 """Entering a row costs about as much as six rows cost in a rebuild."""
@@ -42,7 +42,7 @@ class Leaf:
         self.tail: dict[Row, None] = {}
         self.bitmaps: list[Bitmap] = []
         self.is_settled = True
-        self._fronts = Fronts()
+        self._fronts = CoverSets()
         self._limits = limits
         self._size = 0
         self._reform_above = 2 * limits.small
@@ -183,7 +183,7 @@ COMPARED = 64
 Without a bound, ranges of which none covers another would make every change linear."""
 
 
-class Fronts:
+class CoverSets:
     """For each destination the rows that are in no shadow."""
 
     __slots__ = ("_rows",)
@@ -239,9 +239,9 @@ def covers(wide: Row, narrow: Row) -> bool:
     return all(predicate in narrow.loose for predicate in wide.loose)
 
 
-def _contains(outer: Constraint, inner: Constraint) -> bool:
+def _contains(outer: AttributeInterval, inner: AttributeInterval) -> bool:
     if outer.kind is not inner.kind:
-        return outer.kind is Kind.ANY
+        return outer.kind is ValueKind.ANY
     low, high = outer.low, outer.high
     if low is not None and (inner.low is None or inner.low < low):
         return False
@@ -250,7 +250,7 @@ def _contains(outer: Constraint, inner: Constraint) -> bool:
     return not outer.holes or all(_excludes(inner, hole) for hole in outer.holes)
 
 
-def _excludes(constraint: Constraint, value: object) -> bool:
+def _excludes(constraint: AttributeInterval, value: object) -> bool:
     low, high = constraint.low, constraint.high
     return (
         value in constraint.holes

@@ -1,8 +1,8 @@
 """One filter of the matching index, taken apart.
 
 A filter becomes an access (which topics, and at most one equality that names its leaf) and a row:
-what is left to check, one `Constraint` per attribute plus the `loose` predicates (suffix, contains)
-that no interval can express. Nothing here knows where rows are kept.
+what is left to check, one `AttributeInterval` per attribute plus the `loose` predicates (suffix,
+contains) that no interval can express. Nothing here knows where rows are kept.
 
 Invariant: access and row together say exactly what `Filter.matches` says; a filter that no
 publication can satisfy may be recognised as such (`take_apart` returns None) but need not be.
@@ -21,7 +21,7 @@ from pubweave.model.publications import TOPIC_ATTRIBUTE, Value
 Cut = tuple[Any, int]
 """A place between values: just before (``(v, 0)``) or just after (``(v, 1)``) the value v."""
 
-Test = tuple[str, "Kind", Callable[[Any], bool]]
+Test = tuple[str, "ValueKind", Callable[[Any], bool]]
 
 # Every access through the class costs a look-up, and filters are taken apart by the 100,000.
 EQ, NE, LT, LE, GT, GE = (
@@ -35,7 +35,7 @@ EQ, NE, LT, LE, GT, GE = (
 LOOSE_OPERATORS = frozenset({Operator.SUFFIX, Operator.CONTAINS})
 
 
-class Kind(enum.Enum):
+class ValueKind(enum.Enum):
     """The types comparisons go by; ANY is what ``is present`` alone asks for."""
 
     ANY = "any"
@@ -44,30 +44,30 @@ class Kind(enum.Enum):
     STRING = "string"
 
 
-KIND_BY_TYPE: dict[type, Kind] = {
-    bool: Kind.BOOLEAN,
-    int: Kind.NUMBER,
-    float: Kind.NUMBER,
-    str: Kind.STRING,
+KIND_BY_TYPE: dict[type, ValueKind] = {
+    bool: ValueKind.BOOLEAN,
+    int: ValueKind.NUMBER,
+    float: ValueKind.NUMBER,
+    str: ValueKind.STRING,
 }
 
 
-def kind_of(value: Value) -> Kind:
+def kind_of(value: Value) -> ValueKind:
     """The kind of a value, also of an instance of a subclass such as a numpy float."""
     if isinstance(value, bool):
-        return Kind.BOOLEAN
-    return Kind.STRING if isinstance(value, str) else Kind.NUMBER
+        return ValueKind.BOOLEAN
+    return ValueKind.STRING if isinstance(value, str) else ValueKind.NUMBER
 
 
 @dataclass(slots=True, eq=False)
-class Constraint:
+class AttributeInterval:
     """The values one attribute may have: of one kind, between two cuts, without the holes.
 
     A missing cut is unbounded. For booleans only the holes count.
     """
 
     attribute: str
-    kind: Kind
+    kind: ValueKind
     low: Cut | None = None
     high: Cut | None = None
     holes: tuple[Value, ...] = ()
@@ -90,7 +90,7 @@ class Constraint:
     @property
     def admits_nan(self) -> bool:
         """NaN is unequal to everything and compares with nothing."""
-        return self.kind is Kind.NUMBER and self.low is None and self.high is None
+        return self.kind is ValueKind.NUMBER and self.low is None and self.high is None
 
 
 @dataclass(slots=True, eq=False)
@@ -103,7 +103,7 @@ class Destination:
 
 
 @dataclass(slots=True, eq=False)
-class Access:
+class AccessPath:
     """What a publication must show before a row is even looked at."""
 
     topic: str | None
@@ -129,8 +129,8 @@ class Row:
     key: Hashable
     filter: Filter
     destination: Destination
-    access: Access | None
-    constraints: tuple[Constraint, ...] = ()
+    access: AccessPath | None
+    constraints: tuple[AttributeInterval, ...] = ()
     loose: tuple[Predicate, ...] = ()
     tests: tuple[Test, ...] = ()
     home: Any = None
@@ -142,7 +142,7 @@ class Row:
     def is_unconditional(self) -> bool:
         return not self.constraints
 
-    def constraint_on(self, attribute: str) -> Constraint | None:
+    def constraint_on(self, attribute: str) -> AttributeInterval | None:
         for constraint in self.constraints:
             if constraint.attribute == attribute:
                 return constraint
@@ -154,7 +154,7 @@ class Row:
             value = attributes.get(attribute)
             if value is None:
                 return False
-            if kind is not Kind.ANY:
+            if kind is not ValueKind.ANY:
                 found = KIND_BY_TYPE.get(value.__class__) or kind_of(value)
                 if found is not kind or not test(value):
                     return False
@@ -162,7 +162,7 @@ class Row:
 
     def _prepare(self) -> tuple[Test, ...]:
         tests = [(c.attribute, c.kind, _test(c)) for c in self.constraints]
-        tests += [(p.attribute, Kind.STRING, _loose_test(p)) for p in self.loose]
+        tests += [(p.attribute, ValueKind.STRING, _loose_test(p)) for p in self.loose]
         self.tests = tuple(tests)
         return self.tests
 
@@ -183,7 +183,7 @@ def take_apart(key: Hashable, filter: Filter, destination: Destination) -> Row:
         if constraint is None:
             return row
         constraints.append(constraint)
-        if constraint.kind is Kind.STRING and _point(constraint) is None:
+        if constraint.kind is ValueKind.STRING and _point(constraint) is None:
             loose += [p for p in predicates if p.operator in LOOSE_OPERATORS]
     named = _naming_constraint(constraints)
     if named is not None and named.low is not None:
@@ -195,32 +195,34 @@ def take_apart(key: Hashable, filter: Filter, destination: Destination) -> Row:
     return row
 
 
-def constrain(attribute: str, predicates: Iterable[Predicate]) -> Constraint | None:
+def constrain(attribute: str, predicates: Iterable[Predicate]) -> AttributeInterval | None:
     """What a conjunction over one attribute allows, None for nothing; loose ones left out."""
-    kind = Kind.ANY
+    kind = ValueKind.ANY
     equal: Value | None = None
     for predicate in predicates:
         operand = predicate.value
         if operand is None:
             continue
         found = KIND_BY_TYPE.get(operand.__class__) or kind_of(operand)
-        if kind is not found and kind is not Kind.ANY:
+        if kind is not found and kind is not ValueKind.ANY:
             return None
         kind = found
         if predicate.operator is EQ:
             equal = operand
-    if kind is Kind.ANY:
-        return Constraint(attribute, kind)
+    if kind is ValueKind.ANY:
+        return AttributeInterval(attribute, kind)
     if equal is None:
-        return _narrow(Constraint(attribute, kind), predicates)
+        return _narrow(AttributeInterval(attribute, kind), predicates)
     if not all(predicate.holds(equal) for predicate in predicates):
         return None
-    if kind is Kind.BOOLEAN:
-        return Constraint(attribute, kind, holes=(not equal,))
-    return Constraint(attribute, kind, (equal, 0), (equal, 1))
+    if kind is ValueKind.BOOLEAN:
+        return AttributeInterval(attribute, kind, holes=(not equal,))
+    return AttributeInterval(attribute, kind, (equal, 0), (equal, 1))
 
 
-def _narrow(constraint: Constraint, predicates: Iterable[Predicate]) -> Constraint | None:
+def _narrow(
+    constraint: AttributeInterval, predicates: Iterable[Predicate]
+) -> AttributeInterval | None:
     """The constraint within the bounds of order, prefix and != predicates; None if empty."""
     low: Cut | None = None
     high: Cut | None = None
@@ -243,13 +245,13 @@ def _narrow(constraint: Constraint, predicates: Iterable[Predicate]) -> Constrai
     return constraint
 
 
-def _with_holes(constraint: Constraint, holes: set[Any]) -> Constraint | None:
+def _with_holes(constraint: AttributeInterval, holes: set[Any]) -> AttributeInterval | None:
     low, high = constraint.low, constraint.high
     inside = (
         h for h in holes if (low is None or low <= (h, 0)) and (high is None or (h, 1) <= high)
     )
     constraint.holes = tuple(sorted(inside))
-    if constraint.kind is Kind.BOOLEAN and len(holes) == 2:
+    if constraint.kind is ValueKind.BOOLEAN and len(holes) == 2:
         return None
     return None if constraint.holes and _point(constraint) is not None else constraint
 
@@ -278,7 +280,7 @@ def _after_prefix(prefix: str) -> Cut | None:
     return kept[:-1] + chr(ord(kept[-1]) + 1), 0
 
 
-def _point(constraint: Constraint) -> Value | None:
+def _point(constraint: AttributeInterval) -> Value | None:
     """The only value a constraint admits, if there is one."""
     low, high = constraint.low, constraint.high
     if low is None or high is None or low[0] != high[0]:
@@ -287,26 +289,26 @@ def _point(constraint: Constraint) -> Value | None:
     return value
 
 
-def _naming_constraint(constraints: list[Constraint]) -> Constraint | None:
+def _naming_constraint(constraints: list[AttributeInterval]) -> AttributeInterval | None:
     """The equality that names a leaf: of a string if possible, else of a number."""
     best = None
     for constraint in constraints:
-        if _point(constraint) is not None and (best is None or best.kind is Kind.NUMBER):
+        if _point(constraint) is not None and (best is None or best.kind is ValueKind.NUMBER):
             best = constraint
-            if best.kind is Kind.STRING:
+            if best.kind is ValueKind.STRING:
                 break
     return best
 
 
-def _topic_access(predicates: list[Predicate]) -> Access | None:
+def _topic_access(predicates: list[Predicate]) -> AccessPath | None:
     """Where a filter's topics are looked up; None if its topic predicates exclude each other."""
     pattern = tuple(p for p in predicates if p.operator is not Operator.PRESENT)
     for predicate in pattern:
         if predicate.operator is Operator.EQ:
             topic = str(predicate.value)
             fits = len(pattern) == 1 or all(p.holds(topic) for p in pattern)
-            return Access(topic, ()) if fits else None
-    return Access(None, pattern)
+            return AccessPath(topic, ()) if fits else None
+    return AccessPath(None, pattern)
 
 
 def _loose_test(predicate: Predicate) -> Callable[[Any], bool]:
@@ -316,7 +318,7 @@ def _loose_test(predicate: Predicate) -> Callable[[Any], bool]:
     return lambda value: operand in value
 
 
-def _test(constraint: Constraint) -> Callable[[Any], bool]:
+def _test(constraint: AttributeInterval) -> Callable[[Any], bool]:
     """A check of values that already are of the constraint's kind."""
     between = _range_test(constraint.low, constraint.high)
     holes = constraint.holes

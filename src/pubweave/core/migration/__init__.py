@@ -1,6 +1,6 @@
 """Migration: a client moves to another broker, along the path of the tree, under traffic.
 
-Entry: `Migrations` in `coordinator`. `departure` finds the path and asks everybody on it.
+Entry: `MigrationCoordinator` in `coordinator`. `departure` finds the path and asks everybody on it.
 `participant` is a broker's part on the path, `source` and `destination` are those of its ends,
 `registry` has all parts of a broker. `tables` changes the client's routing entries; `uncertainty`
 keeps the order of publications when a broker on the path was restarted.

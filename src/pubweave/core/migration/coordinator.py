@@ -22,9 +22,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pubweave.core.migration.departure import Departure, MigrationEnd, MigrationOutcome
-from pubweave.core.migration.registry import MigrationParts
-from pubweave.core.migration.source import DestinationPart, SourcePart
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.migration.registry import MigrationRegistry
+from pubweave.core.migration.source import MigrationDestination, MigrationSource
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.effects import CloseConnection, Transmit
 from pubweave.core.vocabulary.events import ConnectionId
@@ -40,16 +40,16 @@ from pubweave.model.messages.migration import (
 from pubweave.model.messages.session import Hello, Message, Role, SequencedMessage
 from pubweave.model.records.status import MigrationStatus, MoveStatus
 
-__all__ = ["MigrationEnd", "MigrationOutcome", "Migrations"]
+__all__ = ["MigrationCoordinator", "MigrationEnd", "MigrationOutcome"]
 
 MOVES_KEPT = 100
 """How many ended migrations are kept for those who ask."""
 
 
-class Migrations:
+class MigrationCoordinator:
     """All migrations that this broker takes part in."""
 
-    def __init__(self, inside: BrokerInside, epoch: int) -> None:
+    def __init__(self, inside: TreeServices, epoch: int) -> None:
         self._plain_send = inside.send
         self._inside = replace(inside, send=self._send)
         self._number = f"{inside.id}/{epoch:x}"
@@ -61,7 +61,7 @@ class Migrations:
         self.last_moves: deque[MoveStatus] = deque(maxlen=MOVES_KEPT)
         self._hops = 0
         self._paused_ms = self._longest_paused_ms = 0.0
-        self.parts = MigrationParts(self._inside, self._is_open, self._answered, self._arrived)
+        self.parts = MigrationRegistry(self._inside, self._is_open, self._answered, self._arrived)
         self.redirect: Callable[[ClientId, BrokerId, float], str | None] = _is_native
         """Sends clients away that do not speak the native protocol (`mqtt/redirect`)."""
         self.on_arrival: list[Callable[[ClientId, float], None]] = []
@@ -156,7 +156,7 @@ class Migrations:
         for part in list(self.parts.by_client.values()):
             part.look(now)
             self.parts.drop_if_over(part)
-            if isinstance(part, SourcePart) and part.is_over:
+            if isinstance(part, MigrationSource) and part.is_over:
                 self._let_go(part, now)
 
     def is_paused(self, session: Session) -> bool:
@@ -201,7 +201,7 @@ class Migrations:
         if hello.role is not Role.CLIENT:
             return False
         inside, part = self._inside, self.parts.by_client.get(hello.id)
-        if isinstance(part, DestinationPart):
+        if isinstance(part, MigrationDestination):
             is_early = part.greeted(connection, hello)
             if not is_early:
                 inside.emit(CloseConnection(connection, "the client is being moved"))
@@ -209,7 +209,7 @@ class Migrations:
         if hello.id in inside.sessions.clients:
             self._gone.pop(hello.id, None)
             return False
-        if isinstance(part, SourcePart):
+        if isinstance(part, MigrationSource):
             inside.emit(CloseConnection(connection, "the client is being moved"))
             return True
         return self._sent_on(connection, hello, now)
@@ -281,7 +281,7 @@ class Migrations:
             # The decision: from here on only forward.
             del self._departures[departure.client]
             part = self.parts.add(departure.migration, now)
-            assert isinstance(part, SourcePart)
+            assert isinstance(part, MigrationSource)
             part.decide()
         elif departure.migration is not None:
             departure.held = departure.migration.id
@@ -291,7 +291,7 @@ class Migrations:
         for listener in self.on_arrival:
             listener(client, now)
 
-    def _let_go(self, part: SourcePart, now: float) -> None:
+    def _let_go(self, part: MigrationSource, now: float) -> None:
         """All that came for the client is with it: it goes on at its new broker."""
         inside, migration = self._inside, part.migration
         complete = part.last_word(inside.last_sequence(migration.client))

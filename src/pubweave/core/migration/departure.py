@@ -12,7 +12,7 @@ import zlib
 
 import msgspec
 
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
 from pubweave.core.session.table import OBSERVER_MARK
 from pubweave.core.transformation.shift import why_not_now
@@ -59,7 +59,7 @@ class Departure:
 
     def __init__(
         self,
-        inside: BrokerInside,
+        inside: TreeServices,
         number: str,
         client: ClientId,
         destination: BrokerId,

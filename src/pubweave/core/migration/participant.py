@@ -22,9 +22,9 @@ from pubweave.core.migration.tables import (
     move_advertisements,
     move_subscriptions,
 )
-from pubweave.core.migration.uncertainty import Doubt
+from pubweave.core.migration.uncertainty import MigrationUncertainty
 from pubweave.core.routing.tree.link_table import LinkTable
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId, SubscriptionId
@@ -59,10 +59,11 @@ class Stage(enum.Enum):
     MOVED = "moved"
 
 
-class MigrationPart:
-    """The part of a broker on the path; its ends have `SourcePart` and `DestinationPart`."""
+class MigrationParticipant:
+    """The part of a broker on the path; its ends have `MigrationSource` and
+    `MigrationDestination`."""
 
-    def __init__(self, inside: BrokerInside, migration: Migration) -> None:
+    def __init__(self, inside: TreeServices, migration: Migration) -> None:
         place = migration.path.index(inside.id)
         self.inside = inside
         self.migration = migration
@@ -91,7 +92,7 @@ class MigrationPart:
         """The update has, as was told after a restart."""
         self._is_turned_beyond = False
         """So has `moved`, and it is said again."""
-        self.doubt = Doubt(inside)
+        self.doubt = MigrationUncertainty(inside)
         """After a restart: whether `moved` had passed here is not known yet."""
 
     # --- what comes ------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pubweave.core.migration.participant import MigrationPart
-from pubweave.core.migration.source import DestinationPart, SourcePart
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.migration.participant import MigrationParticipant
+from pubweave.core.migration.source import MigrationDestination, MigrationSource
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
 from pubweave.core.transformation.shift import PATIENT_ATTEMPTS, why_not_now
 from pubweave.core.vocabulary.events import ConnectionId
@@ -29,7 +29,7 @@ REMEMBERED = 1000
 """How many ended migrations are remembered."""
 
 
-class MigrationParts:
+class MigrationRegistry:
     """This broker's parts, by client: a client moves once at a time.
 
     ``is_open`` says whether a migration that began here is still to be decided, ``answered`` hears
@@ -37,7 +37,7 @@ class MigrationParts:
 
     def __init__(
         self,
-        inside: BrokerInside,
+        inside: TreeServices,
         is_open: Callable[[Migration], bool],
         answered: Callable[[MigrationSignal, float], None],
         arrived: Callable[[ClientId, float], None],
@@ -50,11 +50,11 @@ class MigrationParts:
         """By id; None if it came to nothing."""
         self._asked_again: dict[str, None] = {}
         """Of those the ones whose destination is asked on behalf of a broker before."""
-        self.by_client: dict[ClientId, MigrationPart] = {}
+        self.by_client: dict[ClientId, MigrationParticipant] = {}
         self.paused: dict[ClientId, None] = {}
         """Clients of which nothing but session messages is taken in."""
 
-    def of(self, migration: Migration) -> MigrationPart | None:
+    def of(self, migration: Migration) -> MigrationParticipant | None:
         part = self.by_client.get(migration.client)
         return part if part is not None and part.migration == migration else None
 
@@ -66,18 +66,18 @@ class MigrationParts:
     def has_early(self, connection: ConnectionId) -> bool:
         """Whether a client waits on this connection for the end of its migration."""
         parts = self.by_client.values()
-        return any(isinstance(p, DestinationPart) and p.is_early(connection) for p in parts)
+        return any(isinstance(p, MigrationDestination) and p.is_early(connection) for p in parts)
 
-    def add(self, migration: Migration, now: float) -> MigrationPart:
+    def add(self, migration: Migration, now: float) -> MigrationParticipant:
         inside = self._inside
-        part: MigrationPart
+        part: MigrationParticipant
         if migration.source == inside.id:
-            part = SourcePart(inside, migration, now)
+            part = MigrationSource(inside, migration, now)
             self.paused[migration.client] = None
         elif migration.destination == inside.id:
-            part = DestinationPart(inside, migration)
+            part = MigrationDestination(inside, migration)
         else:
-            part = MigrationPart(inside, migration)
+            part = MigrationParticipant(inside, migration)
         self.by_client[migration.client] = part
         part.guard()
         inside.migrating[migration.id] = None
@@ -92,7 +92,7 @@ class MigrationParts:
             self.paused.pop(migration.client, None)
             self._inside.migrating.pop(migration.id, None)
 
-    def drop_if_over(self, part: MigrationPart) -> None:
+    def drop_if_over(self, part: MigrationParticipant) -> None:
         """A part may outlast its migration by what it still waits for."""
         if part.is_completed and part.is_settled:
             part.finish()
@@ -106,7 +106,7 @@ class MigrationParts:
             self._asked_again.pop(forgotten, None)
         self._ended[migration.id] = complete
 
-    def _remade(self, migration: Migration, now: float) -> MigrationPart | None:
+    def _remade(self, migration: Migration, now: float) -> MigrationParticipant | None:
         """The part in a migration that is under way; made if this broker has forgotten it."""
         if migration.id in self._ended:
             return self.of(migration)
@@ -209,7 +209,7 @@ class MigrationParts:
         coming = [
             client
             for client, part in self.by_client.items()
-            if isinstance(part, DestinationPart) and client not in clients
+            if isinstance(part, MigrationDestination) and client not in clients
         ]
         return len(clients) + len(coming)
 
@@ -253,7 +253,7 @@ class MigrationParts:
         is_forgotten = migration.client not in self.by_client
         part = self._remade(migration, now)
         complete = self._ended.get(migration.id)
-        if isinstance(part, DestinationPart) and is_forgotten:
+        if isinstance(part, MigrationDestination) and is_forgotten:
             part.send(origin.remote, part.signal(MigrationStep.HOLD))  # no doubt waits for more
         if part is not None:
             part.told(origin.remote, message.text)
@@ -293,7 +293,7 @@ class MigrationParts:
         if part is not None:
             part.completed(message, now)
             self.drop_if_over(part)
-            if isinstance(part, DestinationPart) and not message.is_gone:
+            if isinstance(part, MigrationDestination) and not message.is_gone:
                 self._arrived(migration.client, now)
         self._relay(message, forward=True)
 

@@ -12,9 +12,9 @@ client may have come back to it meanwhile; it has to pause again, and is sent on
 
 from __future__ import annotations
 
-from pubweave.core.migration.participant import MigrationPart, Stage
+from pubweave.core.migration.participant import MigrationParticipant, Stage
 from pubweave.core.migration.tables import ClientEntries, move_advertisements
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
 from pubweave.core.session.tokens import is_same
 from pubweave.core.vocabulary.events import ConnectionId
@@ -28,10 +28,10 @@ from pubweave.model.messages.migration import (
 from pubweave.model.messages.session import Hello
 
 
-class SourcePart(MigrationPart):
+class MigrationSource(MigrationParticipant):
     """The part of the broker that lets the client go."""
 
-    def __init__(self, inside: BrokerInside, migration: Migration, now: float) -> None:
+    def __init__(self, inside: TreeServices, migration: Migration, now: float) -> None:
         super().__init__(inside, migration)
         self.began_at = now
         self.is_over = False
@@ -109,10 +109,10 @@ class SourcePart(MigrationPart):
 # that comes before it waits.
 
 
-class DestinationPart(MigrationPart):
+class MigrationDestination(MigrationParticipant):
     """The part of the broker that gets the client."""
 
-    def __init__(self, inside: BrokerInside, migration: Migration) -> None:
+    def __init__(self, inside: TreeServices, migration: Migration) -> None:
         super().__init__(inside, migration)
         self.address = inside.sessions.address
         self._early: tuple[ConnectionId, Hello] | None = None

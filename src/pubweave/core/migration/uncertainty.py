@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId, ClientId, SubscriptionId, publisher_of
@@ -29,10 +29,10 @@ from pubweave.model.publications import Publication
 DOUBT_S = 30.0
 
 
-class Doubt:
+class MigrationUncertainty:
     """Publications that wait for word from the destination's side, while ``is_open``."""
 
-    def __init__(self, inside: BrokerInside) -> None:
+    def __init__(self, inside: TreeServices) -> None:
         self._inside = inside
         self._links: tuple[Session, Session] | None = None
         self._until = 0.0

@@ -1,8 +1,8 @@
 """The MQTT gateway of one broker: behind each MQTT session is a native client.
 
-Entry: `MqttDoor` in `gateway`; its events are events of the broker.
-  PacketsReceived -> MqttDoor -> MqttSession -> NativeEnd -> broker -> overlay
-  TransmitPackets <- (end of the event) <- MqttSession.deliver <- NativeEnd <-+
+Entry: `MqttGateway` in `gateway`; its events are events of the broker.
+  PacketsReceived -> MqttGateway -> MqttSession -> NativeSession -> broker -> overlay
+  TransmitPackets <- (end of the event) <- MqttSession.deliver <- NativeSession <-+
 `connections`: keep-alive (it ends a connection that is silent for too long) and session takeover
 (a new Connect for a session ends the older connection, here or at another gateway). `connect`:
 from Connect to ConnAck. `publish`, `subscribe`, `capabilities`: what clients may do. `redirect`

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.capabilities import check_publication, why_too_large
-from pubweave.core.mqtt.cluster.gossip import OtherDoors
+from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.protocol.topics import is_reserved
 from pubweave.core.mqtt.session.connection import MqttConnection, MqttError
 from pubweave.core.mqtt.session.session import MqttSession
-from pubweave.core.mqtt.session.table import Sessions
+from pubweave.core.mqtt.session.table import MqttSessionTable
 from pubweave.core.session.access import Access
 from pubweave.core.session.session import RemoteProtocolError
 from pubweave.model.ids import BrokerId
@@ -21,7 +21,7 @@ NAME_BYTES_MAX = 256
 """The longest id that a native client may have."""
 
 
-class Connecting:
+class ConnectHandler:
     """Decides about clients that want in."""
 
     def __init__(
@@ -29,8 +29,8 @@ class Connecting:
         broker: BrokerId,
         config: MqttConfig,
         access: Access,
-        sessions: Sessions,
-        doors: OtherDoors,
+        sessions: MqttSessionTable,
+        doors: GatewayGossip,
     ) -> None:
         self._broker = broker
         self._config = config

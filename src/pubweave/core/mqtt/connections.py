@@ -11,13 +11,13 @@ from collections.abc import Callable
 from math import inf
 
 from pubweave.core.config.mqtt import MqttConfig
-from pubweave.core.mqtt.cluster.gossip import OtherDoors
-from pubweave.core.mqtt.cluster.handover import Moving
-from pubweave.core.mqtt.connect import Connecting
+from pubweave.core.mqtt.cluster.gossip import GatewayGossip
+from pubweave.core.mqtt.cluster.handover import SessionHandover
+from pubweave.core.mqtt.connect import ConnectHandler
 from pubweave.core.mqtt.session.connection import MqttConnection, MqttError
-from pubweave.core.mqtt.session.native_client import NativeLoop
+from pubweave.core.mqtt.session.native_client import InProcessLink
 from pubweave.core.mqtt.session.session import MqttSession
-from pubweave.core.mqtt.session.table import Sessions
+from pubweave.core.mqtt.session.table import MqttSessionTable
 from pubweave.core.session.access import Access
 from pubweave.core.session.session import RemoteProtocolError
 from pubweave.core.vocabulary.effects import CloseConnection, Effect, TransmitPackets
@@ -33,18 +33,18 @@ EARLY_PACKETS_MAX = 100
 """What a client may say before it is let in."""
 
 
-class Comings:
+class ConnectionTable:
     """The connections of one door, and who of them is in which session."""
 
     def __init__(
         self,
         config: MqttConfig,
         access: Access,
-        loop: NativeLoop,
-        sessions: Sessions,
-        doors: OtherDoors,
-        moving: Moving,
-        connecting: Connecting,
+        loop: InProcessLink,
+        sessions: MqttSessionTable,
+        doors: GatewayGossip,
+        moving: SessionHandover,
+        connecting: ConnectHandler,
     ) -> None:
         self.on_early: Callable[[MqttConnection, list[FromClient], float], None]
         """Gets what a client said before it was let in."""

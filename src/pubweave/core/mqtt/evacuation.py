@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from pubweave.core.mqtt.cluster.gossip import OtherDoors
-from pubweave.core.mqtt.cluster.handover import Moving
-from pubweave.core.mqtt.session.table import Sessions
+from pubweave.core.mqtt.cluster.gossip import GatewayGossip
+from pubweave.core.mqtt.cluster.handover import SessionHandover
+from pubweave.core.mqtt.session.table import MqttSessionTable
 
 LOOK_S = 0.1
 AT_ONCE = 20
@@ -20,14 +20,14 @@ RETURN_S = 1.0
 """So long a client that was sent elsewhere may take to fetch its session."""
 
 
-class Leaving:
+class SessionEvacuation:
     """Which sessions have to go, and from when on without their clients."""
 
     def __init__(
         self,
-        sessions: Sessions,
-        doors: OtherDoors,
-        moving: Moving,
+        sessions: MqttSessionTable,
+        doors: GatewayGossip,
+        moving: SessionHandover,
         is_leaving: Callable[[], bool],
     ) -> None:
         self._sessions = sessions

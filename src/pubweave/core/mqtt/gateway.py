@@ -16,23 +16,23 @@ from collections.abc import Callable, Sequence
 
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.bridges.loop_detector import Loops
-from pubweave.core.mqtt.bridges.loop_probes import Rings
+from pubweave.core.mqtt.bridges.loop_probes import LoopProbes
 from pubweave.core.mqtt.capabilities import accepted
-from pubweave.core.mqtt.cluster.gossip import OtherDoors
-from pubweave.core.mqtt.cluster.handover import Moving
-from pubweave.core.mqtt.connect import Connecting
-from pubweave.core.mqtt.connections import Comings
-from pubweave.core.mqtt.evacuation import Leaving
-from pubweave.core.mqtt.publish import MqttPublishing
-from pubweave.core.mqtt.redirect import Redirecting
+from pubweave.core.mqtt.cluster.gossip import GatewayGossip
+from pubweave.core.mqtt.cluster.handover import SessionHandover
+from pubweave.core.mqtt.connect import ConnectHandler
+from pubweave.core.mqtt.connections import ConnectionTable
+from pubweave.core.mqtt.evacuation import SessionEvacuation
+from pubweave.core.mqtt.publish import PublishHandler
+from pubweave.core.mqtt.redirect import ClientRedirector
 from pubweave.core.mqtt.session.cluster_messages import Arrived
 from pubweave.core.mqtt.session.connection import MqttConnection, MqttError
-from pubweave.core.mqtt.session.native_client import NativeEnd, NativeLoop, Promise
+from pubweave.core.mqtt.session.native_client import InProcessLink, NativeSession, PendingReply
 from pubweave.core.mqtt.session.session import MqttSession
-from pubweave.core.mqtt.session.table import Sessions
-from pubweave.core.mqtt.subscribe import Subscribing
+from pubweave.core.mqtt.session.table import MqttSessionTable
+from pubweave.core.mqtt.subscribe import SubscribeHandler
 from pubweave.core.mqtt.wildcard_replicator import OWNER as COPYING
-from pubweave.core.mqtt.wildcard_replicator import Copying
+from pubweave.core.mqtt.wildcard_replicator import WildcardReplicator
 from pubweave.core.session.access import Access
 from pubweave.core.vocabulary.effects import Effect
 from pubweave.core.vocabulary.events import (
@@ -67,7 +67,7 @@ from pubweave.model.publications import Publication
 from pubweave.model.records.status import MqttStatus
 
 
-class MqttDoor:
+class MqttGateway:
     """All MQTT clients of one broker."""
 
     def __init__(
@@ -75,7 +75,7 @@ class MqttDoor:
         broker: BrokerId,
         config: MqttConfig,
         access: Access,
-        loop: NativeLoop,
+        loop: InProcessLink,
         now: float,
         *,
         is_topical: bool,
@@ -86,12 +86,12 @@ class MqttDoor:
         self._loop = loop
         loop.on_notified = self._on_notified
         loop.on_settled = self._on_settled
-        self.sessions = Sessions(broker, config, loop, access, is_topical=is_topical)
+        self.sessions = MqttSessionTable(broker, config, loop, access, is_topical=is_topical)
         loop.on_missed = self.sessions.missed
-        self.doors = OtherDoors(broker, config, loop, now, is_topical=is_topical)
-        self.moving = Moving(broker, config, loop, self.sessions, self.doors)
-        connecting = Connecting(broker, config, access, self.sessions, self.doors)
-        self.comings = Comings(
+        self.doors = GatewayGossip(broker, config, loop, now, is_topical=is_topical)
+        self.moving = SessionHandover(broker, config, loop, self.sessions, self.doors)
+        connecting = ConnectHandler(broker, config, access, self.sessions, self.doors)
+        self.comings = ConnectionTable(
             config, access, loop, self.sessions, self.doors, self.moving, connecting
         )
         self.comings.on_early = self._on_packets
@@ -103,19 +103,19 @@ class MqttDoor:
         self.doors.on_gone = self.moving.forget_door
         self.doors.sessions_digest = self.moving.digest
         self.doors.tell_sessions = self.moving.tell_all
-        self.copying = Copying(broker, loop)
+        self.copying = WildcardReplicator(broker, loop)
         self.doors.on_wanted = self.copying.want
-        self.redirecting = Redirecting(config, self.sessions, self.doors, self.comings)
-        self.leaving = Leaving(self.sessions, self.doors, self.moving, is_leaving)
+        self.redirecting = ClientRedirector(config, self.sessions, self.doors, self.comings)
+        self.leaving = SessionEvacuation(self.sessions, self.doors, self.moving, is_leaving)
         self.moving.on_redirected = self.redirecting.rest
         self.loops = Loops(broker, config, self.sessions, self.doors, self.comings)
         self.doors.on_returned = self.loops.returned
-        self.rings = Rings(config, self.sessions, self.doors, self.loops)
-        self._publishing = MqttPublishing(
+        self.rings = LoopProbes(config, self.sessions, self.doors, self.loops)
+        self._publishing = PublishHandler(
             config, access, loop, self.sessions, self.rings, self.comings
         )
         self.comings.on_leaving = self._publishing.release_all
-        self._subscribing = Subscribing(config, access, loop, self.doors, self.rings)
+        self._subscribing = SubscribeHandler(config, access, loop, self.doors, self.rings)
 
     # --- events ----------------------------------------------------------------------------
 
@@ -291,7 +291,9 @@ class MqttDoor:
 
     # --- from the native clients -----------------------------------------------------------
 
-    def _on_notified(self, end: NativeEnd, publications: Sequence[Publication], now: float) -> None:
+    def _on_notified(
+        self, end: NativeSession, publications: Sequence[Publication], now: float
+    ) -> None:
         if not end.owner:
             self.doors.take(publications, now)
             return
@@ -319,7 +321,7 @@ class MqttDoor:
             for publication in news:
                 self.loops.delivered(session, publication, now)
 
-    def _on_settled(self, end: NativeEnd, now: float) -> None:
+    def _on_settled(self, end: NativeSession, now: float) -> None:
         """The broker has taken in what a client said, or has let it go."""
         if end.owner == COPYING:
             self.copying.settled()
@@ -342,7 +344,7 @@ class MqttDoor:
             self._publishing.settled(session)
 
     def _keep_promise(
-        self, session: MqttSession | None, end: NativeEnd, promise: Promise, now: float
+        self, session: MqttSession | None, end: NativeSession, promise: PendingReply, now: float
     ) -> None:
         publication = promise.publication
         refusal = None

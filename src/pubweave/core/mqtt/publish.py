@@ -13,14 +13,14 @@ from math import inf
 import msgspec
 
 from pubweave.core.config.mqtt import MqttConfig
-from pubweave.core.mqtt.bridges.loop_probes import Rings
+from pubweave.core.mqtt.bridges.loop_probes import LoopProbes
 from pubweave.core.mqtt.capabilities import check_publication, why_too_large
-from pubweave.core.mqtt.connections import Comings
+from pubweave.core.mqtt.connections import ConnectionTable
 from pubweave.core.mqtt.protocol.topics import is_bridge_state, is_reserved
 from pubweave.core.mqtt.session.connection import MqttConnection, MqttError
-from pubweave.core.mqtt.session.native_client import NativeLoop
+from pubweave.core.mqtt.session.native_client import InProcessLink
 from pubweave.core.mqtt.session.session import MqttSession
-from pubweave.core.mqtt.session.table import Sessions
+from pubweave.core.mqtt.session.table import MqttSessionTable
 from pubweave.core.session.access import Access
 from pubweave.core.vocabulary.effects import PauseReading
 from pubweave.model.mqtt_packets import Publish, Reason
@@ -30,7 +30,7 @@ HELD_BYTES_MAX = 8 << 20
 """What may wait of one session; beyond that, the first is taken for new."""
 
 
-class Held(msgspec.Struct, frozen=True):
+class PossibleEcho(msgspec.Struct, frozen=True):
     """A publication that may be an echo; from ``until`` on it is new."""
 
     packet: Publish
@@ -42,14 +42,14 @@ class Waiting:
     """What waits of one session, in order."""
 
     def __init__(self) -> None:
-        self.held: deque[Held] = deque()
+        self.held: deque[PossibleEcho] = deque()
         self._size_bytes = 0
 
-    def add(self, one: Held) -> None:
+    def add(self, one: PossibleEcho) -> None:
         self.held.append(one)
         self._size_bytes += len(one.packet.payload)
 
-    def take_first(self) -> Held:
+    def take_first(self) -> PossibleEcho:
         first = self.held.popleft()
         self._size_bytes -= len(first.packet.payload)
         return first
@@ -59,17 +59,17 @@ class Waiting:
         return len(self.held) > HELD_MAX or self._size_bytes > HELD_BYTES_MAX
 
 
-class MqttPublishing:
+class PublishHandler:
     """Takes publications of clients in."""
 
     def __init__(
         self,
         config: MqttConfig,
         access: Access,
-        loop: NativeLoop,
-        sessions: Sessions,
-        rings: Rings,
-        comings: Comings,
+        loop: InProcessLink,
+        sessions: MqttSessionTable,
+        rings: LoopProbes,
+        comings: ConnectionTable,
     ) -> None:
         self.echoes = 0
         """Publications that a bridge brought back."""
@@ -109,7 +109,7 @@ class MqttPublishing:
             self._publish(session, packet, topic, now, is_for_nobody=True)
         elif self._may_echo(session) and not session.has_come(packet):
             waiting = self._waiting.setdefault(session.name, Waiting())
-            waiting.add(Held(packet, topic, now + self._config.echo_hold_s))
+            waiting.add(PossibleEcho(packet, topic, now + self._config.echo_hold_s))
             self.release(session, now)
         else:
             self._publish(session, packet, topic, now)
@@ -179,10 +179,12 @@ class MqttPublishing:
                     is_echo = self._is_echo(session, one, now)
                     self._hand_on(session, one, now, is_echo=is_echo)
 
-    def _is_echo(self, session: MqttSession, one: Held, now: float) -> bool:
+    def _is_echo(self, session: MqttSession, one: PossibleEcho, now: float) -> bool:
         return self._rings.took(session, one.topic, one.packet.payload, now)
 
-    def _hand_on(self, session: MqttSession, one: Held, now: float, *, is_echo: bool) -> None:
+    def _hand_on(
+        self, session: MqttSession, one: PossibleEcho, now: float, *, is_echo: bool
+    ) -> None:
         self.echoes += is_echo
         if not is_echo:
             self._rings.brought(session, one.topic, one.packet.payload, now)

@@ -14,12 +14,12 @@ from math import inf
 import msgspec
 
 from pubweave.core.config.mqtt import MqttConfig
-from pubweave.core.mqtt.cluster.gossip import OtherDoors
-from pubweave.core.mqtt.connections import Comings
+from pubweave.core.mqtt.cluster.gossip import GatewayGossip
+from pubweave.core.mqtt.connections import ConnectionTable
 from pubweave.core.mqtt.session.cluster_messages import Redirected
 from pubweave.core.mqtt.session.connection import MqttError
 from pubweave.core.mqtt.session.session import MqttSession, session_of
-from pubweave.core.mqtt.session.table import Sessions
+from pubweave.core.mqtt.session.table import MqttSessionTable
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.mqtt_packets import Reason
 
@@ -28,7 +28,7 @@ LOOK_S = 0.05
 """How often clients that wait for answers are looked at."""
 
 
-class Departure(msgspec.Struct, frozen=True):
+class PendingRedirect(msgspec.Struct, frozen=True):
     """A client that is to go, as soon as it has its answers and it is its turn."""
 
     session: str
@@ -39,18 +39,22 @@ class Departure(msgspec.Struct, frozen=True):
     """It goes then in any case."""
 
 
-class Redirecting:
+class ClientRedirector:
     """Who is to be sent where, and who has been lately."""
 
     def __init__(
-        self, config: MqttConfig, sessions: Sessions, doors: OtherDoors, comings: Comings
+        self,
+        config: MqttConfig,
+        sessions: MqttSessionTable,
+        doors: GatewayGossip,
+        comings: ConnectionTable,
     ) -> None:
         self._config = config
         self._sessions = sessions
         self._doors = doors
         self._comings = comings
         comings.elsewhere = self.elsewhere
-        self._waiting: deque[Departure] = deque()
+        self._waiting: deque[PendingRedirect] = deque()
         self._next_at = 0.0
         self.redirected = 0
         self._resting: dict[str, float] = {}
@@ -105,7 +109,7 @@ class Redirecting:
     def _depart(self, session: str, address: str, reason: Reason, text: str, now: float) -> None:
         self._let_rest(session, now)
         until = now + self._config.redirect_drain_s
-        self._waiting.append(Departure(session, address, reason, text, until))
+        self._waiting.append(PendingRedirect(session, address, reason, text, until))
         self._send(now)
 
     def rest(self, session: str, now: float) -> None:

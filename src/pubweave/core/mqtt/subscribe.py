@@ -7,16 +7,16 @@ publications follow the answer.
 from __future__ import annotations
 
 from pubweave.core.config.mqtt import MqttConfig
-from pubweave.core.mqtt.bridges.loop_probes import Rings
-from pubweave.core.mqtt.cluster.gossip import OtherDoors
+from pubweave.core.mqtt.bridges.loop_probes import LoopProbes
+from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.protocol.topics import (
     filters_of,
     has_wildcards,
     names_doors,
     parse_pattern,
 )
-from pubweave.core.mqtt.session.inflight import Parcel
-from pubweave.core.mqtt.session.native_client import NativeLoop, Promise
+from pubweave.core.mqtt.session.inflight import Delivery
+from pubweave.core.mqtt.session.native_client import InProcessLink, PendingReply
 from pubweave.core.mqtt.session.session import MqttSession, session_of
 from pubweave.core.mqtt.session.subscriptions import MqttSubscription
 from pubweave.core.session.access import Access
@@ -35,16 +35,16 @@ FILTER_PROPERTY = "filter"
 """The user property of a Subscribe that has a filter over contents."""
 
 
-class Subscribing:
+class SubscribeHandler:
     """Grants and takes back what sessions subscribe to."""
 
     def __init__(
         self,
         config: MqttConfig,
         access: Access,
-        loop: NativeLoop,
-        doors: OtherDoors,
-        rings: Rings,
+        loop: InProcessLink,
+        doors: GatewayGossip,
+        rings: LoopProbes,
     ) -> None:
         self._config = config
         self._access = access
@@ -99,7 +99,7 @@ class Subscribing:
 
     # --- answering -------------------------------------------------------------------------
 
-    def granted(self, session: MqttSession, promise: Promise, now: float) -> None:
+    def granted(self, session: MqttSession, promise: PendingReply, now: float) -> None:
         """The broker has heard of all that a Subscribe became: answer it."""
         packet, end, connection = promise.answer, session.end, session.connection
         assert isinstance(packet, Subscribe)
@@ -107,7 +107,7 @@ class Subscribing:
             return
         content, _ = _content_filter(packet)
         reasons, texts = [], []
-        greetings: list[Parcel] = []
+        greetings: list[Delivery] = []
         for wish, natives, is_new in zip(
             packet.filters, promise.natives, promise.is_news, strict=True
         ):
@@ -151,7 +151,7 @@ class Subscribing:
 
     def _greeting(
         self, session: MqttSession, subscription: MqttSubscription, is_new: bool, now: float
-    ) -> list[Parcel]:
+    ) -> list[Delivery]:
         """What is retained for a subscription. Retain handling: 0 always, 1 for a new subscription,
         2 never; never to a group. Not what its publisher may not publish any more."""
         handling = subscription.options.retain_handling
@@ -170,7 +170,7 @@ class Subscribing:
             if not self._access.may_still_publish(publication):
                 continue
             qos = session.quality(publication, subscription.options.qos)
-            found.append(Parcel(publication, qos, True, ids, subscription.is_of_bridge))
+            found.append(Delivery(publication, qos, True, ids, subscription.is_of_bridge))
         return found
 
     def unsubscribe(self, session: MqttSession, packet: Unsubscribe) -> UnsubAck:
@@ -200,7 +200,7 @@ def _subscription(
     )
 
 
-def _note_past(session: MqttSession, greeting: list[Parcel]) -> None:
+def _note_past(session: MqttSession, greeting: list[Delivery]) -> None:
     """What is retained was published before this subscription, and so was what its publisher said
     on the topic before. Brokers that are new to the topic may be sent it all
     (`session/deduplicator`)."""

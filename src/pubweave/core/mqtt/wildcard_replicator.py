@@ -31,7 +31,7 @@ from pubweave.core.mqtt.protocol.wildcard_topics import (
     wild_topics_of,
 )
 from pubweave.core.mqtt.session.deduplicator import CLOCKS_APART_S
-from pubweave.core.mqtt.session.native_client import NativeEnd, NativeLoop
+from pubweave.core.mqtt.session.native_client import InProcessLink, NativeSession
 from pubweave.core.session.access import DOOR_USER
 from pubweave.core.session.session import Session
 from pubweave.model.filters.filter import topic_filter
@@ -54,10 +54,10 @@ class _Recent(msgspec.Struct, frozen=True):
     publication: Publication
 
 
-class Copying:
+class WildcardReplicator:
     """The copies that one door publishes."""
 
-    def __init__(self, broker: BrokerId, loop: NativeLoop) -> None:
+    def __init__(self, broker: BrokerId, loop: InProcessLink) -> None:
         self.on_congested: Callable[[Session, Session, float], None]
         """A publisher has to wait for a session: copies pile up there."""
         self.on_relieved: Callable[[Session], None]
@@ -65,7 +65,7 @@ class Copying:
         self.copied = 0
         self._broker = broker
         self._loop = loop
-        self._end: NativeEnd | None = None
+        self._end: NativeSession | None = None
         self._recent: deque[_Recent] = deque()
         self._recent_bytes = 0
         self._number = 0
@@ -109,7 +109,7 @@ class Copying:
         self.copied += 1
         self._loop.touch(end)
 
-    def _begin(self, now: float) -> NativeEnd:
+    def _begin(self, now: float) -> NativeSession:
         self._end = self._loop.open(wild_client(self._broker), DOOR_USER, OWNER, now)
         self._advertised.clear()
         return self._end

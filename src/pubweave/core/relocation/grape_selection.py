@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pubweave.core.relocation.probes import Probing
 from pubweave.core.session.session import Session
 from pubweave.design.relocation.reports import select_from_reports
-from pubweave.design.relocation.rules import BrokerReport, Preference, Selection
+from pubweave.design.relocation.rules import DeliveryReport, Preference, Selection
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.messages.relocation import TraceReport
@@ -35,7 +35,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Rule:
+class SelectionRule:
     """By what a publisher's broker is chosen, and what a move has to promise at least."""
 
     preference: Preference
@@ -49,7 +49,7 @@ class GrapeSelection:
         self,
         own_id: BrokerId,
         *,
-        rule_of: Callable[[ClientId], Rule],
+        rule_of: Callable[[ClientId], SelectionRule],
         client: Callable[[ClientId], Session | None],
         probing: Probing,
         on_chosen: Callable[[ClientId, Choice, float], None],
@@ -113,10 +113,10 @@ class GrapeSelection:
         self._asked.pop(publisher, None)
 
 
-def as_broker_report(report: TraceReport) -> BrokerReport:
+def as_broker_report(report: TraceReport) -> DeliveryReport:
     """What a broker reported, as a hop's and a delivery's delay at that broker."""
     at_broker_ms = report.input_ms + report.matching_ms
-    return BrokerReport(
+    return DeliveryReport(
         deliveries=report.deliveries,
         bits=int.from_bytes(report.bits, "little"),
         hop_ms={neighbor: at_broker_ms + output_ms for neighbor, output_ms in report.output_ms},

@@ -25,7 +25,7 @@ ROW_BYTES = 48
 
 
 @dataclass(slots=True)
-class ProfileTable:
+class PublisherProfileTable:
     """PPTable: how many subscribers each downstream neighbor has behind it, on average."""
 
     upstream: BrokerId | None
@@ -86,7 +86,7 @@ class PopTracing:
         self._answer_limit_s = answer_limit_s
         self._send = send
         self._on_result = on_result
-        self.tables: dict[ClientId, ProfileTable] = {}
+        self.tables: dict[ClientId, PublisherProfileTable] = {}
         self._windows: dict[ClientId, _Window] = {}
         self._awaited: dict[Key, _Awaited] = {}
         self.given_up = 0
@@ -146,11 +146,11 @@ class PopTracing:
         else:
             self._on_result(key[0], now)
 
-    def _table(self, publisher: ClientId, upstream: BrokerId | None) -> ProfileTable:
+    def _table(self, publisher: ClientId, upstream: BrokerId | None) -> PublisherProfileTable:
         """A publisher's table; begun anew where its publications come from elsewhere now."""
         table = self.tables.get(publisher)
         if table is None or table.upstream != upstream:
-            self.tables[publisher] = table = ProfileTable(upstream)
+            self.tables[publisher] = table = PublisherProfileTable(upstream)
         return table
 
     @property

@@ -17,13 +17,13 @@ import msgspec
 
 from pubweave.core.config.relocation import MOST_TRACED, RelocationConfig, RelocationMode
 from pubweave.core.migration.coordinator import MigrationEnd, MigrationOutcome
-from pubweave.core.relocation.grape_selection import Choice, GrapeSelection, Rule
+from pubweave.core.relocation.grape_selection import Choice, GrapeSelection, SelectionRule
 from pubweave.core.relocation.grape_tracing import GrapeTracing, TraceSession
 from pubweave.core.relocation.pop_selection import PopSelection
 from pubweave.core.relocation.pop_tracing import PopTracing
 from pubweave.core.relocation.probes import Probing
 from pubweave.core.relocation.subscriber_rounds import Migrate, SubscriberRounds
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.access import DOOR_CLIENT
 from pubweave.core.session.session import Session
 from pubweave.design.relocation.rules import Preference, Selection
@@ -58,7 +58,7 @@ class Relocator:
     """Traces publications, and has local clients migrate where that is worth it."""
 
     def __init__(
-        self, inside: BrokerInside, config: RelocationConfig, migrate: Migrate, now: float
+        self, inside: TreeServices, config: RelocationConfig, migrate: Migrate, now: float
     ) -> None:
         self.config = config
         self.handling_ms = 0.0
@@ -69,7 +69,7 @@ class Relocator:
         self._migrate = migrate
         self._asked_for: dict[ClientId, Asked] = {}
         """Publishers whose candidates somebody wants to see; they stay where they are."""
-        self._rule = Rule(config.preference, config.least_gain)
+        self._rule = SelectionRule(config.preference, config.least_gain)
         self._rests: dict[ClientId, float] = {}
         """Clients that have come from elsewhere, and until when they are left alone."""
         self._idle_until: dict[ClientId, float] = {}
@@ -239,7 +239,7 @@ class Relocator:
         if len(path) > 1:
             self._move(publisher, path, now)
 
-    def _rule_of(self, publisher: ClientId) -> Rule:
+    def _rule_of(self, publisher: ClientId) -> SelectionRule:
         asked = self._asked_for.get(publisher)
         return self._rule if asked is None else asked.rule
 
@@ -365,14 +365,14 @@ class Relocator:
 class Asked:
     """What somebody wants to see of a publisher; nobody moves for it."""
 
-    rule: Rule
+    rule: SelectionRule
     publications: int
     subscribers: bool
 
     @classmethod
     def by(cls, request: TraceRequest, preference: Preference) -> Asked:
         count = max(1, min(request.publications, MOST_TRACED))
-        return cls(Rule(preference, request.least_gain), count, request.subscribers)
+        return cls(SelectionRule(preference, request.least_gain), count, request.subscribers)
 
 
 class Decisions:

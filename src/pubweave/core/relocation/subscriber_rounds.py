@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from pubweave.core.config.relocation import MOST_TRACED, RelocationConfig
-from pubweave.core.relocation.grape_selection import Rule, path_between
+from pubweave.core.relocation.grape_selection import SelectionRule, path_between
 from pubweave.core.relocation.probes import Probing
 from pubweave.core.relocation.subscriber_choice import Settled, SubscriberChoice
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
 from pubweave.design.relocation.rules import Selection
 from pubweave.design.tree.traffic import DesignError
@@ -69,7 +69,7 @@ class SubscriberRounds:
 
     def __init__(
         self,
-        inside: BrokerInside,
+        inside: TreeServices,
         config: RelocationConfig,
         probing: Probing,
         *,
@@ -124,7 +124,7 @@ class SubscriberRounds:
         publisher: ClientId,
         session: tuple[int, float],
         reports: tuple[TraceReport, ...],
-        rule: Rule,
+        rule: SelectionRule,
         *,
         is_shown_only: bool,
         now: float,

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import msgspec
 
 from pubweave.core.config.self_organizing import OrganizeConfig
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.self_organizing.neighborhood import Neighborhood, broadcast_fault
-from pubweave.core.self_organizing.notification_cache import InterestCache
+from pubweave.core.self_organizing.notification_cache import NotificationCache
 from pubweave.core.self_organizing.prices import LinkPrices
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.model.bloom import BloomFilter, adapted_parameters
@@ -26,11 +26,11 @@ class Broadcasts:
 
     def __init__(
         self,
-        inside: BrokerInside,
+        inside: TreeServices,
         config: OrganizeConfig,
         around: Neighborhood,
         prices: LinkPrices,
-        interest: InterestCache | None,
+        interest: NotificationCache | None,
         *,
         send: Callable[[Session, InterestBroadcast], None],
         is_held: Callable[[Session], bool],
@@ -72,7 +72,7 @@ class Broadcasts:
             self._broadcast(link, message)
 
     def _with_filter(
-        self, message: InterestBroadcast, interest: InterestCache
+        self, message: InterestBroadcast, interest: NotificationCache
     ) -> InterestBroadcast:
         window, keys = interest.last_window()
         # The load of a few windows: parameters should not follow every lull.

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pubweave.core.config.self_organizing import MOST_HOPS, OrganizeConfig
-from pubweave.core.routing.tree.services import BrokerInside
-from pubweave.core.self_organizing.cycle_cost_by_interest import Refusal, RingView, Wish
+from pubweave.core.routing.tree.services import TreeServices
+from pubweave.core.self_organizing.cycle_cost_by_interest import CycleView, DesiredLink, Refusal
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.core.vocabulary.effects import ProposeExchange
 from pubweave.design.ci.rules import choose_removal
@@ -67,14 +67,14 @@ class _Lock:
         return self.ring[self.member - 1], self.ring[(self.member + 1) % len(self.ring)]
 
 
-class ExchangeRequests:
+class ExchangeConsensus:
     """Requests that this broker makes, passes on or decides: at most one at a time."""
 
     def __init__(
         self,
-        inside: BrokerInside,
+        inside: TreeServices,
         config: OrganizeConfig,
-        view: RingView,
+        view: CycleView,
         *,
         epoch: int,
         send: Callable[[Session, ExchangeRequest | ExchangeReply], None],
@@ -136,7 +136,7 @@ class ExchangeRequests:
 
     # --- asking ----------------------------------------------------------------------------
 
-    def ask(self, wish: Wish, now: float) -> bool:
+    def ask(self, wish: DesiredLink, now: float) -> bool:
         """Ask for a link; False if this broker cannot say what it would cost."""
         ring = wish.known.path
         next_hop = self._inside.link(ring[1])

@@ -36,7 +36,7 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.messages.session import ExchangeRequest, Verdict
 
 
-class RingCosts:
+class CycleCostByInterest:
     """The sums of one broker."""
 
     def __init__(
@@ -64,7 +64,7 @@ class RingCosts:
     def promise(self, known: Known) -> float:
         return known.common
 
-    def wish(self, broker: BrokerId, now: float) -> Wish | None:
+    def wish(self, broker: BrokerId, now: float) -> DesiredLink | None:
         known = self._around.get(broker)
         direct_cost = self._prices.new_link_price(broker, now)
         if known is None or direct_cost is None or len(known.path) < 3:
@@ -79,9 +79,9 @@ class RingCosts:
         ]
         if not wants_lighter_link(weight, weights):
             return None
-        return Wish(known, direct_cost, max(weights) - weight)
+        return DesiredLink(known, direct_cost, max(weights) - weight)
 
-    def _wish_by_cost(self, known: Known, direct_cost: float) -> Wish | None:
+    def _wish_by_cost(self, known: Known, direct_cost: float) -> DesiredLink | None:
         common = self._commons(known.path)
         triple = None if common is None else self._triple(known.path, common)
         if common is None or triple is None:
@@ -90,7 +90,7 @@ class RingCosts:
         cost = path_costs(processing, known.link_costs, common, triple)[-1]
         if not wants_link(direct_cost, cost, known.common):
             return None
-        return Wish(known, direct_cost, (cost - direct_cost) * known.common)
+        return DesiredLink(known, direct_cost, (cost - direct_cost) * known.common)
 
     # --- consensus -------------------------------------------------------------------------
 
@@ -171,12 +171,13 @@ class RingCosts:
 # What a broker is asked about a ring, whatever it prices rings by.
 #
 # A ring is the way between two brokers and the link that would close it. Two views of it exist:
-# `ring_costs.RingCosts` by what brokers have in common, `ring_by_sides.RingBySides` by all that
-# passes. Requests (`self_organizing/consensus`) carry what either adds and know no more than this.
+# `ring_costs.CycleCostByInterest` by what brokers have in common,
+# `ring_by_sides.CycleCostByTraffic` by all that passes. Requests (`self_organizing/consensus`)
+# carry what either adds and know no more than this.
 
 
 @dataclass(frozen=True)
-class Wish:
+class DesiredLink:
     """A link that this broker would like to have."""
 
     known: Known
@@ -195,7 +196,7 @@ class Refusal:
     reason: str
 
 
-class RingView(Protocol):
+class CycleView(Protocol):
     """One broker's view of rings."""
 
     @property
@@ -205,7 +206,7 @@ class RingView(Protocol):
     def promise(self, known: Known) -> float:
         """Whom to find a link's price out for first: greater is earlier."""
 
-    def wish(self, broker: BrokerId, now: float) -> Wish | None:
+    def wish(self, broker: BrokerId, now: float) -> DesiredLink | None:
         """The wish for a link to a broker that is more than a hop away; None if there is none."""
 
     def opened(self, request: ExchangeRequest) -> ExchangeRequest | None:

@@ -15,10 +15,10 @@ import zlib
 import msgspec
 
 from pubweave.core.config.self_organizing import OrganizeConfig
-from pubweave.core.self_organizing.cycle_cost_by_interest import Refusal, Wish
+from pubweave.core.self_organizing.cycle_cost_by_interest import DesiredLink, Refusal
 from pubweave.core.self_organizing.neighborhood import Known, Neighborhood
 from pubweave.core.self_organizing.prices import LinkPrices
-from pubweave.core.self_organizing.traffic_sides import SLICES, SideCache, Span
+from pubweave.core.self_organizing.traffic_sides import SLICES, SliceRange, TrafficSides
 from pubweave.design.ci.cycle_traffic import Union, link_promise, removal_costs_by_sides
 from pubweave.model.bloom import LEAST_BITS, MOST_BITS, BloomFilter, adapted_side_bits
 from pubweave.model.ids import BrokerId
@@ -31,7 +31,7 @@ PACKED_BYTES_MORE = 64
 """What packing can add to bytes that do not pack."""
 
 
-class RingBySides:
+class CycleCostByTraffic:
     """One broker's part in pricing rings by sides."""
 
     rule = RULE
@@ -42,7 +42,7 @@ class RingBySides:
         config: OrganizeConfig,
         around: Neighborhood,
         prices: LinkPrices,
-        cache: SideCache,
+        cache: TrafficSides,
     ) -> None:
         self._own = own
         self._config = config
@@ -60,7 +60,7 @@ class RingBySides:
         processing = (self._prices.broker_price(), *known.processing)
         return link_promise(processing, known.link_costs, direct_cost)
 
-    def wish(self, broker: BrokerId, now: float) -> Wish | None:
+    def wish(self, broker: BrokerId, now: float) -> DesiredLink | None:
         known = self._around.get(broker)
         direct_cost = self._prices.new_link_price(broker, now)
         if known is None or direct_cost is None or len(known.path) < 3:
@@ -71,7 +71,7 @@ class RingBySides:
         if promise < -ROUNDING:
             return None
         turn = zlib.crc32(f"{self._own} {broker} {self._cache.last_number}".encode())
-        return Wish(known, direct_cost, max(0.0, promise), turn)
+        return DesiredLink(known, direct_cost, max(0.0, promise), turn)
 
     # --- consensus -------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class RingBySides:
         return ""
 
     def added(self, request: ExchangeRequest) -> ExchangeRequest | Refusal:
-        span = Span(request.last_slice, request.slices)
+        span = SliceRange(request.last_slice, request.slices)
         member = request.brokers.index(self._own)
         # The link that would close the ring is none yet.
         keys = self._cache.side(span, request.brokers[max(0, member - 1) : member + 2])

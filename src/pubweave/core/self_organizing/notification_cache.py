@@ -23,7 +23,7 @@ WINDOWS_KEPT = 3
 """A broadcast is about the last window; one that was under way for long, about an earlier one."""
 
 
-class InterestCache:
+class NotificationCache:
     """The entries of the current window and of those before it."""
 
     def __init__(self, capacity: int, interval_s: float, now: float) -> None:

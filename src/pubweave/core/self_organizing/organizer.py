@@ -15,17 +15,21 @@ import math
 import zlib
 
 from pubweave.core.config.self_organizing import OrganizeConfig
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.self_organizing.broadcasts import Broadcasts
-from pubweave.core.self_organizing.consensus import ExchangeRequests
-from pubweave.core.self_organizing.cycle_cost_by_interest import RingCosts, RingView, Wish
-from pubweave.core.self_organizing.cycle_cost_by_traffic import RingBySides
+from pubweave.core.self_organizing.consensus import ExchangeConsensus
+from pubweave.core.self_organizing.cycle_cost_by_interest import (
+    CycleCostByInterest,
+    CycleView,
+    DesiredLink,
+)
+from pubweave.core.self_organizing.cycle_cost_by_traffic import CycleCostByTraffic
 from pubweave.core.self_organizing.neighborhood import Neighborhood
-from pubweave.core.self_organizing.notification_cache import InterestCache
+from pubweave.core.self_organizing.notification_cache import NotificationCache
 from pubweave.core.self_organizing.prices import LinkPrices
-from pubweave.core.self_organizing.traffic_sides import SLICES, SideCache
+from pubweave.core.self_organizing.traffic_sides import SLICES, TrafficSides
 from pubweave.core.session.session import Session
-from pubweave.core.transformation.coordinator import BrokerActions
+from pubweave.core.transformation.coordinator import ActionCoordinator
 from pubweave.core.vocabulary.effects import ProbeBroker
 from pubweave.core.vocabulary.events import BrokerProbed, ExchangeEnded
 from pubweave.design.ci.rules import Estimate
@@ -53,8 +57,8 @@ class Organizer:
 
     def __init__(
         self,
-        inside: BrokerInside,
-        actions: BrokerActions,
+        inside: TreeServices,
+        actions: ActionCoordinator,
         config: OrganizeConfig,
         epoch: int,
         now: float,
@@ -71,11 +75,11 @@ class Organizer:
             config,
             self._around,
             self._prices,
-            self.cache if isinstance(self.cache, InterestCache) else None,
+            self.cache if isinstance(self.cache, NotificationCache) else None,
             send=self._send,
             is_held=actions.is_held,
         )
-        self._requests = ExchangeRequests(
+        self._requests = ExchangeConsensus(
             inside,
             config,
             self._view,
@@ -94,18 +98,20 @@ class Organizer:
         self._tell_at = self._next_tell(now)
         self._ask_at = self._next_ask(now)
 
-    def _make_view(self, now: float) -> tuple[InterestCache | SideCache, RingView]:
+    def _make_view(self, now: float) -> tuple[NotificationCache | TrafficSides, CycleView]:
         """What is noted of publications, and how rings are priced by it."""
         config, inside, around, prices = self.config, self._inside, self._around, self._prices
         if config.is_by_sides:
-            sides = SideCache(config.capacity, config.interval_s, now, lambda: inside.routing.links)
-            return sides, RingBySides(inside.id, config, around, prices, sides)
-        cache = InterestCache(config.capacity, config.interval_s, now)
+            sides = TrafficSides(
+                config.capacity, config.interval_s, now, lambda: inside.routing.links
+            )
+            return sides, CycleCostByTraffic(inside.id, config, around, prices, sides)
+        cache = NotificationCache(config.capacity, config.interval_s, now)
 
         def own_count() -> int:
             return len(cache.last_window()[1])
 
-        return cache, RingCosts(inside.id, config, around, prices, own_count)
+        return cache, CycleCostByInterest(inside.id, config, around, prices, own_count)
 
     def _next_tell(self, after: float) -> float:
         return self._instant(after, TELLING, self.config.interval_s)
@@ -170,7 +176,7 @@ class Organizer:
         """An exchange around here is over; a link that went took ways along."""
         if gone is not None:
             self._around.forget_link(gone)
-        if isinstance(self.cache, SideCache):
+        if isinstance(self.cache, TrafficSides):
             self.cache.spoil()
 
     # --- asking ----------------------------------------------------------------------------
@@ -205,7 +211,7 @@ class Organizer:
         )
         return [broker for _, broker in reversed(far)]
 
-    def _wish(self, broker: BrokerId, now: float) -> Wish | None:
+    def _wish(self, broker: BrokerId, now: float) -> DesiredLink | None:
         if broker in self._tried or not self._requests.may_ask_for(broker):
             return None
         if self._inside.link(broker) is not None:
@@ -235,5 +241,7 @@ class Organizer:
             messages_out=self._messages_out,
             bytes_out=self._bytes_out,
             broadcasts_dropped=self._broadcasts.dropped,
-            windows_overflowed=(self.cache.overflows if isinstance(self.cache, SideCache) else 0),
+            windows_overflowed=(
+                self.cache.overflows if isinstance(self.cache, TrafficSides) else 0
+            ),
         )

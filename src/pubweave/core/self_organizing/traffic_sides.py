@@ -60,7 +60,7 @@ class _Slice:
 
 
 @dataclass(frozen=True)
-class Span:
+class SliceRange:
     """Slices in a row; ``last`` is the number of the last one."""
 
     last: int
@@ -71,7 +71,7 @@ class Span:
         return range(self.last - self.count + 1, self.last + 1)
 
 
-class SideCache:
+class TrafficSides:
     """The notes of the current slice, and the slices before it."""
 
     def __init__(
@@ -185,21 +185,21 @@ class SideCache:
         """Links have changed around here: what is noted now is partly of before."""
         self._is_sound = False
 
-    def sound_span(self) -> Span | None:
+    def sound_span(self) -> SliceRange | None:
         """The last slices, as many as are sound; None if those are too few."""
         count = 0
         while count < SLICES and self.last_number - count in self._done:
             count += 1
-        return Span(self.last_number, count) if count >= LEAST_SLICES else None
+        return SliceRange(self.last_number, count) if count >= LEAST_SLICES else None
 
-    def side(self, span: Span, ring_neighbors: Collection[BrokerId]) -> Keys | None:
+    def side(self, span: SliceRange, ring_neighbors: Collection[BrokerId]) -> Keys | None:
         """The entries that touched a client or a link to any other neighbor; None if a slice is
         not over, not sound or forgotten. O(entries)."""
         slices = [self._done.get(number) for number in span.numbers]
         sides = [found.side(ring_neighbors) for found in slices if found is not None]
         return np.concatenate([NO_KEYS, *sides]) if len(sides) == len(slices) else None
 
-    def has_overflowed(self, span: Span) -> bool:
+    def has_overflowed(self, span: SliceRange) -> bool:
         """Whether a slice had too many entries, of those not forgotten."""
         return any(number in self._overflowed for number in span.numbers)
 

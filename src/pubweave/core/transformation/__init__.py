@@ -1,8 +1,8 @@
 """Actions of a plan (shift, append, detach): a two-phase commit between brokers.
 
-Entry: `BrokerActions` in `coordinator`; this broker is in one action at a time, others wait.
-Two-phase coordinator: the action's `LeadingPart` (in `participant`) reserves the other brokers
-and, when all are ready, asks for the commit. The store records the decision (`deploy`).
+Entry: `ActionCoordinator` in `coordinator`; this broker is in one action at a time, others wait.
+Two-phase coordinator: the action's `LeadingParticipant` (in `participant`) reserves the other
+brokers and, when all are ready, asks for the commit. The store records the decision (`deploy`).
   phase   RESERVING --> RESERVED --> HOLDING --> READY --> over (committed or aborted)
   leader  reserves the others ... all ready: DecideAction --> store --> ActionDecided to all
 `shift` has the three roles of a shift, `shift_tables` what they do to tables, `append_detach` the

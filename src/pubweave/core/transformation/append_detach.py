@@ -13,11 +13,11 @@ n leads, because it stays. Nothing has to be held:
 
 from __future__ import annotations
 
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.access import DOOR_CLIENT
 from pubweave.core.session.session import Session
 from pubweave.core.session.table import OBSERVER_MARK
-from pubweave.core.transformation.participant import ActionPart, LeadingPart, Phase
+from pubweave.core.transformation.participant import LeadingParticipant, Participant, Phase
 from pubweave.model.ids import ActionId
 from pubweave.model.messages.session import (
     LEAVING_SUBJECT,
@@ -32,7 +32,7 @@ LOOK_S = 0.1
 """How often a leaving broker looks whether its clients are gone."""
 
 
-class MembershipPart(ActionPart):
+class MembershipPart(Participant):
     """What the parts of append and detach share."""
 
     def take(self, origin: Session, message: ActionMessage, now: float) -> None:
@@ -62,7 +62,7 @@ class MembershipPart(ActionPart):
         self._unmake(now)
 
 
-class AppendNeighbor(LeadingPart, MembershipPart):
+class AppendNeighbor(LeadingParticipant, MembershipPart):
     """n of an append: it is in the overlay already."""
 
     action: Append
@@ -109,13 +109,13 @@ class AppendJoining(MembershipPart):
         self._begin_link(now)
 
 
-class DetachNeighbor(LeadingPart, MembershipPart):
+class DetachNeighbor(LeadingParticipant, MembershipPart):
     """n of a detach: it stays."""
 
     action: Detach
 
     def __init__(
-        self, inside: BrokerInside, action_id: ActionId, action: Detach, now: float
+        self, inside: TreeServices, action_id: ActionId, action: Detach, now: float
     ) -> None:
         super().__init__(inside, action_id, action, now)
         self._give_up_at += inside.config.clients_leave_s
@@ -151,7 +151,7 @@ class DetachLeaving(MembershipPart):
     action: Detach
 
     def __init__(
-        self, inside: BrokerInside, action_id: ActionId, action: Detach, now: float
+        self, inside: TreeServices, action_id: ActionId, action: Detach, now: float
     ) -> None:
         super().__init__(inside, action_id, action, now)
         self._give_up_at += inside.config.clients_leave_s

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from pubweave.core.routing.tree.services import BrokerInside, ExpectedLink
+from pubweave.core.routing.tree.services import ExpectedLink, TreeServices
 from pubweave.core.session.session import Session
 from pubweave.core.transformation.append_detach import (
     AppendJoining,
@@ -18,7 +18,7 @@ from pubweave.core.transformation.append_detach import (
     DetachLeaving,
     DetachNeighbor,
 )
-from pubweave.core.transformation.participant import ActionPart, LeadingPart
+from pubweave.core.transformation.participant import LeadingParticipant, Participant
 from pubweave.core.transformation.shift import Mover, NewPeer, OldPeer, why_never, why_not_now
 from pubweave.core.vocabulary.effects import CloseLink, DecideAction, OpenLink, ReportAction
 from pubweave.core.vocabulary.events import ActionDecided, ActionRequested, LinkExpected
@@ -35,19 +35,19 @@ from pubweave.model.messages.session import (
 )
 from pubweave.model.plans import Action, Append, Detach, Shift
 from pubweave.model.publications import Publication
-from pubweave.model.records.status import ActionStatus
+from pubweave.model.records.status import BrokerActionStatus
 
 REMEMBERED = 1000
 """How many ended actions are remembered."""
 WAITING_LIMIT = 100
 
 
-class BrokerActions:
+class ActionCoordinator:
     """The part that a broker takes in an action, if any."""
 
-    def __init__(self, inside: BrokerInside) -> None:
+    def __init__(self, inside: TreeServices) -> None:
         self._inside = inside
-        self._part: ActionPart | None = None
+        self._part: Participant | None = None
         self._waiting: deque[tuple[ActionId, Action]] = deque()
         self._ended: dict[ActionId, ReportAction] = {}
         self.stand_in: Session | None = None
@@ -61,7 +61,7 @@ class BrokerActions:
     def is_busy(self) -> bool:
         return self._part is not None
 
-    def status(self, now: float) -> ActionStatus | None:
+    def status(self, now: float) -> BrokerActionStatus | None:
         return None if self._part is None else self._part.status(now)
 
     def held(self) -> list[Publication]:
@@ -123,7 +123,7 @@ class BrokerActions:
 
     def _lead(self, action_id: ActionId, action: Action, now: float) -> None:
         inside, own = self._inside, self._inside.id
-        part: LeadingPart | AppendJoining
+        part: LeadingParticipant | AppendJoining
         match action:
             case Shift(mover=mover) if mover == own:
                 part = Mover(inside, action_id, action, now)

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.effects import CloseLink, DecideAction, OpenLink, ReportAction
 from pubweave.model.ids import ActionId, BrokerId
@@ -34,7 +34,7 @@ from pubweave.model.messages.session import (
 )
 from pubweave.model.plans import Action
 from pubweave.model.publications import Publication
-from pubweave.model.records.status import ActionStatus
+from pubweave.model.records.status import BrokerActionStatus
 
 RETRY_S = 0.2
 """About how long a leader waits before it asks busy brokers again."""
@@ -50,11 +50,11 @@ class Phase(enum.Enum):
     OVER = "over"
 
 
-class ActionPart:
+class Participant:
     """A part in an action; subclasses say what signals mean and what the end does."""
 
     def __init__(
-        self, inside: BrokerInside, action_id: ActionId, action: Action, now: float
+        self, inside: TreeServices, action_id: ActionId, action: Action, now: float
     ) -> None:
         self.inside = inside
         self.action_id = action_id
@@ -62,7 +62,7 @@ class ActionPart:
         self.phase = Phase.RESERVED
         self.committed: bool | None = None
         self.reason = ""
-        self.hold: Hold | None = None
+        self.hold: HeldPublications | None = None
         self.attempt = 1
         self._began_at = now
         self._give_up_at = now + inside.config.action_limit_s
@@ -235,8 +235,8 @@ class ActionPart:
             self.inside.take_table(session, message, now)
         self._stash.clear()
 
-    def status(self, now: float) -> ActionStatus:
-        return ActionStatus(
+    def status(self, now: float) -> BrokerActionStatus:
+        return BrokerActionStatus(
             id=self.action_id,
             action=str(self.action),
             phase=self.phase.value,
@@ -246,11 +246,11 @@ class ActionPart:
         )
 
 
-class LeadingPart(ActionPart):
+class LeadingParticipant(Participant):
     """The part of the broker that asks the others and, when all are ready, for the commit."""
 
     def __init__(
-        self, inside: BrokerInside, action_id: ActionId, action: Action, now: float
+        self, inside: TreeServices, action_id: ActionId, action: Action, now: float
     ) -> None:
         super().__init__(inside, action_id, action, now)
         self.phase = Phase.RESERVING
@@ -316,7 +316,7 @@ class HeldItem:
     target: Session | None = None
 
 
-class Hold:
+class HeldPublications:
     """The ordered, bounded hold of one action at one broker."""
 
     def __init__(self, limit_bytes: int, now: float) -> None:

@@ -24,9 +24,14 @@ they need, so whoever survives can go forward by itself. `shift_tables` says wha
 from __future__ import annotations
 
 from pubweave.core.routing.tree.link_table import LinkTable
-from pubweave.core.routing.tree.services import BrokerInside
+from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
-from pubweave.core.transformation.participant import ActionPart, Hold, LeadingPart, Phase
+from pubweave.core.transformation.participant import (
+    HeldPublications,
+    LeadingParticipant,
+    Participant,
+    Phase,
+)
 from pubweave.core.transformation.shift_tables import (
     HandOver,
     prepare_old_peer,
@@ -50,7 +55,7 @@ PATIENT_ATTEMPTS = 5
 """So often a backlog is waited for: markers queue behind it, and everything held behind them."""
 
 
-def why_not_now(inside: BrokerInside, neighbors: tuple[BrokerId, ...], attempt: int) -> str:
+def why_not_now(inside: TreeServices, neighbors: tuple[BrokerId, ...], attempt: int) -> str:
     """Why links to these neighbors cannot be in an action at this moment; empty if they can."""
     for neighbor in neighbors:
         session = inside.link(neighbor)
@@ -67,7 +72,7 @@ def why_not_now(inside: BrokerInside, neighbors: tuple[BrokerId, ...], attempt: 
     return ""
 
 
-def why_never(inside: BrokerInside, shift: Shift) -> str:
+def why_never(inside: TreeServices, shift: Shift) -> str:
     """Why this broker cannot take part in a shift on this topology; empty if it can."""
     needed = {
         shift.mover: (shift.old_peer,),
@@ -83,12 +88,12 @@ def why_never(inside: BrokerInside, shift: Shift) -> str:
     return ""
 
 
-class ShiftPart(ActionPart):
+class ShiftPart(Participant):
     """What the three roles share: holding links and letting them go."""
 
     action: Shift
 
-    def __init__(self, inside: BrokerInside, action_id: ActionId, shift: Shift, now: float) -> None:
+    def __init__(self, inside: TreeServices, action_id: ActionId, shift: Shift, now: float) -> None:
         super().__init__(inside, action_id, shift, now)
         self._held_links: tuple[Session, ...] = ()
 
@@ -99,7 +104,7 @@ class ShiftPart(ActionPart):
 
     def _hold(self, brokers: tuple[BrokerId, ...], now: float) -> None:
         config = self.inside.config
-        self.hold = Hold(config.hold_limit_bytes, now)
+        self.hold = HeldPublications(config.hold_limit_bytes, now)
         self._held_links = tuple(self._session(broker) for broker in brokers)
         self.inside.routing.hold(self._held_links, self.hold.stand_in)
         self._give_up_at = min(self._give_up_at, now + config.hold_limit_s)
@@ -145,10 +150,10 @@ class ShiftPart(ActionPart):
         """Only the new peer is given tables; anybody else ignores them."""
 
 
-class Mover(LeadingPart, ShiftPart):
+class Mover(LeadingParticipant, ShiftPart):
     """i, the leader."""
 
-    def __init__(self, inside: BrokerInside, action_id: ActionId, shift: Shift, now: float) -> None:
+    def __init__(self, inside: TreeServices, action_id: ActionId, shift: Shift, now: float) -> None:
         super().__init__(inside, action_id, shift, now)
         self._signals: set[Signal] = set()
 
@@ -217,7 +222,7 @@ class OldPeer(ShiftPart):
     MARKERS = 2
     """Both ends must have fallen silent before the middle does."""
 
-    def __init__(self, inside: BrokerInside, action_id: ActionId, shift: Shift, now: float) -> None:
+    def __init__(self, inside: TreeServices, action_id: ActionId, shift: Shift, now: float) -> None:
         super().__init__(inside, action_id, shift, now)
         self._markers: set[BrokerId] = set()
         self._prepared: LinkTable | None = None
@@ -267,7 +272,7 @@ class OldPeer(ShiftPart):
 class NewPeer(ShiftPart):
     """k, which gets the mover as a neighbor."""
 
-    def __init__(self, inside: BrokerInside, action_id: ActionId, shift: Shift, now: float) -> None:
+    def __init__(self, inside: TreeServices, action_id: ActionId, shift: Shift, now: float) -> None:
         super().__init__(inside, action_id, shift, now)
         self._given = HandOver()
         self._told: dict[str, Filter] = {}

@@ -19,10 +19,10 @@ from pubweave.design.tree.limits import Allowance
 from pubweave.design.tree.link_exchange import Pair, TreeState
 from pubweave.design.tree.problem import (
     DesignProblem,
+    DesignProgress,
     DesignResult,
     DesignStatus,
     OnProgress,
-    Progress,
     Stop,
     ignore_progress,
 )
@@ -121,7 +121,7 @@ def reorganized(
             notes = ()
             break
         message = f"{settings.heuristic.value}: round {number}, {len(made)} exchanges"
-        on_progress(Progress(message, _cost(problem, links)))
+        on_progress(DesignProgress(message, _cost(problem, links)))
     name = settings.heuristic.value
     return DesignResult(
         name if name == "ci" else f"l{name}",

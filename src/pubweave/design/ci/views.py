@@ -49,7 +49,7 @@ class Knowledge(Protocol):
         ...
 
 
-class Wish(NamedTuple):
+class CandidateLink(NamedTuple):
     """A link that a broker would like to have, to the other end of a path."""
 
     promise: float
@@ -77,7 +77,7 @@ class Surroundings:
 class View(Protocol):
     """What brokers make of their knowledge in one round."""
 
-    def wishes(self, broker: int, near: Surroundings) -> list[Wish]: ...
+    def wishes(self, broker: int, near: Surroundings) -> list[CandidateLink]: ...
 
     def costs(self, ring: tuple[int, ...]) -> list[float]:
         """Of every ring link's removal, all members together; the last is the proposed link's."""
@@ -104,7 +104,7 @@ class WeightView:
         self._prices = prices
         self._knowledge = knowledge
 
-    def wishes(self, broker: int, near: Surroundings) -> list[Wish]:
+    def wishes(self, broker: int, near: Surroundings) -> list[CandidateLink]:
         heaviest = {broker: -np.inf}
         found = []
         for far, hops in near.hops.items():
@@ -115,7 +115,7 @@ class WeightView:
             weight = self._weight(broker, far)
             is_known = self._prices.links[broker][far] < np.inf
             if hops > 1 and is_known and wants_lighter_link(weight, [heaviest[far]]):
-                found.append(Wish(heaviest[far] - weight, near.path_to(far)))
+                found.append(CandidateLink(heaviest[far] - weight, near.path_to(far)))
         return found
 
     def costs(self, ring: tuple[int, ...]) -> list[float]:
@@ -138,7 +138,7 @@ class SidesView:
         self._sides = sides
         self._rng = rng
 
-    def wishes(self, broker: int, near: Surroundings) -> list[Wish]:
+    def wishes(self, broker: int, near: Surroundings) -> list[CandidateLink]:
         found = []
         for path in near.paths():
             *path_links, direct = self._prices.of_ring(path)
@@ -147,7 +147,7 @@ class SidesView:
             processing = [self._prices.processing[member] for member in path]
             promise = round(link_promise(processing, path_links, direct), 9)
             if promise >= 0:
-                found.append(Wish(promise, path))
+                found.append(CandidateLink(promise, path))
         # Where all prices are equal so are promises: then every link gets its turn.
         return [found[place] for place in self._rng.permutation(len(found))]
 
@@ -170,7 +170,7 @@ class InterestView:
         self._near = near
         self._overlaps: dict[int, float | None] = {}
 
-    def wishes(self, broker: int, near: Surroundings) -> list[Wish]:
+    def wishes(self, broker: int, near: Surroundings) -> list[CandidateLink]:
         """Eq. 7 outwards from the broker, each C_ij from that of the one before."""
         common = self._knowledge.common(broker)
         overlap = self._overlap(broker)
@@ -192,7 +192,9 @@ class InterestView:
             link_cost = self._prices.links[via][far]
             cost[far] = indirect_cost(cost[via], processing[via], link_cost, common[far], triple)
             if wants_link(direct[far], cost[far], common[far]):
-                found.append(Wish((cost[far] - direct[far]) * common[far], near.path_to(far)))
+                found.append(
+                    CandidateLink((cost[far] - direct[far]) * common[far], near.path_to(far))
+                )
         return found
 
     def costs(self, ring: tuple[int, ...]) -> list[float]:

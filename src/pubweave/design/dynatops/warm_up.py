@@ -12,7 +12,7 @@ from pubweave.design.dynatops.placement.lasting import LastingPlacement, Lasting
 from pubweave.design.dynatops.placement.similarity import Clusters, PlacementRule, UserPlacement
 from pubweave.design.dynatops.rivals.bayeux import prefix_overlay
 from pubweave.design.dynatops.rivals.geops import hierarchy_overlay
-from pubweave.design.dynatops.rivals.tco import ConnectedBrokers, Upkeep
+from pubweave.design.dynatops.rivals.tco import ConnectedBrokers, RepairPolicy
 from pubweave.design.tco.interests import Subscriptions
 
 
@@ -51,4 +51,4 @@ def warm_up_systems() -> None:
     names, rtt = ["a", "b", "c", "d"], np.ones((4, 4))
     prefix_overlay(names, ["x"], rtt=rtt).notify(wanted, wanted.astype(np.int32), one)
     hierarchy_overlay(2, np.zeros(1, np.int64))
-    ConnectedBrokers(wanted, Upkeep.REBUILT).notify(wanted.astype(np.int32), one)
+    ConnectedBrokers(wanted, RepairPolicy.REBUILT).notify(wanted.astype(np.int32), one)

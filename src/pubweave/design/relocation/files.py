@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pubweave.design.relocation.publisher import DeliveryStatistics
-from pubweave.design.relocation.rules import BrokerReport
+from pubweave.design.relocation.rules import DeliveryReport
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.files.topology import load_document, parse_document, shown
 from pubweave.model.ids import BrokerId
@@ -43,7 +43,7 @@ def parse_statistics(content: bytes) -> RelocationDocument:
     validate_tree(topology)
     if CLIENT in topology.brokers:
         raise DesignError(f"nodes: no broker can be called {CLIENT!r}, that is the clients' place")
-    reports: dict[BrokerId, BrokerReport] = {}
+    reports: dict[BrokerId, DeliveryReport] = {}
     remarks: list[str] = []
     for broker in sorted(topology.brokers):
         reports[broker] = _report(broker, topology, remarks)
@@ -52,7 +52,7 @@ def parse_statistics(content: bytes) -> RelocationDocument:
     return RelocationDocument(DeliveryStatistics.of(reports), publisher_at, ping_ms, tuple(remarks))
 
 
-def _report(broker: BrokerId, topology: Topology, remarks: list[str]) -> BrokerReport:
+def _report(broker: BrokerId, topology: Topology, remarks: list[str]) -> DeliveryReport:
     field = f"node {broker!r}"
     said = topology.broker_attributes.get(broker, {})
     deliveries = _number(said.get("deliveries", 0), f"{field}.deliveries")
@@ -76,7 +76,7 @@ def _report(broker: BrokerId, topology: Topology, remarks: list[str]) -> BrokerR
             raise DesignError(f"{field}.queue_match_ms: the delay to {needed!r} is missing")
     hop_ms = {n: _number(delays[n], f"{field}.queue_match_ms.{n}") for n in neighbors}
     client_ms = _number(delays.get(CLIENT, 0.0), f"{field}.queue_match_ms.{CLIENT}")
-    return BrokerReport(deliveries, bits, hop_ms, client_ms)
+    return DeliveryReport(deliveries, bits, hop_ms, client_ms)
 
 
 def _bits(value: Any, field: str) -> int:

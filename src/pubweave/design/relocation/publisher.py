@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from pubweave.design.relocation import _kernels_publisher as kernels
 from pubweave.design.relocation.choice import candidates, choose
-from pubweave.design.relocation.rules import BrokerReport, Preference, Selection
+from pubweave.design.relocation.rules import DeliveryReport, Preference, Selection
 from pubweave.design.tree.traffic import DesignError, Floats, Integers
 from pubweave.model.ids import BrokerId
 
@@ -51,7 +51,7 @@ class DeliveryStatistics:
     bits: Words
 
     @classmethod
-    def of(cls, reports: Mapping[BrokerId, BrokerReport]) -> DeliveryStatistics:
+    def of(cls, reports: Mapping[BrokerId, DeliveryReport]) -> DeliveryStatistics:
         """From reports by broker; neighbors that did not report are left out. O(their size)."""
         brokers = tuple(sorted(reports))
         index_of = {broker: index for index, broker in enumerate(brokers)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pubweave.design.relocation.rules import BrokerReport
+from pubweave.design.relocation.rules import DeliveryReport
 from pubweave.design.tree.profile_inputs import Tables, topology_of
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.ids import BrokerId, ClientId, Link
@@ -26,7 +26,7 @@ class TracedPublisher:
 
     publisher: ClientId
     publisher_at: BrokerId
-    reports: Mapping[BrokerId, BrokerReport]
+    reports: Mapping[BrokerId, DeliveryReport]
 
 
 def traced_publishers(profile: Tables) -> list[TracedPublisher]:
@@ -45,7 +45,7 @@ def traced_publishers(profile: Tables) -> list[TracedPublisher]:
         own = delivered.get(row["publisher"], {})
         if row["broker"] in topology.brokers and own:
             reports = {
-                broker: BrokerReport(*own.get(broker, (0, 0)), hop_ms[broker], own_ms[broker])
+                broker: DeliveryReport(*own.get(broker, (0, 0)), hop_ms[broker], own_ms[broker])
                 for broker in topology.brokers
             }
             found.append(TracedPublisher(row["publisher"], row["broker"], reports))

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pubweave.design.relocation.choice import candidates, choose
-from pubweave.design.relocation.rules import BrokerReport, Preference, Selection
+from pubweave.design.relocation.rules import DeliveryReport, Preference, Selection
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.ids import BrokerId
 
-Reports = Mapping[BrokerId, BrokerReport]
+Reports = Mapping[BrokerId, DeliveryReport]
 
 
 def select_from_reports(

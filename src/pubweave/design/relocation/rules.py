@@ -38,7 +38,7 @@ class Preference:
 
 
 @dataclass(frozen=True)
-class BrokerReport:
+class DeliveryReport:
     """What one broker tells of a publisher's trace session (the payload of a TIA, GRAPE 4.1)."""
 
     deliveries: float

@@ -36,7 +36,7 @@ from pubweave.design.tco.changes import (
 )
 from pubweave.design.tco.interests import Indices, Subscriptions
 from pubweave.design.tco.low_oda import Start, construct
-from pubweave.design.tco.state import OverlayState
+from pubweave.design.tco.state import OverlayArrays
 
 MATRIX_ROWS_MAX = 600
 """Larger sets of nodes are mended by the kernels of Low-ODA."""
@@ -69,7 +69,7 @@ class MaintainedOverlay:
         rng: np.random.Generator,
     ) -> None:
         self.settings = settings
-        self.state = OverlayState(wanted, links)
+        self.state = OverlayArrays(wanted, links)
         self._random = rng.integers(0, 1 << 63, size=1).astype(np.uint64)
         self.outdated: dict[int, None] = {}
         self._base_level = self.max_degree + LEAN_SLACK

@@ -19,7 +19,7 @@ from pubweave.design.tco.interests import Indices, Integers, Subscriptions
 from pubweave.design.tco.low_oda import indexed
 
 
-class OverlayState:
+class OverlayArrays:
     """The arrays of an overlay; O(1) Python objects whatever its size."""
 
     def __init__(self, wanted: Subscriptions, links: Indices) -> None:

@@ -14,14 +14,14 @@ from pubweave.design.tco._kernels import churn as kernels
 from pubweave.design.tco._kernels import mending as _kernels_mending
 from pubweave.design.tco._kernels import trimming as _kernels_trimming
 from pubweave.design.tco.interests import Indices
-from pubweave.design.tco.state import OverlayState
+from pubweave.design.tco.state import OverlayArrays
 
 RELIEF_LINKS_MAX = 2
 """A link taken away may cost at most so many others."""
 TRIES = 4
 
 
-def trim(state: OverlayState, nodes: Indices, searches: int) -> Indices:
+def trim(state: OverlayArrays, nodes: Indices, searches: int) -> Indices:
     """Drop needless links of these nodes; searches for other ways are what takes time.
 
     O(searches common topics), each in proportion to the smaller side of a cut.
@@ -40,7 +40,7 @@ def trim(state: OverlayState, nodes: Indices, searches: int) -> Indices:
     return dropped
 
 
-def relieve(state: OverlayState, level: int, rho: float) -> tuple[Indices, Indices]:
+def relieve(state: OverlayArrays, level: int, rho: float) -> tuple[Indices, Indices]:
     """Take one link from the node of highest degree; what was added, and what was removed."""
     hub = int(np.argmax(state.neighbors.sizes))
     others = [
@@ -60,14 +60,14 @@ def relieve(state: OverlayState, level: int, rho: float) -> tuple[Indices, Indic
     return none, none
 
 
-def _common_topics(state: OverlayState, one: int, other: int) -> Indices:
+def _common_topics(state: OverlayArrays, one: int, other: int) -> Indices:
     return np.intersect1d(
         state.listed(state.topics_of, one), state.listed(state.topics_of, other), True
     )
 
 
 def _around(
-    state: OverlayState, hub: int, other: int, common: Indices, level: int, rho: float
+    state: OverlayArrays, hub: int, other: int, common: Indices, level: int, rho: float
 ) -> Indices | None:
     """Links that connect two nodes in these topics again without either's old link, if few do."""
     stamp = state.next_stamp()

@@ -27,7 +27,7 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ConnectivityVerdict:
     """What was found: one gap for each topic that is not connected, by topic."""
 
     topics: int
@@ -38,7 +38,7 @@ class Verdict:
         return not self.gaps
 
 
-def verify(wanted: Subscriptions, links: Indices) -> Verdict:
+def verify(wanted: Subscriptions, links: Indices) -> ConnectivityVerdict:
     """Whether each topic's subscribers are connected by links among themselves alone.
 
     O(subscriptions + sum over links of the topics of their ends), nearly.
@@ -61,4 +61,4 @@ def verify(wanted: Subscriptions, links: Indices) -> Verdict:
         )
         for topic, place in zip(topics[parts > 1], first[parts > 1], strict=True)
     )
-    return Verdict(len(topics), gaps)
+    return ConnectivityVerdict(len(topics), gaps)

@@ -18,10 +18,10 @@ from pubweave.design.tree.limits import Allowance
 from pubweave.design.tree.link_exchange import Pair
 from pubweave.design.tree.problem import (
     DesignProblem,
+    DesignProgress,
     DesignResult,
     DesignStatus,
     OnProgress,
-    Progress,
     Stop,
     ignore_progress,
 )
@@ -43,7 +43,7 @@ def cheapest_tree(
     bound = cheap_bound(problem)
     if len(problem.brokers) > PROVEN_BROKERS_MAX:
         return replace(found, bound=bound)
-    proof = _Proof(problem, found, stop, on_progress)
+    proof = _BranchAndBound(problem, found, stop, on_progress)
     edges = proof.run()
     if not proof.is_complete:
         return replace(found, bound=bound)
@@ -79,7 +79,7 @@ class _Forest:
     ways: Integers
 
 
-class _Proof:
+class _BranchAndBound:
     """Depth-first branch and bound; ``run`` returns a cheaper tree, or None if there is none."""
 
     def __init__(
@@ -119,7 +119,7 @@ class _Proof:
     def _decide(self, depth: int, forest: _Forest, taken: list[Pair]) -> None:
         self._visits += 1
         if self._visits % 1000 == 0:
-            self._tell(Progress(f"proving: {self._visits:,} forests", self._ceiling))
+            self._tell(DesignProgress(f"proving: {self._visits:,} forests", self._ceiling))
         if not self.is_complete or self._stop():
             self.is_complete = False
             return

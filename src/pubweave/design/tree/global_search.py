@@ -23,10 +23,10 @@ from pubweave.design.tree.limits import Allowance
 from pubweave.design.tree.link_exchange import Exchange, Pair, TreeState
 from pubweave.design.tree.problem import (
     DesignProblem,
+    DesignProgress,
     DesignResult,
     DesignStatus,
     OnProgress,
-    Progress,
     Stop,
     ignore_progress,
 )
@@ -47,7 +47,7 @@ _SAMPLED_SETS = 20_000
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundTree:
     """A tree as indices, with its cost."""
 
     edges: Integers
@@ -75,9 +75,9 @@ class GlobalSearch:
         self.exchanges = 0
         self._looks = 0
         self._allowance.bring_within(self._state)
-        self.best = Found(self._state.edges, self._state.cost)
+        self.best = FoundTree(self._state.edges, self._state.cost)
 
-    def run(self) -> Found:
+    def run(self) -> FoundTree:
         """All starts, then kicks."""
         self.descend_from_starts()
         self.kick(self.kick_count())
@@ -90,7 +90,7 @@ class GlobalSearch:
             for edges in starting_trees(self._problem):
                 self._state.reset(edges)
                 self._allowance.bring_within(self._state)
-                starts.append(Found(self._state.edges, self._state.cost))
+                starts.append(FoundTree(self._state.edges, self._state.cost))
             # A start that is cheaper is a result already, should somebody stop the search now.
             self.best = min(starts, key=lambda found: found.cost)
         else:
@@ -125,8 +125,8 @@ class GlobalSearch:
             change -= self._descend(touched, is_whole=False)
             if change < -LEAST_GAIN * cost:
                 cost += change
-                self.best = Found(self._state.edges, cost)
-                self._tell(Progress(f"kick {number + 1} of {count}", cost))
+                self.best = FoundTree(self._state.edges, cost)
+                self._tell(DesignProgress(f"kick {number + 1} of {count}", cost))
             elif change > LEAST_GAIN * cost:
                 self._state.reset(before)
         self._state.reset(self.best.edges)
@@ -182,7 +182,7 @@ class GlobalSearch:
             self.exchanges += 1
             self._keep_if_better(f"{self._allowance.changes(self._state)} links changed")
 
-    def _descended_by_sample(self, starts: list[Found]) -> Found:
+    def _descended_by_sample(self, starts: list[FoundTree]) -> FoundTree:
         """The best start after going down with a sample of the sets in place of all of them."""
         problem, whole = self._problem, self._state
         sample = problem.traffic.sample(_SAMPLED_SETS, self._rng)
@@ -191,9 +191,9 @@ class GlobalSearch:
             self._state = TreeState(sample, problem.prices, start.edges)
             self._descend(sorted(self._state.links), is_whole=True)
             edges = self._state.edges
-            found.append(Found(edges, total_cost(problem.traffic, problem.prices, edges)))
+            found.append(FoundTree(edges, total_cost(problem.traffic, problem.prices, edges)))
             message = f"from start {number + 1} of {len(starts)}, by a sample"
-            self._tell(Progress(message, found[-1].cost))
+            self._tell(DesignProgress(message, found[-1].cost))
         self._state = whole
         chosen = min(found, key=lambda each: each.cost)
         self.best = min(self.best, chosen, key=lambda each: each.cost)
@@ -230,8 +230,8 @@ class GlobalSearch:
     def _keep_if_better(self, message: str) -> None:
         cost = self._state.cost
         if cost < self.best.cost:
-            self.best = Found(self._state.edges, cost)
-        self._tell(Progress(message, self.best.cost))
+            self.best = FoundTree(self._state.edges, cost)
+        self._tell(DesignProgress(message, self.best.cost))
 
 
 def search(

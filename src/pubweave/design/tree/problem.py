@@ -22,17 +22,17 @@ Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True)
-class Progress:
+class DesignProgress:
     """What a design tells while it runs."""
 
     message: str
     cost: float
 
 
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[[DesignProgress], None]
 
 
-def ignore_progress(progress: Progress) -> None:
+def ignore_progress(progress: DesignProgress) -> None:
     """For those who do not watch."""
 
 
@@ -48,7 +48,7 @@ class DesignStatus(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Limits:
+class DesignLimits:
     """What an operator demands of the target, whatever it costs."""
 
     max_degree: int | None = None
@@ -64,7 +64,7 @@ class Limits:
 
     @property
     def are_none(self) -> bool:
-        return self == Limits()
+        return self == DesignLimits()
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class DesignProblem:
     source: Topology
     traffic: Traffic
     prices: Prices
-    limits: Limits = field(default_factory=Limits)
+    limits: DesignLimits = field(default_factory=DesignLimits)
 
     def __post_init__(self) -> None:
         brokers = frozenset(self.prices.brokers)

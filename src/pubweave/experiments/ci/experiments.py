@@ -11,8 +11,8 @@ from pubweave.experiments.ci import plots
 from pubweave.experiments.ci.figures import (
     FULL_SEEDS,
     SEEDS,
+    CiTask,
     Run,
-    Task,
     chosen,
     mean,
     run_task,
@@ -34,7 +34,7 @@ class Options:
     master: str = option("local[*]", "Where Spark runs; 'none' does without it.")
 
 
-def _tasks(figure: str, options: Options) -> list[Task]:
+def _tasks(figure: str, options: Options) -> list[CiTask]:
     count = options.underlays or (FULL_SEEDS if options.full else SEEDS)
     return tasks(figure, seed=options.seed, count=count, full=options.full)
 
@@ -62,7 +62,7 @@ def _report(figure: str, options: Options, runs: Sequence[Run]) -> Report:
     )
 
 
-def _figure(name: str, about: str, example: str) -> Experiment[Options, Task, Run]:
+def _figure(name: str, about: str, example: str) -> Experiment[Options, CiTask, Run]:
     return Experiment(
         name,
         about,

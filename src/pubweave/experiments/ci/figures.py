@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pubweave.experiments.ci.run import ALL, STATIC, Series, run_variant
-from pubweave.experiments.ci.setting import Setting, make_world
+from pubweave.experiments.ci.setting import CiSetting, make_world
 
 FIGURES = ("ci-fig4", "ci-fig5", "ci-fig6")
 SEEDS, FULL_SEEDS = 4, 25
@@ -22,7 +22,7 @@ ALPHAS, FULL_ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0), tuple(round(0.1 * k, 1) for k
 GAMMA = 20.0
 SWEEP_TICKS = 25_000
 MEASURED_TICKS = 1_000
-SMALL = Setting(domains=20, routers_per_domain=51)
+SMALL = CiSetting(domains=20, routers_per_domain=51)
 """The paper's brokers, clients and times on an underlay of a tenth of the routers."""
 
 # Two-sided 95% quantiles of Student's t by degrees of freedom; beyond, the normal one will do.
@@ -31,12 +31,12 @@ _T = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.20
 
 
 @dataclass(frozen=True)
-class Task:
+class CiTask:
     """One underlay of a figure."""
 
     figure: str
     seed: int
-    setting: Setting
+    setting: CiSetting
     points: tuple[float, ...] = ()
 
 
@@ -79,17 +79,17 @@ class Mean:
         return self.value - self.half > 0
 
 
-def tasks(figure: str, *, seed: int, count: int, full: bool) -> list[Task]:
+def tasks(figure: str, *, seed: int, count: int, full: bool) -> list[CiTask]:
     """The underlays of a figure, each with its own seed."""
-    setting = Setting() if full else SMALL
+    setting = CiSetting() if full else SMALL
     if figure != "ci-fig4":
         setting = replace(setting, ticks=SWEEP_TICKS)
     etas = tuple(float(eta) for eta in ETAS)
     points = {"ci-fig4": (), "ci-fig5": etas, "ci-fig6": FULL_ALPHAS if full else ALPHAS}[figure]
-    return [Task(figure, seed + number, setting, points) for number in range(count)]
+    return [CiTask(figure, seed + number, setting, points) for number in range(count)]
 
 
-def run_task(task: Task) -> list[Run]:
+def run_task(task: CiTask) -> list[Run]:
     """All runs of one underlay."""
     world = make_world(task.seed, task.setting)
     if task.figure == "ci-fig4":
@@ -110,7 +110,7 @@ def run_task(task: Task) -> list[Run]:
     return runs
 
 
-def _run(task: Task, point: float | None, series: Series) -> Run:
+def _run(task: CiTask, point: float | None, series: Series) -> Run:
     curve: tuple[float, ...] = ()
     if task.figure == "ci-fig4":
         size = MEASURED_TICKS // task.setting.interval_ticks

@@ -24,7 +24,7 @@ from pubweave.design.tree.prices import Prices
 from pubweave.design.tree.traffic import Floats, Traffic
 from pubweave.experiments.ci.figures import Mean, mean
 from pubweave.experiments.ci.run import STATIC, run_variant
-from pubweave.experiments.ci.setting import Setting, World, clients_traffic
+from pubweave.experiments.ci.setting import CiSetting, CiWorld, clients_traffic
 from pubweave.generate.topologies.latencies import read_rtt_matrix, read_rtt_slices
 from pubweave.generate.topologies.trees import broker_name, random_tree_pairs
 from pubweave.model.topology import TopologyError
@@ -54,7 +54,7 @@ class RealCost:
 
 def run_real(kind: str, seed: int, data: Path, ticks: int) -> Iterator[RealCost]:
     """All heuristics in one world."""
-    world = make_real_world(kind, seed, data, Setting(ticks=ticks))
+    world = make_real_world(kind, seed, data, CiSetting(ticks=ticks))
     for name in (STATIC, *REAL_VARIANTS):
         cost = float(run_variant(world, name, seed=seed).total.sum())
         yield RealCost(kind, seed, name, cost)
@@ -78,7 +78,7 @@ def cost_shares(costs: Sequence[RealCost]) -> dict[str, dict[str, Mean]]:
     }
 
 
-def make_real_world(kind: str, seed: int, data: Path, setting: Setting) -> World:
+def make_real_world(kind: str, seed: int, data: Path, setting: CiSetting) -> CiWorld:
     """The same seed, the same world; FileNotFoundError names what is missing in the data."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     costs = {"planetlab": _planetlab, "seattle": _seattle, "caida": _caida, "sndlib": _sndlib}
@@ -99,10 +99,10 @@ def make_real_world(kind: str, seed: int, data: Path, setting: Setting) -> World
         for place, costs_ in enumerate(moments)
     ]
     pairs = [(a - 1, b - 1) for a, b in random_tree_pairs(count, rng)]
-    return World(setting, np.array(pairs, dtype=np.int64), traffic, phases)
+    return CiWorld(setting, np.array(pairs, dtype=np.int64), traffic, phases)
 
 
-def _scaled(costs: Floats, setting: Setting) -> Floats:
+def _scaled(costs: Floats, setting: CiSetting) -> Floats:
     """Into the evaluation's range; what nobody measured is middling."""
     known = costs[~np.eye(len(costs), dtype=bool)]
     known = known[np.isfinite(known)]
@@ -160,7 +160,7 @@ def _sndlib(data: Path, count: int, rng: np.random.Generator) -> list[Floats]:
 
 
 def _demanded(
-    data: Path, names: tuple[str, ...], setting: Setting, rng: np.random.Generator
+    data: Path, names: tuple[str, ...], setting: CiSetting, rng: np.random.Generator
 ) -> Iterator[Traffic]:
     """Each node publishes to its largest demands, at a rate in proportion to them."""
     index_of = {row["node"]: place for place, row in enumerate(_sndlib_rows(data / SNDLIB_NODES))}

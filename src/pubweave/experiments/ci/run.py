@@ -21,7 +21,7 @@ from pubweave.design.tree.prices import Prices
 from pubweave.design.tree.problem import DesignProblem
 from pubweave.design.tree.traffic import Floats, Integers, Traffic
 from pubweave.experiments.ci.filters import FilterInterest
-from pubweave.experiments.ci.setting import World
+from pubweave.experiments.ci.setting import CiWorld
 from pubweave.model.topology import Topology
 
 DAMPED_GAIN = 0.3
@@ -72,7 +72,7 @@ class Series:
 
 
 def run_variant(
-    world: World, variant: str, *, eta: int = 4, seed: int = 0, until: int | None = None
+    world: CiWorld, variant: str, *, eta: int = 4, seed: int = 0, until: int | None = None
 ) -> Series:
     """Play a world with one heuristic, from its beginning up to a tick."""
     intervals = world.setting.intervals if until is None else until // world.setting.interval_ticks
@@ -85,7 +85,7 @@ def run_variant(
     return _reorganizing(world, variant, eta, seed, intervals)
 
 
-def _reorganizing(world: World, variant: str, eta: int, seed: int, intervals: int) -> Series:
+def _reorganizing(world: CiWorld, variant: str, eta: int, seed: int, intervals: int) -> Series:
     rng = np.random.default_rng([seed, 1])
     chosen = VARIANTS[variant]
     settings = LocalSettings(
@@ -125,7 +125,7 @@ def _reorganizing(world: World, variant: str, eta: int, seed: int, intervals: in
     return Series(variant, eta, paid, broadcasts, reconfigurations, requests, exchanges)
 
 
-def _paid(world: World, interval: int, edges: Integers) -> float:
+def _paid(world: CiWorld, interval: int, edges: Integers) -> float:
     return total_cost(world.traffic[interval], world.prices(interval), edges)
 
 
@@ -151,7 +151,7 @@ def _edges(neighbors: list[list[int]]) -> Integers:
     return np.array(pairs, dtype=np.int64)
 
 
-def _best_costs(world: World, intervals: int, seed: int) -> list[float]:
+def _best_costs(world: CiWorld, intervals: int, seed: int) -> list[float]:
     """What the global search's tree for every four intervals costs, built anew each time."""
     costs: list[float] = []
     edges = world.start

@@ -24,7 +24,7 @@ from pubweave.generate.topologies.underlay import UnderlayParameters, make_under
 
 
 @dataclass(frozen=True)
-class Setting:
+class CiSetting:
     """The paper's parameters; its names in the comments."""
 
     brokers: int = 100
@@ -47,10 +47,10 @@ class Setting:
 
 
 @dataclass(eq=False)
-class World:
+class CiWorld:
     """One underlay with its brokers and the notifications of every interval."""
 
-    setting: Setting
+    setting: CiSetting
     start: Integers
     """The random tree that everybody starts from, as pairs of indices."""
     traffic: list[Traffic]
@@ -67,12 +67,12 @@ class World:
             self._common[interval] = common_interest(self.traffic[interval])
         return self._common[interval]
 
-    def scaled(self, link_cost_max: float, processing_max: float) -> World:
+    def scaled(self, link_cost_max: float, processing_max: float) -> CiWorld:
         """The same world with other maxima of its prices (CI 5.3)."""
         links = link_cost_max / self.setting.link_cost_max
         brokers = processing_max / self.setting.processing_max
         phases = [(first, _scaled(prices, links, brokers)) for first, prices in self.phases]
-        return World(self.setting, self.start, self.traffic, phases, self._common)
+        return CiWorld(self.setting, self.start, self.traffic, phases, self._common)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def _scaled(prices: Prices, links: float, brokers: float) -> Prices:
     return Prices(prices.brokers, prices.processing * brokers, scaled)
 
 
-def make_world(seed: int, setting: Setting) -> World:
+def make_world(seed: int, setting: CiSetting) -> CiWorld:
     """The same seed, the same world; prices scale with the setting's maxima."""
     rng = np.random.default_rng([seed, 2007])
     parameters = UnderlayParameters(
@@ -110,11 +110,11 @@ def make_world(seed: int, setting: Setting) -> World:
         (setting.links_change_at // setting.interval_ticks, prices(costs[1], processing[0])),
         (setting.brokers_change_at // setting.interval_ticks, prices(costs[1], processing[1])),
     ]
-    return World(setting, start, traffic, phases)
+    return CiWorld(setting, start, traffic, phases)
 
 
 def clients_traffic(
-    setting: Setting, brokers: tuple[str, ...], load: Floats, rng: np.random.Generator
+    setting: CiSetting, brokers: tuple[str, ...], load: Floats, rng: np.random.Generator
 ) -> Iterator[Traffic]:
     """The notifications of each interval, as sets of brokers with counts."""
     sets: list[list[list[int]]] = [[] for _ in range(setting.intervals)]
@@ -140,7 +140,7 @@ def clients_traffic(
 
 
 def _periods(
-    setting: Setting, load: Floats, rng: np.random.Generator
+    setting: CiSetting, load: Floats, rng: np.random.Generator
 ) -> Iterator[tuple[int, int, list[int]]]:
     """For one type: from when to when it has which brokers, the publisher's first."""
     count = setting.subscribers

@@ -11,11 +11,11 @@ from typing import Any
 from pubweave.experiments.dynatops import mapping, plots, statements, sweep
 from pubweave.experiments.dynatops.mapping import Saving
 from pubweave.experiments.dynatops.rows import SystemRun
-from pubweave.experiments.dynatops.sweep import Scale, Task
+from pubweave.experiments.dynatops.sweep import SweepScale, Task
 from pubweave.experiments.experiment import (
     Experiment,
+    GrapeStatement,
     Report,
-    Statement,
     Table,
     Verdicts,
     data_folder,
@@ -43,15 +43,15 @@ class SystemsOptions:
     master: str = option("local[*]", "--spark: master URL.")
 
     @property
-    def scale(self) -> Scale:
+    def scale(self) -> SweepScale:
         """How large the runs are: of the options, those that say it."""
-        given = {each.name: getattr(self, each.name, None) for each in fields(Scale)}
+        given = {each.name: getattr(self, each.name, None) for each in fields(SweepScale)}
         if self.full:
             given["hours"] = given["hours"] or 100
             given["days"] = given["days"] or sweep.MOST_DAYS
         data = given.pop("data")
         sizes = {name: value for name, value in given.items() if value is not None}
-        return Scale(data=None if data is None else str(data.absolute()), **sizes)
+        return SweepScale(data=None if data is None else str(data.absolute()), **sizes)
 
     @property
     def all_seeds(self) -> range:
@@ -101,7 +101,9 @@ def _figure_7_tasks(options: PatternOptions) -> list[Task]:
     return sweep.figure_7(options.scale, options.all_seeds, patterns, systems=systems)
 
 
-def _tasks(of: Callable[[Scale, Sequence[int]], list[Task]], options: SystemsOptions) -> list[Task]:
+def _tasks(
+    of: Callable[[SweepScale, Sequence[int]], list[Task]], options: SystemsOptions
+) -> list[Task]:
     return of(options.scale, options.all_seeds)
 
 
@@ -122,7 +124,7 @@ COLUMNS = {
 
 
 def _systems_report(
-    judge: Callable[[Sequence[SystemRun]], list[Statement]],
+    judge: Callable[[Sequence[SystemRun]], list[GrapeStatement]],
     options: SystemsOptions,
     rows: Sequence[SystemRun],
 ) -> Report:
@@ -137,7 +139,7 @@ def _systems(
     example: str,
     options: Any,
     tasks: Callable[[Any], list[Task]],
-    judge: Callable[[Sequence[SystemRun]], list[Statement]],
+    judge: Callable[[Sequence[SystemRun]], list[GrapeStatement]],
 ) -> Experiment[Any, Task, SystemRun]:
     return Experiment(
         name,

@@ -28,7 +28,7 @@ from pubweave.design.dynatops.placement.similarity import (
     UserPlacement,
 )
 from pubweave.design.dynatops.rivals.bayeux import prefix_overlay
-from pubweave.design.dynatops.rivals.tco import Upkeep
+from pubweave.design.dynatops.rivals.tco import RepairPolicy
 from pubweave.design.tco.interests import Indices, Integers
 from pubweave.experiments.dynatops.rows import SystemRun
 from pubweave.experiments.dynatops.systems import (
@@ -167,16 +167,16 @@ def _accounts(setting: PoissonSetting, topics: Indices, rng: np.random.Generator
     def ring(*, thorough: bool = False) -> RingOverlay:
         return RingOverlay(setting.topics, keys, None, thorough=thorough)
 
-    def connected(name: str, upkeep: Upkeep) -> Account:
+    def connected(name: str, upkeep: RepairPolicy) -> Account:
         return Account(name, ConnectedOverlay(static, upkeep, seed), static)
 
     told = clusters.pairs
     makers = {
         "bayeux": lambda: Account("bayeux", bayeux(1), static),
         "bayeux-16": lambda: Account("bayeux-16", bayeux(4), static),
-        "tco": lambda: connected("tco", Upkeep.REBUILT),
-        "tco-mended": lambda: connected("tco-mended", Upkeep.MENDED),
-        "tco-each": lambda: connected("tco-each", Upkeep.EACH),
+        "tco": lambda: connected("tco", RepairPolicy.REBUILT),
+        "tco-mended": lambda: connected("tco-mended", RepairPolicy.MENDED),
+        "tco-each": lambda: connected("tco-each", RepairPolicy.EACH),
         "dynatops-bnr": lambda: Account("dynatops-bnr", ring(), static, is_managed=True),
         "dynatops-up": lambda: Account("dynatops-up", ring(), by_paper, told=told),
         "dynatops": lambda: Account("dynatops", ring(), by_paper, is_managed=True, told=told),

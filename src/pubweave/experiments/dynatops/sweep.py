@@ -37,7 +37,7 @@ Task = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Scale:
+class SweepScale:
     """How large runs are; the paper's Poisson model has 50,000 users and 100 hours."""
 
     users: int = 50_000
@@ -61,7 +61,7 @@ class Scale:
         return {"model": "location", "data": self.data, "days": self.days}
 
 
-def figure_6(scale: Scale, seeds: Iterable[int]) -> list[Task]:
+def figure_6(scale: SweepScale, seeds: Iterable[int]) -> list[Task]:
     """All systems; clusters of all sizes, loads that weigh nothing, little or much."""
     tasks = []
     for seed in seeds:
@@ -78,7 +78,7 @@ def figure_6(scale: Scale, seeds: Iterable[int]) -> list[Task]:
 
 
 def figure_7(
-    scale: Scale,
+    scale: SweepScale,
     seeds: Iterable[int],
     patterns: Sequence[str],
     rates: Sequence[float] = poisson.RATES,
@@ -93,13 +93,13 @@ def figure_7(
     ]
 
 
-def figure_8(scale: Scale, seeds: Iterable[int]) -> list[Task]:
+def figure_8(scale: SweepScale, seeds: Iterable[int]) -> list[Task]:
     """All patterns at 0.1 changes per user and hour, T_free = 10 hours."""
     patterns = [each.value for each in Pattern]
     return figure_7(scale, tuple(seeds), patterns, rates=(0.1,), systems=FIGURE_8_SYSTEMS)
 
 
-def figure_9(scale: Scale, seeds: Iterable[int]) -> list[Task]:
+def figure_9(scale: SweepScale, seeds: Iterable[int]) -> list[Task]:
     """Free periods in both models."""
     tasks = []
     for seed in seeds:

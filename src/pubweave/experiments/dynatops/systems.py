@@ -31,12 +31,12 @@ from pubweave.design.dynatops.mapping.routed_overlay import (
     RoutedOverlay,
 )
 from pubweave.design.dynatops.placement.similarity import HostedUsers
-from pubweave.design.dynatops.rivals.tco import ConnectedBrokers, Upkeep, subscriptions_of
+from pubweave.design.dynatops.rivals.tco import ConnectedBrokers, RepairPolicy, subscriptions_of
 from pubweave.design.tree.traffic import Floats
 from pubweave.experiments.dynatops.rows import SystemRun
 
 
-class Overlay(Protocol):
+class SystemOverlay(Protocol):
     """Brokers and the ways between them."""
 
     def adapt(self, placed: HostedUsers, expected: Floats | None) -> Adapted:
@@ -121,7 +121,7 @@ class RingOverlay(FixedOverlay):
 class ConnectedOverlay:
     """TCO: reconfigured with every change that needs it; costs the links that change."""
 
-    def __init__(self, placed: HostedUsers, upkeep: Upkeep, seed: int) -> None:
+    def __init__(self, placed: HostedUsers, upkeep: RepairPolicy, seed: int) -> None:
         self._brokers = ConnectedBrokers(placed.hosting.wanted, upkeep, seed)
         self._shape = placed.hosting.wanted.shape
 
@@ -145,7 +145,7 @@ class Account:
     """A system at work: its overlay, its users, and everything that it has cost so far."""
 
     name: str
-    overlay: Overlay
+    overlay: SystemOverlay
     placed: HostedUsers
     is_managed: bool = False
     told: int = 0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pubweave.experiments.experiment import Experiment, Report, Table, Verdicts, data_folder, option
 from pubweave.experiments.grape import plots, setting
-from pubweave.experiments.grape.figures import Task, mean_of, run_task, tasks
-from pubweave.experiments.grape.run import Outcome
+from pubweave.experiments.grape.figures import GrapeTask, mean_of, run_task, tasks
+from pubweave.experiments.grape.run import RunOutcome
 from pubweave.experiments.grape.statements import headlines, statements
 
 COLUMNS = (
@@ -43,8 +43,8 @@ class Options:
     jobs: int = option(1, low=1)
 
 
-def _tasks(figure: str, options: Options) -> list[Task]:
-    used = setting.FULL if options.full else setting.Setting()
+def _tasks(figure: str, options: Options) -> list[GrapeTask]:
+    used = setting.FULL if options.full else setting.GrapeSetting()
     used = replace(
         used,
         publishers=options.publishers or used.publishers,
@@ -60,17 +60,17 @@ def _tasks(figure: str, options: Options) -> list[Task]:
     )
 
 
-def _run(task: Task) -> list[Outcome]:
+def _run(task: GrapeTask) -> list[RunOutcome]:
     return [run_task(task)]
 
 
-def _report(figure: str, options: Options, outcomes: Sequence[Outcome]) -> Report:
+def _report(figure: str, options: Options, outcomes: Sequence[RunOutcome]) -> Report:
     verdicts = [Verdicts(statements(figure, outcomes))]
     told = headlines(outcomes) if figure == "grape-fig5" else []
     fields = {"what": "about", "paper": "wanted", "ours": "found"}
     title = "the paper's figures and ours (PlanetLab latencies, simulated)"
     beside = Verdicts(told, "headlines", fields, title)
-    groups: dict[tuple[str, str, int, int], list[Outcome]] = {}
+    groups: dict[tuple[str, str, int, int], list[RunOutcome]] = {}
     for each in outcomes:
         key = (each.distribution, each.variant, each.spread, each.threshold)
         groups.setdefault(key, []).append(each)
@@ -89,7 +89,7 @@ def _report(figure: str, options: Options, outcomes: Sequence[Outcome]) -> Repor
     return Report({"runs": list(outcomes)}, [table], [beside, *verdicts])
 
 
-def _figure(name: str, about: str, example: str) -> Experiment[Options, Task, Outcome]:
+def _figure(name: str, about: str, example: str) -> Experiment[Options, GrapeTask, RunOutcome]:
     return Experiment(
         name,
         about,

@@ -11,8 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pubweave.experiments.grape.run import BASELINE, POP, WITH_SUBSCRIBERS, Outcome, StockRun, named
-from pubweave.experiments.grape.setting import FULL, Setting, make_stock_world, read_data
+from pubweave.experiments.grape.run import (
+    BASELINE,
+    POP,
+    WITH_SUBSCRIBERS,
+    RunOutcome,
+    StockRun,
+    named,
+)
+from pubweave.experiments.grape.setting import FULL, GrapeSetting, make_stock_world, read_data
 from pubweave.generate.workloads.stocks import Distribution
 
 FIGURES = ("grape-fig5", "grape-fig6")
@@ -28,10 +35,10 @@ METRICS = ("message_rate", "input_utilization", "delay_ms", "hops")
 
 
 @dataclass(frozen=True)
-class Task:
+class GrapeTask:
     """One run of a figure."""
 
-    setting: Setting
+    setting: GrapeSetting
     variant: str
     distribution: Distribution
     spread: int
@@ -46,15 +53,21 @@ Point = tuple[str, Distribution, int, int]
 
 
 def tasks(
-    figure: str, *, seed: int, seeds: int, full: bool, data: Path | None, setting: Setting | None
-) -> list[Task]:
+    figure: str,
+    *,
+    seed: int,
+    seeds: int,
+    full: bool,
+    data: Path | None,
+    setting: GrapeSetting | None,
+) -> list[GrapeTask]:
     """All runs of a figure, world by world."""
-    used = setting or (FULL if full else Setting())
+    used = setting or (FULL if full else GrapeSetting())
     spreads = tuple(x for x in (FULL_SPREADS if full else SPREADS) if x <= used.brokers)
     middle = min(MIDDLE, used.brokers)
     points = _points_5 if figure == "grape-fig5" else _points_6
     return [
-        Task(used, *point, number, data, with_timeline=figure == "grape-fig6")
+        GrapeTask(used, *point, number, data, with_timeline=figure == "grape-fig6")
         for number in range(seed, seed + seeds)
         for point in points(spreads, middle, full)
     ]
@@ -78,7 +91,7 @@ def _points_6(spreads: tuple[int, ...], middle: int, full: bool) -> list[Point]:
     return points + [(POP, clustered, spread, 100) for spread in spreads if spread != middle]
 
 
-def run_task(task: Task) -> Outcome:
+def run_task(task: GrapeTask) -> RunOutcome:
     """One run, in this process."""
     quotes, rtt_ms = read_data(task.data)
     world = make_stock_world(
@@ -90,12 +103,12 @@ def run_task(task: Task) -> Outcome:
 
 
 def chosen(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[RunOutcome],
     variant: str,
     distribution: Distribution,
     spread: int,
     threshold: int = 100,
-) -> list[Outcome]:
+) -> list[RunOutcome]:
     """One variant's outcomes at a point, by seed."""
     wanted = (variant, distribution.value, spread)
     found = [
@@ -107,7 +120,7 @@ def chosen(
     return sorted(found, key=lambda outcome: outcome.seed)
 
 
-def mean_of(outcomes: Sequence[Outcome], metric: str) -> float:
+def mean_of(outcomes: Sequence[RunOutcome], metric: str) -> float:
     """The mean of a figure of `Figures`, or of an outcome itself."""
     return statistics.fmean(
         getattr(o.end, metric) if metric in METRICS else getattr(o, metric) for o in outcomes
@@ -115,7 +128,7 @@ def mean_of(outcomes: Sequence[Outcome], metric: str) -> float:
 
 
 def reduction(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[RunOutcome],
     variant: str,
     metric: str,
     distribution: Distribution,
@@ -137,7 +150,7 @@ def reduction(
 
 
 def best_reduction(
-    outcomes: Sequence[Outcome], variant: str, metric: str, distribution: Distribution
+    outcomes: Sequence[RunOutcome], variant: str, metric: str, distribution: Distribution
 ) -> tuple[float, int] | None:
     """The largest reduction over all spreads, as the paper's headlines are, and where it is."""
     spreads = sorted({o.spread for o in outcomes if o.distribution == distribution.value})
@@ -149,7 +162,7 @@ def best_reduction(
     return max(found, default=None)
 
 
-def waits_by_hops(outcomes: Sequence[Outcome]) -> dict[int, float]:
+def waits_by_hops(outcomes: Sequence[RunOutcome]) -> dict[int, float]:
     """Mean wait of a migrating publisher in seconds, by the length of its way (Figure 6c)."""
     by_hops: dict[int, list[float]] = {}
     for outcome in outcomes:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pubweave.experiments.grape.figures import chosen, mean_of, waits_by_hops
-from pubweave.experiments.grape.run import BASELINE, POP, TIMELINE_S, Outcome
+from pubweave.experiments.grape.run import BASELINE, POP, TIMELINE_S, RunOutcome
 from pubweave.experiments.plotting import sheet, tidy
 from pubweave.generate.workloads.stocks import Distribution
 
@@ -33,7 +33,7 @@ PANELS = (
 )
 
 
-def draw(figure: str, outcomes: Sequence[Outcome], output: Path) -> None:
+def draw(figure: str, outcomes: Sequence[RunOutcome], output: Path) -> None:
     """One picture into a file."""
     with sheet(output, 2, 4, dpi=100, figsize=(18, 8)) as (_, grid):
         places = list(grid.flat)
@@ -48,7 +48,7 @@ def draw(figure: str, outcomes: Sequence[Outcome], output: Path) -> None:
                 axes.legend(frameon=False, fontsize=8)
 
 
-def _figure_5(places: list[Any], outcomes: Sequence[Outcome]) -> None:
+def _figure_5(places: list[Any], outcomes: Sequence[RunOutcome]) -> None:
     for axes, (metric, label, factor) in zip(places, PANELS, strict=False):
         _by_spread(axes, outcomes, metric, factor, Distribution.CLUSTERED)
         axes.set_ylabel(label)
@@ -60,7 +60,7 @@ def _figure_5(places: list[Any], outcomes: Sequence[Outcome]) -> None:
 
 
 def _by_spread(
-    axes: Any, outcomes: Sequence[Outcome], metric: str, factor: float, workload: Distribution
+    axes: Any, outcomes: Sequence[RunOutcome], metric: str, factor: float, workload: Distribution
 ) -> None:
     spreads = sorted({o.spread for o in outcomes if o.distribution == workload.value})
     for variant, colour in COLOURS.items():
@@ -77,7 +77,7 @@ def _by_spread(
     axes.set_xlabel("brokers with subscribers")
 
 
-def _by_weight(axes: Any, outcomes: Sequence[Outcome]) -> None:
+def _by_weight(axes: Any, outcomes: Sequence[RunOutcome]) -> None:
     """Delay against message rate of all weights, and with subscribers that move."""
     middle = max((o.spread for o in outcomes if o.variant == "load1"), default=0)
     together: dict[tuple[float, float], list[str]] = {}
@@ -97,7 +97,7 @@ def _by_weight(axes: Any, outcomes: Sequence[Outcome]) -> None:
     axes.set_title(f"weights, subscribers at {middle} brokers")
 
 
-def _figure_6(places: list[Any], outcomes: Sequence[Outcome]) -> None:
+def _figure_6(places: list[Any], outcomes: Sequence[RunOutcome]) -> None:
     for axes, variant, title in (
         (places[0], POP, "POP selection time"),
         (places[1], "delay1", "GRAPE selection time (delay1, with pings)"),
@@ -132,7 +132,7 @@ def _figure_6(places: list[Any], outcomes: Sequence[Outcome]) -> None:
         axes.set_title(title)
 
 
-def _over_time(axes: Any, outcomes: Sequence[Outcome], metric: str) -> None:
+def _over_time(axes: Any, outcomes: Sequence[RunOutcome], metric: str) -> None:
     seed = min(o.seed for o in outcomes)
     shades = iter(("#95d5b2", "#52b788", "#2d6a4f", "#1b4332", "#081c15"))
     for outcome in outcomes:
@@ -148,7 +148,7 @@ def _over_time(axes: Any, outcomes: Sequence[Outcome], metric: str) -> None:
     axes.set_xlabel("s")
 
 
-def _by_threshold(axes: Any, outcomes: Sequence[Outcome], variant: str) -> None:
+def _by_threshold(axes: Any, outcomes: Sequence[RunOutcome], variant: str) -> None:
     middle = max((o.spread for o in outcomes if o.variant == "load100"), default=0)
     points = sorted(
         (o.threshold, 100 * o.overhead)

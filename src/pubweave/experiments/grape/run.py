@@ -15,7 +15,7 @@ from pubweave.core.config.relocation import RelocationConfig, RelocationMode
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.vocabulary.effects import FollowRedirect, ReportMove
 from pubweave.design.relocation.rules import Preference, Priority
-from pubweave.experiments.grape.setting import Setting, StockWorld
+from pubweave.experiments.grape.setting import GrapeSetting, StockWorld
 from pubweave.generate.workloads.clients import Content
 from pubweave.generate.workloads.stocks import StockPublisher
 from pubweave.model.filters.filter import Filter
@@ -39,12 +39,12 @@ ROOM = 1.5
 
 
 def relocation_of(
-    variant: str, threshold: int = 100, setting: Setting | None = None
+    variant: str, threshold: int = 100, setting: GrapeSetting | None = None
 ) -> RelocationConfig:
     """The brokers' setting: ``baseline``, ``pop``, or GRAPE's ``load75``, ``delay100`` and so on.
 
     With another threshold POP traces at most half of it in a window, as the paper does (5.2)."""
-    used = setting or Setting()
+    used = setting or GrapeSetting()
     with_subscribers = variant.endswith(WITH_SUBSCRIBERS)
     variant = variant.removesuffix(WITH_SUBSCRIBERS)
     if variant == BASELINE:
@@ -86,7 +86,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What one run came to."""
 
     variant: str
@@ -147,7 +147,12 @@ class StockRun:
     """One variant in one world."""
 
     def __init__(
-        self, world: StockWorld, setting: Setting, variant: str, seed: int, threshold: int = 100
+        self,
+        world: StockWorld,
+        setting: GrapeSetting,
+        variant: str,
+        seed: int,
+        threshold: int = 100,
     ) -> None:
         self.world = world
         self.setting = setting
@@ -218,7 +223,7 @@ class StockRun:
 
     # --- the run ---------------------------------------------------------------------------
 
-    def play(self, *, with_timeline: bool = False) -> Outcome:
+    def play(self, *, with_timeline: bool = False) -> RunOutcome:
         """Let it run to its end."""
         overlay, setting = self.overlay, self.setting
         if not overlay.run_until_quiet(SETTLING_S):
@@ -280,7 +285,7 @@ class StockRun:
         after: tuple[int, int],
         end: Figures,
         timeline: tuple[Figures, ...],
-    ) -> Outcome:
+    ) -> RunOutcome:
         overlay = self.overlay
         messages, publications = after[0] - before[0], after[1] - before[1]
         statuses = [
@@ -289,7 +294,7 @@ class StockRun:
             if node.broker.relocator is not None
         ]
         decided = sum(status.decided for status in statuses)
-        return Outcome(
+        return RunOutcome(
             variant=self.variant,
             distribution="",
             spread=0,
@@ -315,6 +320,6 @@ class StockRun:
         )
 
 
-def named(outcome: Outcome, distribution: str, spread: int) -> Outcome:
+def named(outcome: RunOutcome, distribution: str, spread: int) -> RunOutcome:
     """An outcome that says which workload it is of."""
     return replace(outcome, distribution=distribution, spread=spread)

@@ -30,7 +30,7 @@ SYNTHETIC_MS = (5.0, 120.0)
 
 
 @dataclass(frozen=True)
-class Setting:
+class GrapeSetting:
     """One experiment; times are virtual."""
 
     brokers: int = 63
@@ -48,7 +48,7 @@ class Setting:
     """The last part of it, from which figures are taken; the paper takes its end."""
 
 
-FULL = Setting(publishers=40, duration_s=1_080.0, measured_s=180.0)
+FULL = GrapeSetting(publishers=40, duration_s=1_080.0, measured_s=180.0)
 """The paper's 18 minutes."""
 
 
@@ -82,7 +82,7 @@ def read_data(folder: Path | None) -> tuple[Quotes | None, Matrix | None]:
 
 
 def make_stock_world(
-    setting: Setting,
+    setting: GrapeSetting,
     distribution: Distribution,
     spread: int,
     seed: int,

@@ -1,9 +1,9 @@
 """IPITT's execution evaluation again (Figure 6): what a transformation costs clients and brokers.
 
-Where it is measured (`points`), on which problems and by which plans (`Way`), and the means over
-them, as the paper takes them. One simulated run is `ipitt_disruption_run`; what the paper says
-and what we hold ourselves to is `ipitt_disruption_bars`. Plans are found by counted tries, not by
-a clock, so that the same seed gives the same figures on every machine.
+Where it is measured (`points`), on which problems and by which plans (`PlanVariant`), and the means
+over them, as the paper takes them. One simulated run is `ipitt_disruption_run`; what the paper says
+and what we hold ourselves to is `ipitt_disruption_bars`. Plans are found by counted tries, not by a
+clock, so that the same seed gives the same figures on every machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TRIES_PER_EXPANSION = 5
 """A topology of BFS takes about as long as this many plans of ours."""
 
 
-class Way(enum.Enum):
+class PlanVariant(enum.Enum):
     """Which plan is carried out, and how."""
 
     PARALLEL = "side by side"
@@ -53,7 +53,7 @@ class Way(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Point:
+class MeasuringPoint:
     """Where something is measured."""
 
     brokers: int = BROKERS
@@ -65,10 +65,10 @@ class Point:
 class Case:
     """One problem with one workload, carried out in some ways."""
 
-    point: Point
+    point: MeasuringPoint
     topology: int
     workload: int
-    ways: tuple[Way, ...]
+    ways: tuple[PlanVariant, ...]
     seed: int
     topologies: int
     store_s: tuple[float, float] = STORE_S
@@ -79,10 +79,10 @@ class Case:
 class Disruption:
     """One run."""
 
-    point: Point
+    point: MeasuringPoint
     topology: str
     workload: int
-    way: Way
+    way: PlanVariant
     steps: int
     actions: int
     cost: Cost
@@ -100,11 +100,11 @@ class Disruption:
 
 
 @dataclass(frozen=True)
-class Mean:
+class PointMeans:
     """One way at one point: means over the runs."""
 
-    point: Point
-    way: Way
+    point: MeasuringPoint
+    way: PlanVariant
     runs: int
     steps: float
     actions: float
@@ -113,8 +113,8 @@ class Mean:
 
 
 def points(
-    sizes: Sequence[int], ratios: Sequence[float], subscribers: Sequence[int], base: Point
-) -> list[Point]:
+    sizes: Sequence[int], ratios: Sequence[float], subscribers: Sequence[int], base: MeasuringPoint
+) -> list[MeasuringPoint]:
     """Those of Figure 6: one variable at a time around a base point; each once."""
     found = [replace(base, brokers=size) for size in sizes]
     found += [replace(base, ratio=ratio) for ratio in ratios]
@@ -123,10 +123,10 @@ def points(
 
 
 def cases(
-    where: Iterable[Point],
+    where: Iterable[MeasuringPoint],
     *,
-    base: Point,
-    ways: Sequence[Way],
+    base: MeasuringPoint,
+    ways: Sequence[PlanVariant],
     seed: int,
     topologies: int,
     workloads: int,
@@ -138,7 +138,7 @@ def cases(
             point,
             topology,
             workload,
-            tuple(Way) if point == base else tuple(ways),
+            tuple(PlanVariant) if point == base else tuple(ways),
             seed,
             topologies,
             store_s,
@@ -183,24 +183,24 @@ class Plans:
         self._problem = problem
         self._seed = seed
         self._tries = tries * max(1, len(problem.goal_links))
-        self._found: dict[Way, Plan] = {}
+        self._found: dict[PlanVariant, Plan] = {}
 
-    def of(self, way: Way) -> Plan:
+    def of(self, way: PlanVariant) -> Plan:
         if way not in self._found:
             self._found[way] = self._find(way)
         return self._found[way]
 
-    def _find(self, way: Way) -> Plan:
+    def _find(self, way: PlanVariant) -> Plan:
         match way:
-            case Way.PARALLEL:
+            case PlanVariant.PARALLEL:
                 return self._planned(replace(self._problem, disjoint_brokers=True))
-            case Way.SERIAL:
-                return one_by_one(self.of(Way.PARALLEL))
-            case Way.FEWEST:
+            case PlanVariant.SERIAL:
+                return one_by_one(self.of(PlanVariant.PARALLEL))
+            case PlanVariant.FEWEST:
                 return self._quieter(self._planned(self._problem))
-            case Way.FEWEST_SERIAL:
-                return one_by_one(self.of(Way.FEWEST))
-            case Way.BFS:
+            case PlanVariant.FEWEST_SERIAL:
+                return one_by_one(self.of(PlanVariant.FEWEST))
+            case PlanVariant.BFS:
                 return self._searched()
 
     def _planned(self, problem: PlanningProblem) -> Plan:
@@ -242,13 +242,13 @@ def _after(count: int) -> Stop:
     return lambda: next(left, None) is None
 
 
-def means(runs: Iterable[Disruption]) -> list[Mean]:
+def means(runs: Iterable[Disruption]) -> list[PointMeans]:
     """Over topologies and workloads, as the paper has them."""
-    grouped: dict[tuple[Point, Way], list[Disruption]] = {}
+    grouped: dict[tuple[MeasuringPoint, PlanVariant], list[Disruption]] = {}
     for run in runs:
         grouped.setdefault((run.point, run.way), []).append(run)
     return [
-        Mean(
+        PointMeans(
             point,
             way,
             len(group),

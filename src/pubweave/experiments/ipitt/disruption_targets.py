@@ -1,6 +1,6 @@
 """Figure 6 panel by panel: what IPITT says of each, what we found, and the bars we must meet.
 
-The paper's figures carry no data; its words are from VI-C. Ours are made from `Mean` and
+The paper's figures carry no data; its words are from VI-C. Ours are made from `PointMeans` and
 `Disruption` records alone.
 """
 
@@ -11,8 +11,13 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pubweave.experiments.experiment import Statement
-from pubweave.experiments.ipitt.disruption import Disruption, Mean, Point, Way
+from pubweave.experiments.experiment import GrapeStatement
+from pubweave.experiments.ipitt.disruption import (
+    Disruption,
+    MeasuringPoint,
+    PlanVariant,
+    PointMeans,
+)
 
 EXCESS_MS_MAX = 300.0
 SAVING_MIN = 0.55
@@ -20,7 +25,7 @@ SAVING_MIN = 0.55
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of Figure 6: ``value`` of `Cost` against ``variable`` of `Point`."""
+    """One panel of Figure 6: ``value`` of `Cost` against ``variable`` of `MeasuringPoint`."""
 
     letter: str
     variable: str
@@ -41,7 +46,9 @@ PANELS = (
 )
 
 
-def line(means: Sequence[Mean], panel: Panel, way: Way, base: Point) -> list[Mean]:
+def line(
+    means: Sequence[PointMeans], panel: Panel, way: PlanVariant, base: MeasuringPoint
+) -> list[PointMeans]:
     """The means of one line of a panel, from left to right."""
     here = [
         mean
@@ -52,9 +59,9 @@ def line(means: Sequence[Mean], panel: Panel, way: Way, base: Point) -> list[Mea
     return sorted(here, key=lambda mean: float(getattr(mean.point, panel.variable)))
 
 
-def ours(means: Sequence[Mean], panel: Panel, base: Point) -> str:
+def ours(means: Sequence[PointMeans], panel: Panel, base: MeasuringPoint) -> str:
     """What we found, to stand beside the paper's words."""
-    found = line(means, panel, Way.PARALLEL, base)
+    found = line(means, panel, PlanVariant.PARALLEL, base)
     if not found:
         return "not measured"
     if panel.value == "affected_ms":
@@ -70,13 +77,13 @@ def ours(means: Sequence[Mean], panel: Panel, base: Point) -> str:
     return text
 
 
-def _saved(means: Sequence[Mean], panel: Panel, base: Point) -> str:
+def _saved(means: Sequence[PointMeans], panel: Panel, base: MeasuringPoint) -> str:
     """How much shorter than one by one, and than BFS where that was measured everywhere."""
     texts = []
-    for way, name in ((Way.SERIAL, "one by one"), (Way.BFS, "BFS")):
+    for way, name in ((PlanVariant.SERIAL, "one by one"), (PlanVariant.BFS, "BFS")):
         pairs = list(
             zip(
-                line(means, panel, Way.PARALLEL, base),
+                line(means, panel, PlanVariant.PARALLEL, base),
                 line(means, panel, way, base),
                 strict=False,
             )
@@ -86,14 +93,14 @@ def _saved(means: Sequence[Mean], panel: Panel, base: Point) -> str:
             for fast, slow in pairs
             if fast.point == slow.point
         ]
-        if savings and len(savings) == len(line(means, panel, Way.PARALLEL, base)):
+        if savings and len(savings) == len(line(means, panel, PlanVariant.PARALLEL, base)):
             least, most = f"{min(savings):.0%}", f"{max(savings):.0%}"
             span = least if least == most else f"{least} to {most}"
             texts.append(f"{span} shorter than {name}")
     return "; ".join(texts) or "alone"
 
 
-def _growth(found: Sequence[Mean], value: str) -> str:
+def _growth(found: Sequence[PointMeans], value: str) -> str:
     first, last = found[0], found[-1]
     times = last.point.subscribers / first.point.subscribers
     before, after = first.cost[value], last.cost[value]
@@ -110,24 +117,30 @@ def exponent(first: tuple[float, float], last: tuple[float, float]) -> float:
     return math.log(y1 / y0) / math.log(x1 / x0)
 
 
-def bars(runs: Sequence[Disruption], means: Sequence[Mean], base: Point) -> list[Statement]:
+def bars(
+    runs: Sequence[Disruption], means: Sequence[PointMeans], base: MeasuringPoint
+) -> list[GrapeStatement]:
     """Everything the issue asks of an execution, judged."""
-    at_base = {way: [r for r in runs if r.point == base and r.way is way] for way in Way}
+    at_base = {way: [r for r in runs if r.point == base and r.way is way] for way in PlanVariant}
     found = []
-    parallel = at_base[Way.PARALLEL]
+    parallel = at_base[PlanVariant.PARALLEL]
     if parallel:
         found += _latency_bars(parallel)
     found += _growth_bars(means, base)
     for name, fast, slow in (
-        ("same plan, actions of a step share no broker", Way.PARALLEL, Way.SERIAL),
-        ("the same for plans of fewest steps, which share brokers", Way.FEWEST, Way.FEWEST_SERIAL),
+        ("same plan, actions of a step share no broker", PlanVariant.PARALLEL, PlanVariant.SERIAL),
+        (
+            "the same for plans of fewest steps, which share brokers",
+            PlanVariant.FEWEST,
+            PlanVariant.FEWEST_SERIAL,
+        ),
     ):
         if at_base[fast] and len(at_base[fast]) == len(at_base[slow]):
             found.append(_saving_bar(f"execution time, {name}", at_base[fast], at_base[slow]))
     violated = sum(bool(run.cost.violations) for run in runs)
     deliveries = sum(run.cost.deliveries for run in runs)
     found.append(
-        Statement(
+        GrapeStatement(
             "no run with a violation",
             f"{violated} of {len(runs)} runs, {deliveries:,} deliveries",
             not violated,
@@ -137,7 +150,7 @@ def bars(runs: Sequence[Disruption], means: Sequence[Mean], base: Point) -> list
     return found
 
 
-def _latency_bars(parallel: Sequence[Disruption]) -> list[Statement]:
+def _latency_bars(parallel: Sequence[Disruption]) -> list[GrapeStatement]:
     readings: tuple[tuple[str, Callable[[Disruption], float]], ...] = (
         (
             "p99 latency, held on their way against not held meanwhile",
@@ -157,16 +170,18 @@ def _latency_bars(parallel: Sequence[Disruption]) -> list[Statement]:
 
 def _judged(
     name: str, wanted: str, values: Sequence[float], unit: str, is_met: Callable[[float], bool]
-) -> Statement:
+) -> GrapeStatement:
     """By the mean over the runs, as the paper reports; the range is told."""
     mean = statistics.fmean(values)
     text = f"{mean:.0f}{unit}"
     if len(values) > 1:
         text += f" ({min(values):.0f} to {max(values):.0f} over {len(values)} runs)"
-    return Statement(wanted, text, is_met(mean), name)
+    return GrapeStatement(wanted, text, is_met(mean), name)
 
 
-def _saving_bar(name: str, fast: Sequence[Disruption], slow: Sequence[Disruption]) -> Statement:
+def _saving_bar(
+    name: str, fast: Sequence[Disruption], slow: Sequence[Disruption]
+) -> GrapeStatement:
     savings = [
         100 * (1 - one.cost.plan_s / other.cost.plan_s)
         for one, other in zip(fast, slow, strict=True)
@@ -180,10 +195,10 @@ def _is_saved(percent: float) -> bool:
     return percent >= 100 * SAVING_MIN
 
 
-def _growth_bars(means: Sequence[Mean], base: Point) -> list[Statement]:
+def _growth_bars(means: Sequence[PointMeans], base: MeasuringPoint) -> list[GrapeStatement]:
     found = []
     for panel in PANELS:
-        points = line(means, panel, Way.PARALLEL, base)
+        points = line(means, panel, PlanVariant.PARALLEL, base)
         if panel.variable != "subscribers" or len(points) < 2:
             continue
         ends = [
@@ -199,7 +214,7 @@ def _growth_bars(means: Sequence[Mean], base: Point) -> list[Statement]:
         }[panel.value]
         (few, low), (many, high) = ends
         found.append(
-            Statement(
+            GrapeStatement(
                 "sublinear",
                 f"subscribers^{power:.2f}: {low:.4g} at {few:,}, {high:.4g} at {many:,}",
                 power < 1,

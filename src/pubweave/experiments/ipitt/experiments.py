@@ -17,7 +17,13 @@ from pubweave.experiments.experiment import (
     option,
 )
 from pubweave.experiments.ipitt import disruption, planning
-from pubweave.experiments.ipitt.disruption import Case, Disruption, Point, Way, means
+from pubweave.experiments.ipitt.disruption import (
+    Case,
+    Disruption,
+    MeasuringPoint,
+    PlanVariant,
+    means,
+)
 from pubweave.experiments.ipitt.disruption_targets import PANELS, bars, ours
 from pubweave.experiments.ipitt.planning import (
     METHODS,
@@ -223,8 +229,8 @@ class Figure6Options:
         )
 
     @property
-    def base(self) -> Point:
-        return Point(self.brokers, disruption.RATIO, max(self.counts))
+    def base(self) -> MeasuringPoint:
+        return MeasuringPoint(self.brokers, disruption.RATIO, max(self.counts))
 
 
 def _figure_6_tasks(options: Figure6Options) -> list[Case]:
@@ -240,7 +246,9 @@ def _figure_6_tasks(options: Figure6Options) -> list[Case]:
     return disruption.cases(
         where,
         base=options.base,
-        ways=(Way.PARALLEL, Way.SERIAL, Way.BFS) if full else (Way.PARALLEL, Way.SERIAL),
+        ways=(PlanVariant.PARALLEL, PlanVariant.SERIAL, PlanVariant.BFS)
+        if full
+        else (PlanVariant.PARALLEL, PlanVariant.SERIAL),
         seed=options.seed,
         topologies=options.topologies or (FULL_TOPOLOGIES if full else TOPOLOGIES),
         workloads=options.workloads or (FULL_WORKLOADS if full else WORKLOADS),

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pubweave.experiments.ipitt.disruption import Mean, Point, Way
+from pubweave.experiments.ipitt.disruption import MeasuringPoint, PlanVariant, PointMeans
 from pubweave.experiments.ipitt.disruption_targets import EXCESS_MS_MAX, PANELS, Panel, line, ours
 from pubweave.experiments.plotting import shared_legend, sheet, tidy
 
-COLOURS = {Way.BFS: "#e09f3e", Way.SERIAL: "#d1495b", Way.PARALLEL: "#2a9d5c"}
+COLOURS = {
+    PlanVariant.BFS: "#e09f3e",
+    PlanVariant.SERIAL: "#d1495b",
+    PlanVariant.PARALLEL: "#2a9d5c",
+}
 """Drawn in this order: ours on top, where lines meet."""
-MARKERS = {Way.PARALLEL: "o", Way.SERIAL: "s", Way.BFS: "X"}
+MARKERS = {PlanVariant.PARALLEL: "o", PlanVariant.SERIAL: "s", PlanVariant.BFS: "X"}
 QUIET = "#7b8794"
 VALUES = {
     "affected_ms": "latency of affected, p99 in ms",
@@ -22,7 +26,7 @@ VALUES = {
 VARIABLES = {"brokers": "brokers", "ratio": "links changed, %", "subscribers": "subscribers"}
 
 
-def draw_figure_6(means: Sequence[Mean], base: Point, output: Path) -> None:
+def draw_figure_6(means: Sequence[PointMeans], base: MeasuringPoint, output: Path) -> None:
     """A row for each variable, a column for each metric, as in the paper."""
     layout = {"rect": (0, 0.03, 1, 0.99), "h_pad": 2.2, "w_pad": 2.0}
     with sheet(output, 3, 3, layout=layout, figsize=(14, 12.4)) as (figure, grid):
@@ -38,13 +42,13 @@ def draw_figure_6(means: Sequence[Mean], base: Point, output: Path) -> None:
         )
 
 
-def _draw_panel(axes: Any, panel: Panel, means: Sequence[Mean], base: Point) -> None:
+def _draw_panel(axes: Any, panel: Panel, means: Sequence[PointMeans], base: MeasuringPoint) -> None:
     for way in COLOURS:
         found = line(means, panel, way, base)
         # One point is no line: ways that were measured at the base alone are in the table.
-        if len(found) > 1 or way is Way.PARALLEL:
+        if len(found) > 1 or way is PlanVariant.PARALLEL:
             _draw_line(axes, panel, found, way)
-    parallel = line(means, panel, Way.PARALLEL, base)
+    parallel = line(means, panel, PlanVariant.PARALLEL, base)
     if panel.value == "affected_ms" and parallel:
         xs = [_x(panel, mean) for mean in parallel]
         low = [mean.cost["unaffected_ms"] for mean in parallel]
@@ -64,7 +68,7 @@ def _draw_panel(axes: Any, panel: Panel, means: Sequence[Mean], base: Point) -> 
     axes.set_title(panel.letter, fontsize=12, fontweight="bold", loc="left", pad=34)
     for height, colour, words in (
         (1.09, QUIET, f"paper: {panel.paper}"),
-        (1.02, COLOURS[Way.PARALLEL], f"ours: {ours(means, panel, base)}"),
+        (1.02, COLOURS[PlanVariant.PARALLEL], f"ours: {ours(means, panel, base)}"),
     ):
         axes.text(
             0, height, words, transform=axes.transAxes, fontsize=8.5, color=colour, in_layout=False
@@ -72,21 +76,21 @@ def _draw_panel(axes: Any, panel: Panel, means: Sequence[Mean], base: Point) -> 
     tidy(axes)
 
 
-def _draw_line(axes: Any, panel: Panel, found: Sequence[Mean], way: Way) -> None:
+def _draw_line(axes: Any, panel: Panel, found: Sequence[PointMeans], way: PlanVariant) -> None:
     axes.plot(
         [_x(panel, mean) for mean in found],
         [mean.cost[panel.value] for mean in found],
         color=COLOURS[way],
         marker=MARKERS[way],
-        markersize=6 if way is Way.PARALLEL else 7.5,
+        markersize=6 if way is PlanVariant.PARALLEL else 7.5,
         linewidth=1.7,
-        linestyle="-" if way is Way.PARALLEL else "--",
+        linestyle="-" if way is PlanVariant.PARALLEL else "--",
         markeredgecolor="white",
         markeredgewidth=0.5,
         label=way.value,
     )
 
 
-def _x(panel: Panel, mean: Mean) -> float:
+def _x(panel: Panel, mean: PointMeans) -> float:
     value = float(getattr(mean.point, panel.variable))
     return 100 * value if panel.variable == "ratio" else value

@@ -11,7 +11,7 @@ from typing import Any
 
 from pubweave.experiments.experiment import Experiment, Report, Table, Verdicts, data_folder, option
 from pubweave.experiments.shadows import figures, plots
-from pubweave.experiments.shadows.figures import Row, Task, chosen, mean_of
+from pubweave.experiments.shadows.figures import Row, ShadowsTask, chosen, mean_of
 from pubweave.experiments.shadows.real import FILES, described, run_real
 from pubweave.experiments.shadows.statements import statements
 from pubweave.generate.workloads.churn_rounds import Popularity
@@ -54,7 +54,7 @@ class Options:
     )
 
 
-def _tasks(figure: str, options: Options) -> list[Task]:
+def _tasks(figure: str, options: Options) -> list[ShadowsTask]:
     count = options.seeds or (FULL_SEEDS if options.full else 1)
     every = options.low_oda_every or (10 if options.full else 25)
     names = options.popularities or (POPULARITIES if options.full else POPULARITIES[:1])
@@ -71,7 +71,7 @@ def _tasks(figure: str, options: Options) -> list[Task]:
     )
 
 
-def _run(task: Task) -> list[Row]:
+def _run(task: ShadowsTask) -> list[Row]:
     return figures.run_task(task, time.perf_counter)
 
 
@@ -88,7 +88,7 @@ def _report(figure: str, options: Options, rows: Sequence[Row]) -> Report:
     return Report({"rows": len(rows)}, [table], [Verdicts(statements(figure, rows))])
 
 
-def _figure(name: str, about: str) -> Experiment[Options, Task, Row]:
+def _figure(name: str, about: str) -> Experiment[Options, ShadowsTask, Row]:
     return Experiment(
         name,
         f"Shadows Figure {name.removeprefix('shadows-fig')}: {about}",

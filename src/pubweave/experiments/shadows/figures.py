@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pubweave.experiments.shadows.setting import Setting, World, make_world, rebuilt
+from pubweave.experiments.shadows.setting import ShadowsSetting, ShadowsWorld, make_world, rebuilt
 from pubweave.generate.workloads.churn_rounds import Popularity
 
 FIGURES = tuple(f"shadows-fig{number}" for number in range(2, 9))
@@ -33,11 +33,11 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Task:
+class ShadowsTask:
     """One instance of a figure."""
 
     figure: str
-    setting: Setting
+    setting: ShadowsSetting
 
 
 def tasks(
@@ -46,16 +46,16 @@ def tasks(
     seeds: Sequence[int],
     popularities: Iterable[Popularity],
     sizes: dict[str, int],
-) -> list[Task]:
-    """Every seed of every distribution; ``sizes`` are fields of `Setting`."""
+) -> list[ShadowsTask]:
+    """Every seed of every distribution; ``sizes`` are fields of `ShadowsSetting`."""
     return [
-        Task(figure, Setting(popularity, seed, **sizes))
+        ShadowsTask(figure, ShadowsSetting(popularity, seed, **sizes))
         for popularity in popularities
         for seed in seeds
     ]
 
 
-def run_task(task: Task, clock: Callable[[], float]) -> list[Row]:
+def run_task(task: ShadowsTask, clock: Callable[[], float]) -> list[Row]:
     """All rows of one instance."""
     world = make_world(task.setting)
     known = {"popularity": task.setting.popularity.value, "seed": task.setting.seed}
@@ -72,7 +72,7 @@ def run_task(task: Task, clock: Callable[[], float]) -> list[Row]:
     return [{**known, **row} for row in rows]
 
 
-def _backup_rows(world: World, variant: str) -> list[Row]:
+def _backup_rows(world: ShadowsWorld, variant: str) -> list[Row]:
     """How many backups and primaries each node has, before any churn."""
     state = world.maintained(variant).state
     return [

@@ -40,7 +40,7 @@ VARIANTS = {
 
 
 @dataclass(frozen=True)
-class Setting:
+class ShadowsSetting:
     """One instance; the defaults are the paper's."""
 
     popularity: Popularity
@@ -53,10 +53,10 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class World:
+class ShadowsWorld:
     """The nodes, their overlay by Low-ODA, and what happens to them."""
 
-    setting: Setting
+    setting: ShadowsSetting
     wanted: Subscriptions
     links: Indices
     churn: tuple[Change, ...]
@@ -97,7 +97,7 @@ class Rebuilt:
     build_ms: float
 
 
-def make_world(setting: Setting) -> World:
+def make_world(setting: ShadowsSetting) -> ShadowsWorld:
     """Nodes, overlay and churn; a round is a join or a leave with equal probability."""
     rng = np.random.default_rng([setting.seed, 1])
     wanted = random_subscriptions(setting.nodes, setting.topics, setting.popularity, rng)
@@ -113,10 +113,10 @@ def make_world(setting: Setting) -> World:
             place = int(rng.integers(len(present)))
             present[place], present[-1] = present[-1], present[place]
             churn.append(Leave(present.pop()))
-    return World(setting, wanted, build_overlay(wanted), tuple(churn))
+    return ShadowsWorld(setting, wanted, build_overlay(wanted), tuple(churn))
 
 
-def rebuilt(world: World, clock: Callable[[], float]) -> Iterator[Rebuilt]:
+def rebuilt(world: ShadowsWorld, clock: Callable[[], float]) -> Iterator[Rebuilt]:
     """Low-ODA at the world's rebuilds; ties go by the order of the nodes that stayed."""
     held = {
         name: tuple(world.wanted.topic_names[topic] for topic in world.wanted.topics_of(node))

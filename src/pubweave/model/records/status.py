@@ -133,7 +133,7 @@ class RateStatus(msgspec.Struct, frozen=True):
     messages_out_per_s: float = 0.0
 
 
-class ActionStatus(msgspec.Struct, frozen=True):
+class BrokerActionStatus(msgspec.Struct, frozen=True):
     """The action of a plan that a broker takes part in."""
 
     id: str
@@ -355,7 +355,7 @@ class BrokerStatus(msgspec.Struct, frozen=True):
     queue_bytes: int
     counters: CounterStatus
     rates: RateStatus
-    action: ActionStatus | None = None
+    action: BrokerActionStatus | None = None
     organizing: OrganizeStatus | None = None
     relocation: RelocationStatus | None = None
     migrations: MigrationStatus | None = None

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from pubweave.model.profile.profile import ProfileKind
 from pubweave.model.profile.tables import PROFILE_TABLES
-from pubweave.model.telemetry import TABLES, Kind
+from pubweave.model.telemetry import TABLES, ColumnKind
 
 _TYPED_VALUE = StructType(
     [
@@ -30,11 +30,11 @@ _TYPED_VALUE = StructType(
         StructField("boolean", BooleanType()),
     ]
 )
-_TELEMETRY_TYPES: dict[Kind, DataType] = {
-    Kind.FLOAT: DoubleType(),
-    Kind.INTEGER: LongType(),
-    Kind.TEXT: StringType(),
-    Kind.ATTRIBUTES: MapType(StringType(), _TYPED_VALUE),
+_TELEMETRY_TYPES: dict[ColumnKind, DataType] = {
+    ColumnKind.FLOAT: DoubleType(),
+    ColumnKind.INTEGER: LongType(),
+    ColumnKind.TEXT: StringType(),
+    ColumnKind.ATTRIBUTES: MapType(StringType(), _TYPED_VALUE),
 }
 _ARROW_TYPES: dict[type[DataType], Any] = {
     BooleanType: pa.bool_(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 
-class SettingsError(ValueError):
+class ProfileSettingsError(ValueError):
     """A setting that makes no sense, with the bounds."""
 
 
@@ -50,17 +50,19 @@ class ProfileSettings:
                     "candidates")  # fmt: skip
         for name in positive:
             if not getattr(self, name) > 0:
-                raise SettingsError(f"{name} must be positive, got {getattr(self, name)}")
+                raise ProfileSettingsError(f"{name} must be positive, got {getattr(self, name)}")
         for name in ("rate_alpha", "running_average_alpha"):
             if not 0.0 < getattr(self, name) <= 1.0:
-                raise SettingsError(f"{name} must be above 0 and at most 1")
+                raise ProfileSettingsError(f"{name} must be above 0 and at most 1")
         for name in ("settle_s", "delay_weight", "flush_s", "late_tolerance_s"):
             if getattr(self, name) < 0:
-                raise SettingsError(f"{name} must not be negative, got {getattr(self, name)}")
+                raise ProfileSettingsError(
+                    f"{name} must not be negative, got {getattr(self, name)}"
+                )
         if not 4 <= self.theta_log2_entries <= 26:
-            raise SettingsError("theta_log2_entries must be between 4 and 26")
+            raise ProfileSettingsError("theta_log2_entries must be between 4 and 26")
         if not 8 <= self.kll_k <= 65535:
-            raise SettingsError("kll_k must be between 8 and 65535")
+            raise ProfileSettingsError("kll_k must be between 8 and 65535")
 
     def as_dict(self) -> dict[str, float | int | str | None]:
         return dict(asdict(self))

@@ -20,9 +20,9 @@ from pubweave.model.telemetry import TABLES
 from pubweave.pipeline.frames.schemas import as_declared, columns, local_frame
 from pubweave.pipeline.frames.settings import ProfileSettings
 from pubweave.pipeline.frames.time_slots import ProfileWindow
-from pubweave.pipeline.profile.carried_state import CHANGE_TABLES, Balance
+from pubweave.pipeline.profile.carried_state import CHANGE_TABLES, CarriedState
 from pubweave.pipeline.profile.output import ProfileOutput
-from pubweave.pipeline.profile.record_rules import NEVER_ADDED, Bounds
+from pubweave.pipeline.profile.record_rules import NEVER_ADDED, TimeBounds
 from pubweave.pipeline.profile.screening import (
     Screening,
     clean,
@@ -56,7 +56,7 @@ class TelemetryFrames:
     file_counts: Mapping[str, int]
     refused: tuple[RefusedFile, ...] = ()
     batch: int | None = None
-    balance: Balance | None = None
+    balance: CarriedState | None = None
     """What is known of records that are not in the frames."""
     rebuilt: str | None = None
     """Why everything is counted anew."""
@@ -77,12 +77,12 @@ class BuiltProfile:
     """What the next profile may take over."""
 
 
-def bounds_of(description: RunDescription, settings: ProfileSettings, now: float) -> Bounds:
+def bounds_of(description: RunDescription, settings: ProfileSettings, now: float) -> TimeBounds:
     """Which instants can be; only a unix clock can be compared with ``now``."""
     earliest = description.started_at - settings.late_tolerance_s
     if description.clock is RunClock.UNIX:
-        return Bounds(earliest, now + settings.late_tolerance_s)
-    return Bounds(earliest)
+        return TimeBounds(earliest, now + settings.late_tolerance_s)
+    return TimeBounds(earliest)
 
 
 def build_profile(
@@ -133,7 +133,7 @@ def profile_inputs(
     telemetry: TelemetryFrames,
     found: Screening,
     screening: Screening,
-    bounds: Bounds,
+    bounds: TimeBounds,
     settings: ProfileSettings,
     now: float,
 ) -> ProfileInputs:

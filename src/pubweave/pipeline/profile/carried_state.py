@@ -49,7 +49,7 @@ class BalanceDescription(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Balance:
+class CarriedState:
     """A balance as it was written."""
 
     description: BalanceDescription
@@ -70,7 +70,7 @@ class BalanceFolder:
 
     def before(
         self, batch: int, settings: Mapping[str, float | int | str | None]
-    ) -> Balance | None:
+    ) -> CarriedState | None:
         """The newest that is complete, of the same settings, and without this batch."""
         for upto in sorted(self._numbers(), reverse=True):
             content = self._storage.read(self._path(upto, DESCRIPTION_FILE))
@@ -78,7 +78,7 @@ class BalanceFolder:
                 continue
             description = msgspec.json.decode(content, type=BalanceDescription)
             if description.settings == settings:
-                return Balance(description, self._frames(description))
+                return CarriedState(description, self._frames(description))
         return None
 
     def writer(self, upto: int, kept: Collection[str], *, small: bool) -> BalanceWriter:

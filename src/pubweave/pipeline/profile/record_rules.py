@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pubweave.model.telemetry import (
     TABLES,
     ClientChange,
-    Kind,
+    ColumnKind,
     LinkChange,
     Table,
     TableChange,
@@ -49,20 +49,20 @@ _NAMES = frozenset({"broker", "to_broker", "from_broker", "neighbor", "publisher
 
 
 @dataclass(frozen=True)
-class Bounds:
+class TimeBounds:
     """Instants that a record of this run can have."""
 
     earliest_at: float
     latest_at: float = math.inf
 
 
-def fault(table: str, bounds: Bounds) -> Column:
+def fault(table: str, bounds: TimeBounds) -> Column:
     """Why a record of the table cannot be used, as a text column; null if it can."""
     # One text for Spark's parser: a hundred columns made one by one take longer than the query.
     return F.expr(fault_text(table, bounds))
 
 
-def fault_text(table: str, bounds: Bounds) -> str:
+def fault_text(table: str, bounds: TimeBounds) -> str:
     """The same as an expression of standard SQL."""
     described = TABLES[table]
     checks: list[tuple[str, str]] = []
@@ -82,11 +82,11 @@ def _column_checks(column: TelemetryColumn) -> list[tuple[str, str]]:
     checks: list[tuple[str, str]] = []
     if not column.nullable:
         checks.append((f"{name} IS NULL", f"{MISSING}: {name}"))
-    if column.kind is Kind.FLOAT:
+    if column.kind is ColumnKind.FLOAT:
         unbounded = f"isnan({name}) OR abs({name}) > {sys.float_info.max!r}"
         checks.append((unbounded, f"{NOT_FINITE}: {name}"))
     is_instant = name.endswith("_at")
-    is_number = column.kind in (Kind.FLOAT, Kind.INTEGER)
+    is_number = column.kind in (ColumnKind.FLOAT, ColumnKind.INTEGER)
     if is_number and not is_instant and name not in _MAY_BE_NEGATIVE:
         checks.append((f"{name} < 0", f"{NEGATIVE}: {name}"))
     if name in _NAMES:

@@ -23,7 +23,7 @@ from pubweave.model.profile.profile import SourceSummary
 from pubweave.model.telemetry import TABLES
 from pubweave.pipeline.frames.bitsets import bit_in_word, word_of
 from pubweave.pipeline.frames.schemas import as_declared, local_frame, profile_schema
-from pubweave.pipeline.profile.record_rules import CONTRADICTORY_COPY, Bounds, fault
+from pubweave.pipeline.profile.record_rules import CONTRADICTORY_COPY, TimeBounds, fault
 from pubweave.pipeline.profile.sources import RefusedFile
 
 Number = TypeVar("Number", int, float)
@@ -161,7 +161,7 @@ class Screening:
         )
 
 
-def screen(frames: Mapping[str, DataFrame], bounds: Bounds) -> Screening:
+def screen(frames: Mapping[str, DataFrame], bounds: TimeBounds) -> Screening:
     """Count records, copies and faults of all tables, in two jobs side by side.
 
     Nothing else can begin before it is done, and the code of a job is compiled in one thread.
@@ -174,7 +174,7 @@ def screen(frames: Mapping[str, DataFrame], bounds: Bounds) -> Screening:
     return found if is_past else _screened(frames, bounds)
 
 
-def _screened(frames: Mapping[str, DataFrame], bounds: Bounds) -> Screening:
+def _screened(frames: Mapping[str, DataFrame], bounds: TimeBounds) -> Screening:
     names = list(frames)
     halves = ({name: frames[name] for name in half} for half in (names[::2], names[1::2]))
     with ThreadPoolExecutor(2) as pool:
@@ -182,7 +182,7 @@ def _screened(frames: Mapping[str, DataFrame], bounds: Bounds) -> Screening:
         return Screening(tuple(sorted(chain.from_iterable(found), key=_by_name)))
 
 
-def _coverage(frames: Mapping[str, DataFrame], bounds: Bounds) -> list[Coverage]:
+def _coverage(frames: Mapping[str, DataFrame], bounds: TimeBounds) -> list[Coverage]:
     if not frames:
         return []
     parts = [_numbered(frame, table, bounds) for table, frame in frames.items()]
@@ -201,7 +201,7 @@ def _coverage(frames: Mapping[str, DataFrame], bounds: Bounds) -> list[Coverage]
 
 
 def clean(
-    frames: Mapping[str, DataFrame], screening: Screening, bounds: Bounds
+    frames: Mapping[str, DataFrame], screening: Screening, bounds: TimeBounds
 ) -> dict[str, DataFrame]:
     """Each table without faulty records and with every record once."""
     cleaned = {}
@@ -218,7 +218,7 @@ def quarantine(
     spark: SparkSession,
     frames: Mapping[str, DataFrame],
     screening: Screening,
-    bounds: Bounds,
+    bounds: TimeBounds,
 ) -> DataFrame:
     """Every record that `clean` left out, with its reason."""
     parts = [local_frame(spark, [], profile_schema("quarantine"))]
@@ -255,7 +255,7 @@ def _by_name(coverage: Coverage) -> tuple[str, str, int]:
     return coverage.table, coverage.broker or "", -1 if coverage.epoch is None else coverage.epoch
 
 
-def _numbered(frame: DataFrame, table: str, bounds: Bounds) -> DataFrame:
+def _numbered(frame: DataFrame, table: str, bounds: TimeBounds) -> DataFrame:
     described = TABLES[table]
     return frame.select(
         F.lit(table).alias("table"),

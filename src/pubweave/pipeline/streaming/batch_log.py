@@ -32,7 +32,7 @@ class _About(msgspec.Struct, frozen=True):
     refused: list[tuple[str, str, str]]
 
 
-class Ledger:
+class BatchLog:
     """All batches of one followed run, below a folder."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:

@@ -24,12 +24,12 @@ from pubweave.pipeline.profile.carried_state import (
     CHANGE_TABLES,
     CLOSED,
     KEYED_TABLES,
-    Balance,
     BalanceDescription,
     BalanceFolder,
+    CarriedState,
     open_name,
 )
-from pubweave.pipeline.profile.record_rules import Bounds
+from pubweave.pipeline.profile.record_rules import TimeBounds
 from pubweave.pipeline.profile.screening import Screening, screen
 from pubweave.pipeline.profile.tables import BALANCE, ProfileInputs, profile_tasks
 from pubweave.pipeline.profile.task_graph import TableTask, TaskRun, needed_for
@@ -49,7 +49,7 @@ _CLOSED_SUMS = Sums(("publisher",), {"closed_upto": MAX})
 _WHEN = {"publications": "published_at", "deliveries": "delivered_at", "hops": "received_at"}
 
 
-class Closing:
+class Compaction:
     """The making of one balance, in as many goes as it is given.
 
     Nothing of it counts before it is complete. Meanwhile profiles go on from the balance before,
@@ -61,7 +61,7 @@ class Closing:
         folder: BalanceFolder,
         batch: int,
         built: BuiltProfile,
-        bounds: Bounds,
+        bounds: TimeBounds,
         *,
         small: bool,
         threads: int = 3,
@@ -158,7 +158,7 @@ def _closing_tasks(
     ]
 
 
-def disorder(balance: Balance, found: Screening, late: int, settle_s: float) -> str | None:
+def disorder(balance: CarriedState, found: Screening, late: int, settle_s: float) -> str | None:
     """What in the records since a balance it should have known; None if it stands.
 
     ``found`` is their screening, ``late`` how many are of closed publications.
@@ -181,7 +181,7 @@ def disorder(balance: Balance, found: Screening, late: int, settle_s: float) -> 
     return f"{late} records of closed publications" if late else None
 
 
-def late_records(balance: Balance, records: Mapping[str, DataFrame]) -> int:
+def late_records(balance: CarriedState, records: Mapping[str, DataFrame]) -> int:
     """How many records are of publications that a balance has closed."""
     parts = [
         records[table].select(

@@ -42,8 +42,13 @@ from pubweave.pipeline.profile.screening import Screening, screen
 from pubweave.pipeline.profile.sources import check_files, telemetry_folder
 from pubweave.pipeline.profile.sources import read_description as read_run
 from pubweave.pipeline.profile.task_graph import KnownFrames
-from pubweave.pipeline.streaming.batch_log import Ledger
-from pubweave.pipeline.streaming.compaction import TELEMETRY_LAG_S, Closing, disorder, late_records
+from pubweave.pipeline.streaming.batch_log import BatchLog
+from pubweave.pipeline.streaming.compaction import (
+    TELEMETRY_LAG_S,
+    Compaction,
+    disorder,
+    late_records,
+)
 
 FOLLOW_FOLDER = "_follow"
 OPEN_BATCHES_MAX = 20
@@ -86,7 +91,7 @@ class Follower:
         self._failure: BaseException | None = None
         self._latest: ProfileDescription | None = None
         self._known: KnownFrames | None = None
-        self._closing: Closing | None = None
+        self._closing: Compaction | None = None
         self._closing_s = CLOSING_S
         self._claim_source(storage)
 
@@ -156,7 +161,7 @@ class Follower:
 
     def _profile(self, names: DataFrame, batch: int) -> None:
         spark = names.sparkSession
-        ledger = Ledger(spark, joined(self._output, FOLLOW_FOLDER, "ledger"))
+        ledger = BatchLog(spark, joined(self._output, FOLLOW_FOLDER, "ledger"))
         balances = BalanceFolder(spark, joined(self._output, FOLLOW_FOLDER, "balances"))
         rows = names.collect()
         self._enter(Storage(spark), ledger, batch, [row["path"] for row in rows])
@@ -178,7 +183,7 @@ class Follower:
         self,
         telemetry: TelemetryFrames,
         built: BuiltProfile,
-        ledger: Ledger,
+        ledger: BatchLog,
         balances: BalanceFolder,
         now: float,
         *,
@@ -188,7 +193,7 @@ class Follower:
         if telemetry.rebuilt is not None:
             self._closing = None  # what contradicts the balance before it contradicts it, too
         if self._closing is None and _is_worth_closing(telemetry, built):
-            self._closing = Closing(
+            self._closing = Compaction(
                 balances, telemetry.batch or 0, built, bounds_of(self._run, self._settings, now),
                 small=held, threads=self._threads,
             )  # fmt: skip
@@ -201,7 +206,7 @@ class Follower:
             self._closing = None
             ledger.gather(balances.oldest())
 
-    def _enter(self, storage: Storage, ledger: Ledger, batch: int, paths: list[str]) -> None:
+    def _enter(self, storage: Storage, ledger: BatchLog, batch: int, paths: list[str]) -> None:
         found = _by_table(paths)
         refused = check_files(storage, found)
         bad = {file.path for file in refused}
@@ -209,7 +214,7 @@ class Follower:
         ledger.write(batch, good, refused)
 
     def _telemetry(
-        self, ledger: Ledger, balances: BalanceFolder, batch: int, now: float
+        self, ledger: BatchLog, balances: BalanceFolder, batch: int, now: float
     ) -> tuple[TelemetryFrames, Screening]:
         """What is not in the last balance; everything, if that cannot be relied on."""
         everything = TelemetryFrames(

@@ -27,7 +27,7 @@ from pubweave.planning.problem.problem import PlanningProblem
 _MANY_BROKERS = 20
 
 
-class Rule(enum.Enum):
+class PlanRule(enum.Enum):
     """The rules a plan can break, in the words of the message."""
 
     DISTINCT_BROKERS = "its brokers must be different from each other"
@@ -62,7 +62,12 @@ class InvalidPlanError(ValueError):
     """A plan that breaks a rule: at which step (from 1), by which action, which rule."""
 
     def __init__(
-        self, rule: Rule, *, step: int | None = None, action: Action | None = None, detail: str = ""
+        self,
+        rule: PlanRule,
+        *,
+        step: int | None = None,
+        action: Action | None = None,
+        detail: str = "",
     ) -> None:
         self.rule = rule
         self.step = step
@@ -155,19 +160,19 @@ class _Judgement:
     def judge(self, step: Step) -> None:
         """Raise unless the step is allowed; else carry it out on the state."""
         if not step:
-            raise InvalidPlanError(Rule.STEP_NOT_EMPTY, step=self._number)
+            raise InvalidPlanError(PlanRule.STEP_NOT_EMPTY, step=self._number)
         for action in step:
             self._judge_action(action)
         for link, action in self._pivots.items():
             if link in self._removed:
-                self._refuse(Rule.PIVOT_STAYS, action, f"{link}, by {self._removed[link]}")
+                self._refuse(PlanRule.PIVOT_STAYS, action, f"{link}, by {self._removed[link]}")
         self._judge_detached(step)
         self._carry_out(step)
         self._judge_outcome()
 
     def _judge_action(self, action: Action) -> None:
         if len(set(action.brokers)) != len(action.brokers) and not isinstance(action, Move):
-            self._refuse(Rule.DISTINCT_BROKERS, action)
+            self._refuse(PlanRule.DISTINCT_BROKERS, action)
         match action:
             case Shift():
                 self._judge_shift(action)
@@ -183,34 +188,34 @@ class _Judgement:
         self._judge_removal(action, action.removed_link)
         pivot = action.pivot_link
         if not self._state.has(pivot):
-            self._refuse(Rule.PIVOT_PRESENT, action, str(pivot))
+            self._refuse(PlanRule.PIVOT_PRESENT, action, str(pivot))
         self._pivots[pivot] = action
         self._judge_addition(action, action.added_link)
         self._occupy(action, action.brokers)
 
     def _judge_move(self, action: Move) -> None:
         if not self._problem.allow_move:
-            self._refuse(Rule.MOVE_ALLOWED, action)
+            self._refuse(PlanRule.MOVE_ALLOWED, action)
         if action.old_a == action.old_b or action.new_a == action.new_b:
-            self._refuse(Rule.DISTINCT_BROKERS, action)
+            self._refuse(PlanRule.DISTINCT_BROKERS, action)
         self._know(action, action.brokers)
         if action.added_link not in self._problem.target.links:
-            self._refuse(Rule.MOVE_ADDS_GOAL_LINK, action, str(action.added_link))
+            self._refuse(PlanRule.MOVE_ADDS_GOAL_LINK, action, str(action.added_link))
         removed = action.removed_link
         self._judge_removal(action, removed)
         self._judge_addition(action, action.added_link)
         way = self._state.path(action.new_a, action.new_b)
         cycle = [Link.between(a, b) for a, b in pairwise(way)]
         if removed not in cycle:
-            self._refuse(Rule.MOVE_CLOSES_CYCLE, action)
+            self._refuse(PlanRule.MOVE_CLOSES_CYCLE, action)
         self._pivots.update({link: action for link in cycle if link != removed})
         self._occupy(action, tuple(way))
 
     def _judge_append(self, action: Append) -> None:
         if action.broker in self._state.neighbors:
-            self._refuse(Rule.APPENDED_IS_NEW, action)
+            self._refuse(PlanRule.APPENDED_IS_NEW, action)
         if action.broker not in self._problem.target.brokers:
-            self._refuse(Rule.APPENDED_IS_WANTED, action)
+            self._refuse(PlanRule.APPENDED_IS_WANTED, action)
         self._know(action, (action.neighbor,))
         self._judge_addition(action, Link.between(*action.brokers))
         self._occupy(action, action.brokers)
@@ -218,30 +223,30 @@ class _Judgement:
     def _judge_detach(self, action: Detach) -> None:
         self._know(action, action.brokers)
         if action.broker in self._problem.target.brokers:
-            self._refuse(Rule.DETACHED_IS_UNWANTED, action)
+            self._refuse(PlanRule.DETACHED_IS_UNWANTED, action)
         if self._state.neighbors[action.broker] != {action.neighbor}:
-            self._refuse(Rule.DETACHED_IS_LEAF, action)
+            self._refuse(PlanRule.DETACHED_IS_LEAF, action)
         self._judge_removal(action, Link.between(*action.brokers))
         self._occupy(action, action.brokers)
 
     def _judge_removal(self, action: Action, link: Link) -> None:
         if not self._state.has(link):
-            self._refuse(Rule.REMOVED_LINK_PRESENT, action, str(link))
+            self._refuse(PlanRule.REMOVED_LINK_PRESENT, action, str(link))
         if link in self._problem.target.links:
-            self._refuse(Rule.FROZEN, action, str(link))
+            self._refuse(PlanRule.FROZEN, action, str(link))
         if link in self._problem.pinned:
-            self._refuse(Rule.PINNED, action, str(link))
+            self._refuse(PlanRule.PINNED, action, str(link))
         if link in self._removed:
-            self._refuse(Rule.REMOVED_ONCE, action, f"{link}, by {self._removed[link]}")
+            self._refuse(PlanRule.REMOVED_ONCE, action, f"{link}, by {self._removed[link]}")
         self._removed[link] = action
 
     def _judge_addition(self, action: Action, link: Link) -> None:
         if link in self._problem.forbidden:
-            self._refuse(Rule.FORBIDDEN, action, str(link))
+            self._refuse(PlanRule.FORBIDDEN, action, str(link))
         if self._state.has(link):
-            self._refuse(Rule.ADDED_LINK_ABSENT, action, str(link))
+            self._refuse(PlanRule.ADDED_LINK_ABSENT, action, str(link))
         if link in self._added:
-            self._refuse(Rule.ADDED_ONCE, action, f"{link}, by {self._added[link]}")
+            self._refuse(PlanRule.ADDED_ONCE, action, f"{link}, by {self._added[link]}")
         self._added[link] = action
 
     def _judge_detached(self, step: Step) -> None:
@@ -252,19 +257,19 @@ class _Judgement:
             for broker in other.brokers:
                 detach = detached.get(broker)
                 if detach is not None and detach != other:
-                    self._refuse(Rule.DETACHED_IS_LEFT_ALONE, detach, f"by {other}")
+                    self._refuse(PlanRule.DETACHED_IS_LEFT_ALONE, detach, f"by {other}")
 
     def _know(self, action: Action, brokers: tuple[BrokerId, ...]) -> None:
         for broker in brokers:
             if broker not in self._state.neighbors:
-                self._refuse(Rule.KNOWN_BROKERS, action, broker)
+                self._refuse(PlanRule.KNOWN_BROKERS, action, broker)
 
     def _occupy(self, action: Action, brokers: tuple[BrokerId, ...]) -> None:
         if not self._problem.disjoint_brokers:
             return
         for broker in brokers:
             if broker in self._busy:
-                self._refuse(Rule.DISJOINT_BROKERS, action, f"{broker}, {self._busy[broker]}")
+                self._refuse(PlanRule.DISJOINT_BROKERS, action, f"{broker}, {self._busy[broker]}")
         self._busy.update(dict.fromkeys(brokers, action))
 
     def _carry_out(self, step: Step) -> None:
@@ -283,11 +288,11 @@ class _Judgement:
             for broker, ends in self._state.neighbors.items():
                 if len(ends) > limit:
                     detail = f"{broker} has {len(ends)} links after the step, the limit is {limit}"
-                    raise InvalidPlanError(Rule.MAX_DEGREE, step=self._number, detail=detail)
+                    raise InvalidPlanError(PlanRule.MAX_DEGREE, step=self._number, detail=detail)
         if not self._state.is_tree():
-            raise InvalidPlanError(Rule.TREE, step=self._number, detail="after the step")
+            raise InvalidPlanError(PlanRule.TREE, step=self._number, detail="after the step")
 
-    def _refuse(self, rule: Rule, action: Action, detail: str = "") -> NoReturn:
+    def _refuse(self, rule: PlanRule, action: Action, detail: str = "") -> NoReturn:
         raise InvalidPlanError(rule, step=self._number, action=action, detail=detail)
 
 
@@ -309,4 +314,4 @@ def _judge_end(target: Topology, state: _State) -> None:
             )
             if things
         ]
-        raise InvalidPlanError(Rule.TARGET_REACHED, detail="; ".join(named))
+        raise InvalidPlanError(PlanRule.TARGET_REACHED, detail="; ".join(named))

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from pubweave.planning.bounds.reachability import Reach, Reachability
-from pubweave.planning.exact.sat import Surroundings, plan_around
+from pubweave.planning.exact.sat import SearchRadius, plan_around
 from pubweave.planning.greedy.greedy import Greedy
 from pubweave.planning.problem.indexed import NumberedSteps
 
-_CLOSE = Surroundings(radius=1, ahead=1, conflicts=20_000)
-_AHEAD = Surroundings(radius=1, ahead=2, conflicts=40_000)
-_WIDE = Surroundings(radius=2, ahead=1, conflicts=20_000)
+_CLOSE = SearchRadius(radius=1, ahead=1, conflicts=20_000)
+_AHEAD = SearchRadius(radius=1, ahead=2, conflicts=40_000)
+_WIDE = SearchRadius(radius=2, ahead=1, conflicts=20_000)
 # After this many starts in vain, again and again.
 _AHEAD_EVERY = 4
 _WIDE_EVERY = 20
@@ -74,7 +74,7 @@ class Descent:
             found = self._around(plan, _AHEAD)
         return plan if found is None else found
 
-    def _around(self, plan: NumberedSteps, where: Surroundings) -> NumberedSteps | None:
+    def _around(self, plan: NumberedSteps, where: SearchRadius) -> NumberedSteps | None:
         reach = self.within(len(plan) - 1)
         return None if reach is None else plan_around(self._reachability, reach, plan, where)
 

@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from types import TracebackType
 
-from pubweave.planning.exact.search import Finding, Way
+from pubweave.planning.exact.search import Finding, SearchDirection
 from pubweave.planning.exact.worker import finding_from, request_json
 from pubweave.planning.problem.indexed import NumberedSteps
 from pubweave.planning.problem.problem import PlanningProblem
@@ -30,7 +30,7 @@ class ExactProcess:
         problem: PlanningProblem,
         at_least: int,
         known: NumberedSteps | None,
-        way: Way,
+        way: SearchDirection,
         seed: int = 0,
     ) -> None:
         self._request = json.dumps(request_json(problem, at_least, known, way, seed))

@@ -39,7 +39,7 @@ def plan_within(
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class SearchRadius:
     """How far from a plan to look for one of a step less, and how long."""
 
     radius: int
@@ -49,7 +49,7 @@ class Surroundings:
 
 
 def plan_around(
-    reachability: Reachability, reach: Reach, plan: NumberedSteps, where: Surroundings
+    reachability: Reachability, reach: Reach, plan: NumberedSteps, where: SearchRadius
 ) -> NumberedSteps | None:
     """A plan near one of a step more; None says nothing."""
     near = corridor(reachability, reach, plan, where.radius, where.ahead)

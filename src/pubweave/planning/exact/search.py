@@ -52,7 +52,7 @@ _QUICK_CONFLICTS = 20_000
 _CLOSE = 1e-6
 
 
-class Way(enum.Enum):
+class SearchDirection(enum.Enum):
     """From which side the fewest steps are looked for."""
 
     UP = "up"
@@ -63,7 +63,7 @@ def search(
     indexed: IndexedProblem,
     at_least: int,
     known: NumberedSteps | None,
-    way: Way,
+    way: SearchDirection,
     seed: int,
     tell: Tell,
 ) -> None:
@@ -72,7 +72,7 @@ def search(
     No plan has fewer than ``at_least`` steps. ``known`` is a valid plan or None; a plan told of is
     never worse than it."""
     reachability = Reachability(indexed, apart=True)
-    if way is Way.UP:
+    if way is SearchDirection.UP:
         best = _upwards(reachability, known, at_least, tell)
     elif known is not None:
         best = _downwards(reachability, known, at_least, seed, tell)
@@ -115,7 +115,9 @@ def _downwards(
         tell(Finding(plan=best))
 
 
-def cheapest(reachability: Reachability, best: NumberedSteps, way: Way) -> Iterator[Finding]:
+def cheapest(
+    reachability: Reachability, best: NumberedSteps, way: SearchDirection
+) -> Iterator[Finding]:
     """Ever cheaper plans of as many steps as ``best`` has, which must be the fewest.
 
     Only the flow program knows costs that differ."""
@@ -129,7 +131,7 @@ def cheapest(reachability: Reachability, best: NumberedSteps, way: Way) -> Itera
         return
     bound = ActionBound(reachability, reach)
     yield Finding(cost_at_least=bound.least())
-    if way is Way.UP:
+    if way is SearchDirection.UP:
         yield from _fewest_actions(bound, best)
         return
     model = model_of(reachability, reach)

@@ -14,13 +14,17 @@ from typing import Any
 from pubweave.model.ids import Link
 from pubweave.model.plans import Action, Shift
 from pubweave.model.topology import Topology
-from pubweave.planning.exact.search import Finding, Way, search
+from pubweave.planning.exact.search import Finding, SearchDirection, search
 from pubweave.planning.problem.indexed import NumberedSteps, indexed
 from pubweave.planning.problem.problem import PlanningProblem
 
 
 def request_json(
-    problem: PlanningProblem, at_least: int, known: NumberedSteps | None, way: Way, seed: int
+    problem: PlanningProblem,
+    at_least: int,
+    known: NumberedSteps | None,
+    way: SearchDirection,
+    seed: int,
 ) -> dict[str, Any]:
     """The question in JSON."""
     costs = problem.action_cost
@@ -69,7 +73,7 @@ def main() -> None:
         sys.stdout.flush()
 
     plan = None if known is None else _steps(known)
-    way = Way(request["way"])
+    way = SearchDirection(request["way"])
     search(indexed(_problem(request)), request["at_least"], plan, way, request["seed"], tell)
 
 

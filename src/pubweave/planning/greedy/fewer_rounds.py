@@ -70,14 +70,14 @@ def quieter(
     assert applies_to(numbered.problem), "its rules look at more than links"
     if not steps or len(steps) * numbered.broker_count**2 > _CELLS_MAX:
         return steps
-    search = _Search(numbered, steps, rng)
+    search = _RoundSearch(numbered, steps, rng)
     left = tries_per_token * numbered.token_count
     while left > 0 and search.fewest > len(steps) and not stop():
         left -= search.turn()
     return _steps(search.best)
 
 
-class _Search:
+class _RoundSearch:
     """Where all tokens are before each step, and how busy that makes each broker in each step."""
 
     def __init__(

@@ -33,18 +33,18 @@ _OPEN_MAX = 200_000
 
 
 @dataclass(frozen=True)
-class _Node:
+class _SearchNode:
     """A topology that the search has come to, and how."""
 
     links: frozenset[Link]
     depth: int = 0
     cost: float = 0.0
-    parent: _Node | None = None
+    parent: _SearchNode | None = None
     shift: Shift | None = None
 
     def actions(self) -> tuple[Shift, ...]:
         found = []
-        node: _Node | None = self
+        node: _SearchNode | None = self
         while node is not None and node.shift is not None:
             found.append(node.shift)
             node = node.parent
@@ -57,12 +57,12 @@ class _Option:
 
     estimate: int
     tie: float
-    node: _Node = field(compare=False)
+    node: _SearchNode = field(compare=False)
     shift: Shift = field(compare=False)
 
-    def taken(self, cost: float) -> _Node:
+    def taken(self, cost: float) -> _SearchNode:
         links = self.node.links - {self.shift.removed_link} | {self.shift.added_link}
-        return _Node(links, self.node.depth + 1, self.node.cost + cost, self.node, self.shift)
+        return _SearchNode(links, self.node.depth + 1, self.node.cost + cost, self.node, self.shift)
 
 
 def plan_by_bfs(
@@ -77,7 +77,7 @@ def plan_by_bfs(
 ) -> PlanResult:
     """Search until stopped or out of expansions; both topologies must have the same brokers."""
     started_at = clock()
-    search = _Search(problem, np.random.default_rng(seed), stop, clock, on_progress)
+    search = _BestFirstSearch(problem, np.random.default_rng(seed), stop, clock, on_progress)
     search.run(expansions_max)
     goal_links = len(problem.goal_links)
     bounds = Bounds(min(1, goal_links), goal_links)
@@ -100,7 +100,7 @@ def plan_by_bfs(
     return PlanResult(status, plan, bounds, method, clock() - started_at, (), figures)
 
 
-class _Search:
+class _BestFirstSearch:
     def __init__(
         self,
         problem: PlanningProblem,
@@ -123,13 +123,13 @@ class _Search:
         self.expansions = 0
 
     def run(self, expansions_max: int) -> None:
-        root = _Node(self._problem.source.links)
+        root = _SearchNode(self._problem.source.links)
         self._depth_max = max(1, _DEPTH_PER_ESTIMATE * _View(self._problem, root.links).estimate)
         self._follow(root, expansions_max)
         while self._open and self.expansions < expansions_max and not self._stop():
             self._follow(self._take(heapq.heappop(self._open)), expansions_max)
 
-    def _follow(self, node: _Node | None, expansions_max: int) -> None:
+    def _follow(self, node: _SearchNode | None, expansions_max: int) -> None:
         """One branch, always by its best option, to its end or to the depth limit."""
         while node is not None and node.links not in self._seen:
             missing = len(self._problem.target.links - node.links)
@@ -149,7 +149,7 @@ class _Search:
                     heapq.heappush(self._open, other)
             node = self._take(options[0]) if options else None
 
-    def _options(self, node: _Node) -> list[_Option]:
+    def _options(self, node: _SearchNode) -> list[_Option]:
         shifts = _View(self._problem, node.links).shifts()
         ties = self._rng.random(len(shifts)).tolist()
         return sorted(
@@ -157,10 +157,10 @@ class _Search:
             for (estimate, shift), tie in zip(shifts, ties, strict=True)
         )
 
-    def _take(self, option: _Option) -> _Node:
+    def _take(self, option: _Option) -> _SearchNode:
         return option.taken(self._cost(option.shift))
 
-    def _keep(self, node: _Node) -> None:
+    def _keep(self, node: _SearchNode) -> None:
         if node.cost < self.best_cost:
             self.best, self.best_cost = node.actions(), node.cost
             self.best_found_at = self._clock()

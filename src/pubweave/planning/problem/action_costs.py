@@ -32,7 +32,7 @@ class _CountedCosts(Mapping[Action, float]):
         return n * (n - 1) * (n - 2)
 
 
-class BrokerCosts(_CountedCosts):
+class BrokerActionCosts(_CountedCosts):
     """An action costs what its brokers cost together: they all buffer while it runs."""
 
     def __init__(self, cost_of: Mapping[BrokerId, float]) -> None:
@@ -63,7 +63,7 @@ class LatencyCosts(_CountedCosts):
         return sum(self._known.get(Link.between(a, b), self._mean_ms) for a, b in hops if a != b)
 
 
-def traffic_costs(source: Topology, target: Topology) -> BrokerCosts:
+def traffic_costs(source: Topology, target: Topology) -> BrokerActionCosts:
     """Costs by the brokers' ``rate_per_s``, an attribute of the topologies' brokers."""
     cost_of: dict[BrokerId, float] = {}
     for broker in sorted(source.brokers | target.brokers):
@@ -77,4 +77,4 @@ def traffic_costs(source: Topology, target: Topology) -> BrokerCosts:
             )
         # One more than the rate, so that an action at idle brokers is not free.
         cost_of[broker] = 1.0 + float(rate)
-    return BrokerCosts(cost_of)
+    return BrokerActionCosts(cost_of)

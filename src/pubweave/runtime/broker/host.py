@@ -55,8 +55,8 @@ from pubweave.model.records.access import AccessRules
 from pubweave.model.telemetry import Record, with_driver_figures, with_matching_ms
 from pubweave.runtime.broker.host_config import HostConfig
 from pubweave.runtime.broker.telemetry_writer import TelemetryWriter
-from pubweave.runtime.entrance.gatekeeper import Doorway
-from pubweave.runtime.entrance.mqtt_listener import MqttEntrance
+from pubweave.runtime.entrance.gatekeeper import Gatekeeper
+from pubweave.runtime.entrance.mqtt_listener import MqttListener
 from pubweave.runtime.journal.host import BrokerJournal, patient
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.clock import DeadlineTimer, UnixClock
@@ -104,12 +104,12 @@ class BrokerHost:
         """The broker came back from its journal."""
         self.broker = self._make_broker(self._clock.epoch())
         self._feed = self._make_feed()
-        self._doorway = Doorway(
+        self._doorway = Gatekeeper(
             self.broker, config.security, config.max_frame_bytes, self.handle, self._clock.now
         )
-        self._entrance: MqttEntrance | None = None
+        self._entrance: MqttListener | None = None
         if config.broker.mqtt is not None:
-            self._entrance = MqttEntrance(config.broker.mqtt, self._doorway, self._handle_packets)
+            self._entrance = MqttListener(config.broker.mqtt, self._doorway, self._handle_packets)
 
     def _make_broker(self, epoch: int) -> Broker:
         config = self.config

@@ -30,7 +30,7 @@ _LENGTH = 512
 """Notes are written over each other: all are as long as this."""
 
 
-class Held(msgspec.Struct, frozen=True):
+class LossEstimate(msgspec.Struct, frozen=True):
     """What waited in a broker's memory, and for how many."""
 
     broker: str
@@ -54,13 +54,15 @@ class Held(msgspec.Struct, frozen=True):
         )
 
 
-def held_by(broker: Broker, now: float) -> Held:
+def held_by(broker: Broker, now: float) -> LossEstimate:
     """What a broker would take along. O(sessions)."""
     clients, notifications = _queued(broker.sessions.clients.values())
     neighbors, publications = _queued(broker.sessions.links.values())
     door = broker.door
     waiting = 0 if door is None else door.status(now).waiting
-    return Held(broker.config.id, now, notifications, clients, publications, neighbors, waiting)
+    return LossEstimate(
+        broker.config.id, now, notifications, clients, publications, neighbors, waiting
+    )
 
 
 def _queued(sessions: Iterable[Session]) -> tuple[int, int]:
@@ -69,7 +71,7 @@ def _queued(sessions: Iterable[Session]) -> tuple[int, int]:
     return sum(map(bool, queued)), sum(queued)
 
 
-class HeldNotes:
+class LossNotes:
     """One broker's notes, from `start` to `stop`."""
 
     def __init__(self, path: Path, broker: Broker) -> None:
@@ -115,7 +117,7 @@ class HeldNotes:
 
     def _tell_lost(self) -> None:
         try:
-            held = msgspec.json.decode(self._path.read_bytes(), type=Held)
+            held = msgspec.json.decode(self._path.read_bytes(), type=LossEstimate)
         except FileNotFoundError:
             return
         except (OSError, msgspec.DecodeError) as error:

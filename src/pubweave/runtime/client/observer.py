@@ -32,7 +32,7 @@ _status = msgspec.json.Decoder(BrokerStatus)
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class OverlayStatuses:
     """The statuses of all brokers, None for those that are down."""
 
     taken_at: float
@@ -94,12 +94,12 @@ class OverlayObserver:
         self.addresses = dict(addresses)
         self._links = tuple(sorted(links))
 
-    async def snapshot(self, limit_s: float = ANSWER_LIMIT_S) -> Snapshot:
+    async def snapshot(self, limit_s: float = ANSWER_LIMIT_S) -> OverlayStatuses:
         """Ask every broker at once; takes at most about twice ``limit_s``."""
         brokers, links = tuple(self.addresses), self._links
         statuses = await asyncio.gather(*(self._ask(broker, limit_s) for broker in brokers))
         answered = dict(zip(brokers, statuses, strict=True))
-        return Snapshot(self._clock.now(), answered, links)
+        return OverlayStatuses(self._clock.now(), answered, links)
 
     async def _ask(self, broker: BrokerId, limit_s: float) -> BrokerStatus | None:
         answer = await self.query(broker, STATUS_SUBJECT, limit_s)
@@ -146,7 +146,7 @@ class OverlayObserver:
 
 async def wait_until_settled(
     observer: OverlayObserver, *, quiet_s: float = 0.6, limit_s: float = 60.0
-) -> Snapshot:
+) -> OverlayStatuses:
     """Wait until all links stand with nothing queued and no broker's tables change any more.
 
     TimeoutError if that takes longer than ``limit_s``. Only sensible while nobody publishes.
@@ -186,7 +186,7 @@ class RunningTotals:
     last: dict[BrokerId, BrokerStatus] = field(default_factory=dict)
     ended: CounterStatus = field(default_factory=CounterStatus)
 
-    def add(self, snapshot: Snapshot) -> None:
+    def add(self, snapshot: OverlayStatuses) -> None:
         for status in snapshot.up:
             before = self.last.get(status.broker)
             if before is not None and status.uptime_s < before.uptime_s:

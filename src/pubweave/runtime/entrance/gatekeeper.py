@@ -31,7 +31,7 @@ from pubweave.wire.codec import encode
 Connections = Callable[[], Iterable[Connection]]
 
 
-class Doorway:
+class Gatekeeper:
     """Stands between the network and one broker; ``handle`` gives the core an event."""
 
     def __init__(

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 from pubweave.core.vocabulary.events import ConnectionId, Event, LoginReceived
 from pubweave.model.mqtt_packets import Auth, Connect, FromClient, Reason
-from pubweave.runtime.entrance.gatekeeper import Doorway
+from pubweave.runtime.entrance.gatekeeper import Gatekeeper
 from pubweave.runtime.net.mqtt_connection import MqttSocket, Withheld
 from pubweave.runtime.security.scram import METHOD, ScramError, ScramExchange
 
 
 @dataclass
-class _Proof:
+class _ScramLogin:
     """Where one connection is with proving its user."""
 
     exchange: ScramExchange | None
@@ -34,10 +34,10 @@ class _Proof:
 class MqttAuthentication:
     """The exchanges of one door; ``handle`` gives the core an event."""
 
-    def __init__(self, doorway: Doorway, handle: Callable[[Event], bool]) -> None:
+    def __init__(self, doorway: Gatekeeper, handle: Callable[[Event], bool]) -> None:
         self._doorway = doorway
         self._handle = handle
-        self._proofs: dict[ConnectionId, _Proof] = {}
+        self._proofs: dict[ConnectionId, _ScramLogin] = {}
 
     def begin(self, connection: MqttSocket, connect: Connect, data: bytes | None) -> None:
         """A client names a way to prove itself. Where it is none of ours, the core says so."""
@@ -48,7 +48,7 @@ class MqttAuthentication:
             answer: bytes | None = exchange.first(data or b"")
         except ScramError:
             answer = None
-        self._proofs[connection.number] = _Proof(exchange)
+        self._proofs[connection.number] = _ScramLogin(exchange)
 
         def challenge() -> None:
             if answer is None or not connection.write_auth(Reason.CONTINUE, METHOD, answer):
@@ -74,7 +74,7 @@ class MqttAuthentication:
         return left
 
     def _go_on(
-        self, connection: MqttSocket, proof: _Proof, packet: Auth, data: bytes
+        self, connection: MqttSocket, proof: _ScramLogin, packet: Auth, data: bytes
     ) -> Auth | None:
         """What the core has to hear of; it knows none of these packets, so whatever it hears
         ends the connection."""
@@ -92,7 +92,7 @@ class MqttAuthentication:
         return packet
 
     def _end(
-        self, connection: MqttSocket, proof: _Proof, exchange: ScramExchange, data: bytes
+        self, connection: MqttSocket, proof: _ScramLogin, exchange: ScramExchange, data: bytes
     ) -> Auth | None:
         if not proof.user:
             try:

@@ -22,7 +22,7 @@ from pubweave.core.vocabulary.events import (
     WritingPaused,
 )
 from pubweave.model.mqtt_packets import Connect, FromClient
-from pubweave.runtime.entrance.gatekeeper import Doorway
+from pubweave.runtime.entrance.gatekeeper import Gatekeeper
 from pubweave.runtime.entrance.listener import Listener
 from pubweave.runtime.entrance.mqtt_authentication import MqttAuthentication
 from pubweave.runtime.net.addresses import Address
@@ -31,12 +31,12 @@ from pubweave.runtime.net.mqtt_connection import MqttSocket, Withheld
 log = logging.getLogger(__name__)
 
 
-class MqttEntrance:
+class MqttListener:
     """Listens for MQTT clients of one broker; ``handle`` gives its core an event, and says whether
     that went well."""
 
     def __init__(
-        self, config: MqttConfig, doorway: Doorway, handle: Callable[[Event], bool]
+        self, config: MqttConfig, doorway: Gatekeeper, handle: Callable[[Event], bool]
     ) -> None:
         self._config = config
         self._doorway = doorway

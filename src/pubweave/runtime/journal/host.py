@@ -22,7 +22,7 @@ from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.journal.recovery import (
     HANDLING_MEASURED,
-    JournalOrder,
+    EffectOrder,
     come_back,
     give_hint,
     hint_record,
@@ -40,7 +40,7 @@ from pubweave.runtime.net.clock import UnixClock
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.wire.journal_codec import JournalDamagedError, encode_record
 from pubweave.wire.journal_files import (
-    Found,
+    JournalContents,
     JournalFiles,
     JournalRefusedError,
     SnapshotHead,
@@ -191,7 +191,7 @@ class BrokerJournal:
         self._broker: Broker | None = None
         self._files = JournalFiles(self._disk, self._head, 0)
         self._writer: JournalWriter | None = None
-        self._order = JournalOrder(self._is_onlooker)
+        self._order = EffectOrder(self._is_onlooker)
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
         self._given_events = 0
@@ -235,7 +235,7 @@ class BrokerJournal:
         self._tell_recovered(found)
         return broker
 
-    def _tell_recovered(self, found: Found) -> None:
+    def _tell_recovered(self, found: JournalContents) -> None:
         log.warning(
             "broker %s came back from its journal: %d events after snapshot %d in %.2f s%s",
             self._config.id,

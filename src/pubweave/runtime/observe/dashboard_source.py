@@ -19,18 +19,17 @@ from typing import Protocol
 import msgspec
 
 from pubweave.dashboard.snapshot import (
+    Alert,
     BrokerView,
     DeploymentView,
     LinkView,
     Severity,
     Snapshot,
-    Trouble,
 )
 from pubweave.deploy.layout import action_id
 from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.model.records.status import BrokerStatus
-from pubweave.runtime.client.observer import OverlayObserver
-from pubweave.runtime.client.observer import Snapshot as Statuses
+from pubweave.runtime.client.observer import OverlayObserver, OverlayStatuses
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.observe.rates import OverlayRates
@@ -52,7 +51,7 @@ NAMED_AT_MOST = 6
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundOverlay:
     """An overlay, as far as it is known without asking it. ``addresses`` and ``links`` None: the
     store knows them."""
 
@@ -75,7 +74,7 @@ class Found:
 class Finder(Protocol):
     """Knows where the overlay is; OverlayError says in words why there is none."""
 
-    def find(self) -> Found: ...
+    def find(self) -> FoundOverlay: ...
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class InRunDirectory:
     run_dir: Path
     auth: str | None = None
 
-    def find(self) -> Found:
+    def find(self) -> FoundOverlay:
         state = read_state(self.run_dir)
         if state.condition is OverlayCondition.STOPPED:
             raise OverlayError(
@@ -93,7 +92,7 @@ class InRunDirectory:
             )
         login = self.auth or read_store_login(self.run_dir, state)
         target = None if state.zookeeper is None else parse_target(state.zookeeper, login)
-        return Found(
+        return FoundOverlay(
             state.overlay,
             state.strategy,
             None if target is None else Coordination(state.overlay, target),
@@ -111,9 +110,9 @@ class InStore:
     where: Coordination
     telemetry: Path | None = None
 
-    def find(self) -> Found:
+    def find(self) -> FoundOverlay:
         where = self.where
-        return Found(where.overlay, "", where, self.telemetry, security=where.security)
+        return FoundOverlay(where.overlay, "", where, self.telemetry, security=where.security)
 
 
 class TroubleBook:
@@ -121,13 +120,13 @@ class TroubleBook:
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
-        self._told: dict[str, Trouble] = {}
+        self._told: dict[str, Alert] = {}
 
     def tell(self, kind: str, severity: Severity, text: str, now: float) -> None:
         since = self._since.get(kind, now)
-        self._told[kind] = Trouble(kind, severity, text, since)
+        self._told[kind] = Alert(kind, severity, text, since)
 
-    def close(self) -> tuple[Trouble, ...]:
+    def close(self) -> tuple[Alert, ...]:
         """All that was told since the last time, the gravest first."""
         told, self._told = self._told, {}
         self._since = {kind: trouble.since for kind, trouble in told.items()}
@@ -140,7 +139,7 @@ def mqtt_loop(brokers: Iterable[BrokerStatus]) -> str:
     return next((s.mqtt.loop for s in brokers if s.mqtt is not None and s.mqtt.loop), "")
 
 
-def as_operator(found: Found) -> Credentials | None:
+def as_operator(found: FoundOverlay) -> Credentials | None:
     """The operator of the overlay's own security directory; None: nobody is asked there."""
     return operator_credentials(found.security)
 
@@ -150,7 +149,9 @@ class OverlaySource:
     as whom the brokers of an overlay are asked; OverlayError if it cannot."""
 
     def __init__(
-        self, finder: Finder, credentials: Callable[[Found], Credentials | None] = as_operator
+        self,
+        finder: Finder,
+        credentials: Callable[[FoundOverlay], Credentials | None] = as_operator,
     ) -> None:
         self._finder = finder
         self._credentials = credentials
@@ -199,7 +200,7 @@ class OverlaySource:
         news.clear()
 
     async def _put_together(
-        self, found: Found, view: StoreView, seen: Statuses, now: float
+        self, found: FoundOverlay, view: StoreView, seen: OverlayStatuses, now: float
     ) -> Snapshot:
         rates = self._rates
         telemetry = await self._telemetry(found, now)
@@ -221,12 +222,12 @@ class OverlaySource:
             troubles=self._close(),
         )
 
-    def _close(self) -> tuple[Trouble, ...]:
+    def _close(self) -> tuple[Alert, ...]:
         return self._troubles.close()
 
     # --- the store ---------------------------------------------------------------------------
 
-    async def _look_at_store(self, found: Found, now: float) -> StoreView:
+    async def _look_at_store(self, found: FoundOverlay, now: float) -> StoreView:
         """What the store says, or said when it was last there."""
         if found.coordination is None:
             text = "this overlay runs without ZooKeeper: it has no plans and no decisions"
@@ -255,7 +256,7 @@ class OverlaySource:
 
     # --- brokers -----------------------------------------------------------------------------
 
-    async def _look_at_brokers_of(self, found: Found, view: StoreView) -> None:
+    async def _look_at_brokers_of(self, found: FoundOverlay, view: StoreView) -> None:
         links = found.links or ()
         if view.topology is not None:
             links = tuple(view.topology.links)
@@ -265,7 +266,7 @@ class OverlaySource:
             await self._observer.close()  # started again elsewhere: the old connections are void
         self._observer.look_at(addresses, links)
 
-    def _tell_down(self, seen: Statuses, now: float) -> None:
+    def _tell_down(self, seen: OverlayStatuses, now: float) -> None:
         down = sorted(seen.down, key=natural_order)
         if not seen.statuses:
             self._troubles.tell("no_brokers", Severity.WARNING, "no broker is known yet", now)
@@ -281,7 +282,7 @@ class OverlaySource:
 
     # --- telemetry ---------------------------------------------------------------------------
 
-    async def _telemetry(self, found: Found, now: float) -> RecentTelemetry | None:
+    async def _telemetry(self, found: FoundOverlay, now: float) -> RecentTelemetry | None:
         if found.telemetry is None:
             text = "where the telemetry is was not said (--telemetry): latency and cost are missing"
             self._troubles.tell("no_telemetry", Severity.NOTE, text, now)
@@ -319,7 +320,7 @@ class OverlaySource:
         await self._let_go()
 
 
-def _stopped(last: Snapshot, now: float, troubles: tuple[Trouble, ...]) -> Snapshot:
+def _stopped(last: Snapshot, now: float, troubles: tuple[Alert, ...]) -> Snapshot:
     """What was last seen of an overlay that is gone: its shape and history, and nothing alive."""
     return msgspec.structs.replace(
         last,
@@ -335,7 +336,7 @@ def _stopped(last: Snapshot, now: float, troubles: tuple[Trouble, ...]) -> Snaps
     )
 
 
-def _with_held(deployment: DeploymentView | None, seen: Statuses) -> DeploymentView | None:
+def _with_held(deployment: DeploymentView | None, seen: OverlayStatuses) -> DeploymentView | None:
     """The messages that brokers keep back for each action of the step under way."""
     if deployment is None or not deployment.actions:
         return deployment

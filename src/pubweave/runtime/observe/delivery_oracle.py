@@ -19,7 +19,7 @@ PublicationKey = tuple[ClientId, int]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DeliveryVerdict:
     """What became of all expected deliveries; anything but ``delivered`` should be 0."""
 
     publications: int
@@ -56,7 +56,7 @@ def judge(
     published: Sequence[Publication],
     wanted: Mapping[ClientId, Filter],
     received: Mapping[ClientId, Sequence[PublicationKey]],
-) -> Verdict:
+) -> DeliveryVerdict:
     """Compare what each subscriber received, in its order, with what it should have."""
     expected = expected_deliveries(published, wanted)
     lost = duplicated = unexpected = out_of_order = delivered = 0
@@ -68,7 +68,7 @@ def judge(
         duplicated += len(got) - len(counts)
         delivered += len(due & counts.keys())
         out_of_order += _steps_back(got)
-    return Verdict(
+    return DeliveryVerdict(
         publications=len(published),
         expected=sum(len(due) for due in expected.values()),
         delivered=delivered,

@@ -15,7 +15,7 @@ from statistics import median
 from pubweave.dashboard.snapshot import BrokerView, LinkView
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.records.status import BrokerStatus, CounterStatus
-from pubweave.runtime.client.observer import RunningTotals, Snapshot, client_count
+from pubweave.runtime.client.observer import OverlayStatuses, RunningTotals, client_count
 
 SPAN_S = 2.0
 TRIPS_KEPT = 15
@@ -64,7 +64,7 @@ class OverlayRates:
         self._looks: deque[_Counts] = deque()
         self._trips: dict[Link, Trips] = {}
 
-    def take(self, seen: Snapshot) -> None:
+    def take(self, seen: OverlayStatuses) -> None:
         """The next look."""
         self._counted.add(seen)
         self.totals = self._counted.counters()
@@ -102,7 +102,9 @@ class OverlayRates:
         handled = sum(b.publications_per_s * processing_ms.get(b.id, 0.0) for b in self.brokers)
         return links + handled
 
-    def _link(self, seen: Snapshot, link: Link, before: _Counts | None, now: _Counts) -> LinkView:
+    def _link(
+        self, seen: OverlayStatuses, link: Link, before: _Counts | None, now: _Counts
+    ) -> LinkView:
         ends = [(link.a, link.b), (link.b, link.a)]
         sessions = [seen.link_session(*end) for end in ends]
         known = [session for session in sessions if session is not None]
@@ -119,7 +121,7 @@ class OverlayRates:
         )
 
 
-def _received(seen: Snapshot) -> dict[tuple[BrokerId, BrokerId], int]:
+def _received(seen: OverlayStatuses) -> dict[tuple[BrokerId, BrokerId], int]:
     return {
         (status.broker, session.remote): session.received
         for status in seen.up

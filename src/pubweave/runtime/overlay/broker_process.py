@@ -31,7 +31,7 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import RENDEZVOUS_PROTOCOL
 from pubweave.runtime.broker.host import BrokerHost
 from pubweave.runtime.broker.host_config import HostConfig
-from pubweave.runtime.broker.loss_estimate import HeldNotes
+from pubweave.runtime.broker.loss_estimate import LossNotes
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.security.broker_files import BrokerSecurity, secured
@@ -126,9 +126,9 @@ class BrokerService:
 
     def __init__(self, config: HostConfig, coordination: Coordination | None = None) -> None:
         self.host = BrokerHost(config)
-        self._notes: HeldNotes | None = None
+        self._notes: LossNotes | None = None
         if config.held_file is not None and config.journal_directory is None:
-            self._notes = HeldNotes(config.held_file, self.host.broker)
+            self._notes = LossNotes(config.held_file, self.host.broker)
         self.agent = None if coordination is None else _make_agent(self.host, coordination)
         self.organizer = self._make_organizer(coordination)
         if self.host.broker.relocator is None and config.broker.relocation != RelocationConfig():

@@ -27,9 +27,9 @@ from pubweave.deploy.store import (
     Outcome,
     Read,
     SessionChanged,
-    SessionState,
     StoreAnswer,
     StoreNotice,
+    StoreSessionState,
 )
 from pubweave.model.ids import BrokerId
 from pubweave.model.topology import Topology
@@ -129,7 +129,9 @@ class OverlayCoordination:
     # --- following the topology --------------------------------------------------------------
 
     def _take(self, event: StoreAnswer | StoreNotice) -> None:
-        is_news = isinstance(event, NodeChanged) or event == SessionChanged(SessionState.CONNECTED)
+        is_news = isinstance(event, NodeChanged) or event == SessionChanged(
+            StoreSessionState.CONNECTED
+        )
         if is_news and self._store is not None:
             task = asyncio.create_task(self._follow(), name="follow the topology")
             self._follows.add(task)

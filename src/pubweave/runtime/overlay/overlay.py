@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from pubweave.deploy.layout import Layout, validate_name
 from pubweave.model.ids import BrokerId
 from pubweave.model.topology import Topology
-from pubweave.runtime.client.observer import OverlayObserver, Snapshot
+from pubweave.runtime.client.observer import OverlayObserver, OverlayStatuses
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.net.reserved_ports import ReservedPorts
@@ -176,7 +176,7 @@ class Overlay:
             self._renew_state()
             self._directory.release()
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> OverlayStatuses:
         """What all brokers say of themselves; OverlayError if the overlay is lost as a whole."""
         if self.failure is not None:
             raise OverlayError(self.failure)

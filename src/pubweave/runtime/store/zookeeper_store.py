@@ -42,10 +42,10 @@ from pubweave.deploy.store import (
     Path,
     Read,
     SessionChanged,
-    SessionState,
     StoreAnswer,
     StoreNotice,
     StoreRequest,
+    StoreSessionState,
     Write,
 )
 from pubweave.runtime.store.zookeeper_target import ZooKeeperTarget
@@ -63,9 +63,9 @@ STOP_LIMIT_S = 3.0
 Deliver = Callable[[StoreAnswer | StoreNotice], None]
 
 _STATES = {
-    KazooState.CONNECTED: SessionState.CONNECTED,
-    KazooState.SUSPENDED: SessionState.SUSPENDED,
-    KazooState.LOST: SessionState.LOST,
+    KazooState.CONNECTED: StoreSessionState.CONNECTED,
+    KazooState.SUSPENDED: StoreSessionState.SUSPENDED,
+    KazooState.LOST: StoreSessionState.LOST,
 }
 _OUTCOMES: tuple[tuple[type[Exception], Outcome], ...] = (
     (exceptions.NoNodeError, Outcome.MISSING),
@@ -80,7 +80,7 @@ _OUTCOMES: tuple[tuple[type[Exception], Outcome], ...] = (
 )
 
 
-class _Watch(enum.Enum):
+class _WatchKind(enum.Enum):
     """What a user waits for: changes of a node, or of its children."""
 
     NODE = enum.auto()
@@ -88,10 +88,10 @@ class _Watch(enum.Enum):
 
 
 _FIRED_BY = {
-    EventType.CREATED: (_Watch.NODE, _Watch.CHILDREN),
-    EventType.DELETED: (_Watch.NODE, _Watch.CHILDREN),
-    EventType.CHANGED: (_Watch.NODE,),
-    EventType.CHILD: (_Watch.CHILDREN,),
+    EventType.CREATED: (_WatchKind.NODE, _WatchKind.CHILDREN),
+    EventType.DELETED: (_WatchKind.NODE, _WatchKind.CHILDREN),
+    EventType.CHANGED: (_WatchKind.NODE,),
+    EventType.CHILD: (_WatchKind.CHILDREN,),
 }
 
 
@@ -113,7 +113,7 @@ class ZooKeeperStore:
         self._client = _make_client(target)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connected = asyncio.Event()
-        self._armed: set[tuple[_Watch, Path]] = set()
+        self._armed: set[tuple[_WatchKind, Path]] = set()
         self._known: set[Path] = {"", "/"}
         """Nodes that are there as far as we know: parents that need not be made."""
         self._under_way: dict[int, _UnderWay] = {}
@@ -190,7 +190,7 @@ class ZooKeeperStore:
             self._loop.call_soon(self._answer, number, StoreAnswer(request, refusal))
             return
         if isinstance(request, Read | List) and request.watch:
-            kind = _Watch.NODE if isinstance(request, Read) else _Watch.CHILDREN
+            kind = _WatchKind.NODE if isinstance(request, Read) else _WatchKind.CHILDREN
             self._armed.add((kind, request.path))
         self._send(number, request)
 
@@ -340,17 +340,17 @@ class ZooKeeperStore:
             self._armed -= fired
             self._deliver(NodeChanged(short))
 
-    def _notice_state(self, state: SessionState) -> None:
+    def _notice_state(self, state: StoreSessionState) -> None:
         if self._loop is None:
             return
         log.info("the session with ZooKeeper is %s", state.value)
-        if state is SessionState.CONNECTED:
+        if state is StoreSessionState.CONNECTED:
             self._connected.set()
         else:
             self._connected.clear()
             self._armed.clear()
         self._deliver(SessionChanged(state))
-        if state is not SessionState.CONNECTED:
+        if state is not StoreSessionState.CONNECTED:
             self._answer_all_unsure()
 
 

@@ -78,7 +78,7 @@ class Change:
 
 
 @dataclass
-class Account:
+class DayCost:
     """What a day has cost so far, in milliseconds of notifications' cost."""
 
     traffic_ms: float = 0.0
@@ -103,14 +103,14 @@ class Account:
         return count
 
 
-class Overlay:
+class DayOverlay:
     """The tree that is in place, and the account of it."""
 
     def __init__(self, world: DriftingWorld, topology: Topology, settings: ControlSettings) -> None:
         self.world = world
         self.topology = topology
         self.now = 0.0
-        self.account = Account()
+        self.account = DayCost()
         self._settings = settings
 
     def advance(self, until: float) -> None:
@@ -156,10 +156,10 @@ def starting_tree(world: DriftingWorld) -> Topology:
 
 def run_day(
     policy: Policy, setting: DaySetting, settings: ControlSettings, seed: int
-) -> tuple[Account, tuple[DecisionRecord, ...]]:
+) -> tuple[DayCost, tuple[DecisionRecord, ...]]:
     """One day from the same tree; the account, and the autopilot's records."""
     world = DriftingWorld(setting, seed)
-    overlay = Overlay(world, starting_tree(world), settings)
+    overlay = DayOverlay(world, starting_tree(world), settings)
     # Not the world's own generator: every policy sees the same day, whatever it measures.
     rng = np.random.default_rng([seed, 2])
     ends_at = setting.hours * 3600.0
@@ -174,7 +174,7 @@ def run_day(
 
 
 def _follow(
-    overlay: Overlay,
+    overlay: DayOverlay,
     settings: ControlSettings,
     rng: np.random.Generator,
     ends_at: float,
@@ -204,7 +204,7 @@ class VirtualPilot:
     """Drives the loop in virtual time; what fails, and when, is for those who override it."""
 
     def __init__(
-        self, overlay: Overlay, settings: ControlSettings, rng: np.random.Generator
+        self, overlay: DayOverlay, settings: ControlSettings, rng: np.random.Generator
     ) -> None:
         self.overlay = overlay
         self.settings = settings

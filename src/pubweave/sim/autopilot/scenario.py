@@ -31,7 +31,7 @@ from pubweave.model.deployment import DeploymentState
 from pubweave.model.files.plan import PlanRecord
 from pubweave.model.topology import Topology
 from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.sim.autopilot.day import Overlay, VirtualPilot, plan_quickly, starting_tree
+from pubweave.sim.autopilot.day import DayOverlay, VirtualPilot, plan_quickly, starting_tree
 from pubweave.sim.autopilot.drifting_traffic import DriftingWorld
 from pubweave.sim.autopilot.setting import (
     FAULTS,
@@ -84,7 +84,7 @@ class AutopilotScenario(VirtualPilot):
         self.ends_at = self.day.hours * 3600.0
         self._trace = trace
         self._away_until = 0.0
-        super().__init__(Overlay(world, start, settings), settings, rng)
+        super().__init__(DayOverlay(world, start, settings), settings, rng)
         self._run_all(create_topology(self.layout, start))
 
     # --- life --------------------------------------------------------------------------------

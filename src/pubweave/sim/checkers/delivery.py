@@ -26,7 +26,7 @@ class Truth:
 
 
 @dataclass
-class Wish:
+class ClientSubscription:
     """A subscription as its client sees it."""
 
     client: str
@@ -57,14 +57,14 @@ class DeliveryChecker:
         """Due deliveries that were lost, and their clients were told."""
         self._missed: dict[tuple[str, str, str], list[ReportMissed]] = {}
         """By client, publisher and topic: what the client was told since the last rest."""
-        self._wishes: dict[str, dict[str, Wish]] = {}
+        self._wishes: dict[str, dict[str, ClientSubscription]] = {}
         self._published: dict[tuple[str, int], _Published] = {}
         self._last: dict[tuple[str, str], int] = {}
 
     # --- what clients want -----------------------------------------------------------------
 
     def subscribed(self, client: str, id_: str, filter_: Filter) -> None:
-        self._wishes.setdefault(client, {})[id_] = Wish(client, filter_)
+        self._wishes.setdefault(client, {})[id_] = ClientSubscription(client, filter_)
 
     def withdrawing(self, client: str, id_: str) -> None:
         """The client took a subscription back: deliveries that only it made due are excused."""

@@ -21,7 +21,7 @@ from pubweave.deploy.link_exchange import (
     patience_s,
     submit_exchange,
 )
-from pubweave.deploy.store import SessionChanged, SessionState, StoreAnswer, StoreNotice
+from pubweave.deploy.store import SessionChanged, StoreAnswer, StoreNotice, StoreSessionState
 from pubweave.model.deployment import DeploymentState
 from pubweave.sim.hosts.deployment import SimExecutor
 from pubweave.sim.kernel.nodes import SimBroker
@@ -50,7 +50,7 @@ class ScriptRun:
     def _hear(self, event: StoreAnswer | StoreNotice) -> None:
         if isinstance(event, StoreAnswer):
             self._go_on(event)
-        elif event == SessionChanged(SessionState.CONNECTED):
+        elif event == SessionChanged(StoreSessionState.CONNECTED):
             self._ask()
 
     def _ask(self) -> None:

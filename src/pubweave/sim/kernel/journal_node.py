@@ -13,7 +13,7 @@ from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.journal.recovery import (
     HINTS,
-    JournalOrder,
+    EffectOrder,
     come_back,
     give_hint,
     hint_record,
@@ -69,7 +69,7 @@ class SimJournal:
         self._head = SnapshotHead(broker, "simulated")
         self._core: Broker | None = None
         self._files = JournalFiles(self.disk, self._head, 0)
-        self._order = JournalOrder(self._is_onlooker)
+        self._order = EffectOrder(self._is_onlooker)
         self._gathered: list[bytes] = []
         self._is_busy = False
         self._life = 0
@@ -112,7 +112,7 @@ class SimJournal:
         now = self.world.now
         effects = come_back(core, epoch=epoch, now=now) if is_back else []
         self._core = core
-        self._order = JournalOrder(self._is_onlooker)
+        self._order = EffectOrder(self._is_onlooker)
         self._gathered = []
         self._is_busy = False
         self._lived = []

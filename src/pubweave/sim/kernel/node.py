@@ -41,7 +41,7 @@ class HandlingTime:
         return self.per_message_s * len(event.messages) + self.per_match_s * matches
 
 
-class Node:
+class SimNode:
     """What brokers and clients share: connections, a core, a timer, one thing at a time."""
 
     def __init__(self, name: str, network: Network) -> None:

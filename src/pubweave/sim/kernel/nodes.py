@@ -38,14 +38,14 @@ from pubweave.model.messages.session import Message
 from pubweave.model.publications import Publication
 from pubweave.sim.kernel.journal_node import SimJournal
 from pubweave.sim.kernel.network import Network, SimConnection, SimLink
-from pubweave.sim.kernel.node import HandlingTime, Node
+from pubweave.sim.kernel.node import HandlingTime, SimNode
 
 __all__ = ["HandlingTime", "SimBroker", "SimClient"]
 
 REDIAL_S = (0.05, 0.3)
 
 
-class SimBroker(Node):
+class SimBroker(SimNode):
     """A broker core with neighbors to dial, that can crash and come back."""
 
     def __init__(
@@ -239,7 +239,7 @@ class SimBroker(Node):
             self.world.after(delay_s, self._redial, neighbor, incarnation)
 
 
-class SimClient(Node):
+class SimClient(SimNode):
     """A client core attached to one broker, with an application that is told everything."""
 
     def __init__(

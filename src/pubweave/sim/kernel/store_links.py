@@ -16,10 +16,10 @@ from pubweave.deploy.store import (
     NodeChanged,
     Outcome,
     SessionChanged,
-    SessionState,
     StoreAnswer,
     StoreNotice,
     StoreRequest,
+    StoreSessionState,
     Write,
 )
 from pubweave.sim.kernel.world import World
@@ -100,7 +100,7 @@ class StoreLine:
         self._session = store.open(self)
         self._connection = 0
         self._under_way: list[StoreRequest] = []
-        self._world.after(latency_s, self._hear, SessionChanged(SessionState.CONNECTED), 0)
+        self._world.after(latency_s, self._hear, SessionChanged(StoreSessionState.CONNECTED), 0)
 
     def ask(self, request: StoreRequest) -> None:
         """Send a request on its way; its answer is delivered."""
@@ -146,7 +146,7 @@ class StoreLine:
         store.memory.forget_watches(self._session)
         if lasts_s > store.session_limit_s:
             world.after(store.session_limit_s, store.expire, self._session)
-        self._deliver(SessionChanged(SessionState.SUSPENDED))
+        self._deliver(SessionChanged(StoreSessionState.SUSPENDED))
         for request in open_requests:
             if self.is_open:
                 self._deliver(StoreAnswer(request, Outcome.UNSURE))
@@ -158,9 +158,9 @@ class StoreLine:
         self._connection += 1
         self.is_broken = False
         if not self._store.memory.is_open(self._session):
-            self._deliver(SessionChanged(SessionState.LOST))
+            self._deliver(SessionChanged(StoreSessionState.LOST))
             self._session = self._store.open(self)
-        self._deliver(SessionChanged(SessionState.CONNECTED))
+        self._deliver(SessionChanged(StoreSessionState.CONNECTED))
 
     def die(self) -> None:
         """Whoever sat here is gone; the store notices when the session has been silent for too

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pubweave.core.routing.rendezvous.maintenance import RendezvousUpkeep
-from pubweave.core.routing.topic_connected.repair import TopicRepair
+from pubweave.core.routing.rendezvous.maintenance import RendezvousMaintenance
+from pubweave.core.routing.topic_connected.repair import OverlayRepair
 from pubweave.model.ids import BrokerId
 from pubweave.sim.kernel.nodes import SimBroker
 from pubweave.sim.overlays.rendezvous import RendezvousOverlay, upkeep_of
@@ -48,7 +48,7 @@ class HybridOverlay(RendezvousOverlay):
     def clusters(self) -> list[str]:
         return sorted({part_of(name) for name in self.brokers} - {RING})
 
-    def staying(self) -> dict[BrokerId, RendezvousUpkeep]:
+    def staying(self) -> dict[BrokerId, RendezvousMaintenance]:
         return {name: upkeep_of(self.brokers[name].broker) for name in self.members(RING)}
 
     def homes_left(self) -> list[BrokerId]:
@@ -82,7 +82,7 @@ class HybridOverlay(RendezvousOverlay):
                 problems.append(f"{name} has an old record")
         return problems or self._check_border(cluster, repairs)
 
-    def _check_border(self, cluster: str, repairs: dict[BrokerId, TopicRepair]) -> list[str]:
+    def _check_border(self, cluster: str, repairs: dict[BrokerId, OverlayRepair]) -> list[str]:
         """One gateway, known to all; whatever the cluster wants crosses at one link."""
         linked = [name for name, repair in repairs.items() if repair.gateway.is_linked]
         chosen = {repair.gateway.in_charge for repair in repairs.values()}

@@ -15,8 +15,8 @@ import numpy as np
 
 from pubweave.core.broker import Broker
 from pubweave.core.config.rendezvous import RendezvousConfig
-from pubweave.core.routing.rendezvous.control_plane import RendezvousPlane
-from pubweave.core.routing.rendezvous.maintenance import RendezvousUpkeep
+from pubweave.core.routing.rendezvous.control_plane import ControlPlane
+from pubweave.core.routing.rendezvous.maintenance import RendezvousMaintenance
 from pubweave.core.routing.rendezvous.routing import RendezvousRouting
 from pubweave.design.dynatops.mapping.ring import Ring
 from pubweave.model.ids import BrokerId
@@ -81,7 +81,7 @@ class RendezvousOverlay(ChurnOverlay):
 
     # --- the truth -------------------------------------------------------------------------
 
-    def staying(self) -> dict[BrokerId, RendezvousUpkeep]:
+    def staying(self) -> dict[BrokerId, RendezvousMaintenance]:
         """Brokers that live and do not leave."""
         return {
             name: upkeep_of(node.broker)
@@ -129,7 +129,7 @@ class RendezvousOverlay(ChurnOverlay):
             problems += self._check_absences(upkeeps)
         return problems
 
-    def _check_absences(self, upkeeps: dict[BrokerId, RendezvousUpkeep]) -> list[str]:
+    def _check_absences(self, upkeeps: dict[BrokerId, RendezvousMaintenance]) -> list[str]:
         """Whether nobody who is there is taken for away."""
         away = {
             (name, broker)
@@ -139,7 +139,7 @@ class RendezvousOverlay(ChurnOverlay):
         }
         return [f"{name} takes {broker} for away" for name, broker in sorted(away)]
 
-    def _check_trees(self, planes: dict[BrokerId, RendezvousPlane]) -> list[str]:
+    def _check_trees(self, planes: dict[BrokerId, ControlPlane]) -> list[str]:
         """Whether everybody is in the trees it should be in, and below whom it should be."""
         expected = expected_trees(
             {name: plane.table.own.position for name, plane in planes.items()},
@@ -197,7 +197,7 @@ class RendezvousOverlay(ChurnOverlay):
         )
 
 
-def check_rings(planes: dict[BrokerId, RendezvousPlane]) -> list[str]:
+def check_rings(planes: dict[BrokerId, ControlPlane]) -> list[str]:
     """How the tables of all brokers differ from the sorted ring."""
     order = sorted(planes, key=lambda name: planes[name].table.own.position)
     positions = tuple(planes[name].table.own.position for name in order)
@@ -246,8 +246,8 @@ def _reached(start: BrokerId, ways: dict[BrokerId, list[BrokerId]]) -> set[Broke
     return reached
 
 
-def upkeep_of(broker: Broker) -> RendezvousUpkeep:
-    assert isinstance(broker.topics, RendezvousUpkeep)
+def upkeep_of(broker: Broker) -> RendezvousMaintenance:
+    assert isinstance(broker.topics, RendezvousMaintenance)
     return broker.topics
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
-from pubweave.core.routing.topic_connected.membership_map import TopicMap, pieces_of
-from pubweave.core.routing.topic_connected.repair import TopicRepair
+from pubweave.core.routing.topic_connected.membership_map import MembershipMap, pieces_of
+from pubweave.core.routing.topic_connected.repair import OverlayRepair
 from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.vocabulary.effects import Effect
 from pubweave.core.vocabulary.events import Event, LocalPauseEnded, MessagesReceived
@@ -242,7 +242,9 @@ class TopicOverlay(SimOverlay):
             problems += self._check_map(name, repair_of(node.broker).map, truth)
         return problems
 
-    def _check_map(self, name: BrokerId, map_: TopicMap, truth: dict[str, set[str]]) -> list[str]:
+    def _check_map(
+        self, name: BrokerId, map_: MembershipMap, truth: dict[str, set[str]]
+    ) -> list[str]:
         present = {n: r for n, r in map_.view().present.items() if not r.is_leaving}
         if set(present) != set(self.brokers):
             return [f"{name} is wrong about who is there: {sorted(set(present) ^ set(truth))}"]
@@ -345,6 +347,6 @@ def routing_of(broker: Broker) -> TopicRouting:
     return broker.routing
 
 
-def repair_of(broker: Broker) -> TopicRepair:
-    assert isinstance(broker.topics, TopicRepair)
+def repair_of(broker: Broker) -> OverlayRepair:
+    assert isinstance(broker.topics, OverlayRepair)
     return broker.topics

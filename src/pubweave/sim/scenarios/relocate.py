@@ -18,7 +18,7 @@ from typing import Any
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.relocation import RelocationConfig, RelocationMode
-from pubweave.core.migration.source import SourcePart
+from pubweave.core.migration.source import MigrationSource
 from pubweave.core.routing.tree.routing import TreeRouting
 from pubweave.core.vocabulary.effects import FollowRedirect, ReportMove
 from pubweave.core.vocabulary.events import MigrationRequested
@@ -79,7 +79,7 @@ class _MovingOverlay(_MeasuredOverlay):
             publisher = publisher_of(advertisements[0])
             part = core.migrations.parts.by_client.get(publisher)
             informed: tuple[BrokerId, ...] = ()
-            if isinstance(part, SourcePart):
+            if isinstance(part, MigrationSource):
                 informed = part.migration.path
             elif publisher not in core.sessions.clients:
                 informed = path[-1:]

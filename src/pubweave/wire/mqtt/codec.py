@@ -16,8 +16,8 @@ from pubweave.wire.mqtt.fields import (
     PROTOCOL_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
     FieldReader,
-    Kind,
     MqttProtocolError,
+    PacketType,
     malformed,
 )
 from pubweave.wire.mqtt.v3 import decode_v3, encode_v3
@@ -30,7 +30,7 @@ V3_1, V3, V5 = 3, 4, 5
 _VERSIONS = {("MQIsdp", 3): V3_1, ("MQTT", 4): V3, ("MQTT", 5): V5}
 DEFAULT_MAX_PACKET_BYTES = 1 << 20
 _BRIDGE = 0x80
-_CONNECT_FIRST = Kind.CONNECT << 4
+_CONNECT_FIRST = PacketType.CONNECT << 4
 # First bytes that a packet can have: PUBLISH is never of QoS 3, nor repeated at QoS 0.
 _PUBLISH_FIRST = {first for first in range(0x30, 0x40) if first & 6 != 6 and first & 0xE != 8}
 _EITHER_FIRST = _PUBLISH_FIRST | {0x40, 0x50, 0x62, 0x70}

@@ -15,7 +15,7 @@ TOPIC_ALIAS_INVALID = 0x94
 PACKET_TOO_LARGE = 0x95
 
 
-class Kind:
+class PacketType:
     """Table 2-1: the upper half of a packet's first byte."""
 
     CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP = range(1, 8)

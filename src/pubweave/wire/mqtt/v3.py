@@ -18,8 +18,8 @@ from mqtt5 import QoS
 from pubweave.wire.mqtt.fields import (
     CLIENT_ID_NOT_VALID,
     FieldReader,
-    Kind,
     MqttProtocolError,
+    PacketType,
     malformed,
 )
 from pubweave.wire.mqtt.topics import is_plain_topic, validate_filter, validate_topic
@@ -40,7 +40,7 @@ def decode_v3(first: int, body: bytes) -> mqtt5.Packet:
     """One packet by its first byte, whose flags are known to be right, and what follows its
     length. O(bytes). Raises MqttProtocolError."""
     kind = first >> 4
-    if kind == Kind.PUBLISH:
+    if kind == PacketType.PUBLISH:
         return _decode_publish(first, body)
     reader = FieldReader(body)
     packet = _DECODERS[kind](reader)
@@ -159,19 +159,19 @@ def _decode_unsubscribe(reader: FieldReader) -> mqtt5.UnsubscribePacket:
 
 
 _DECODERS: dict[int, Callable[[FieldReader], mqtt5.Packet]] = {
-    Kind.CONNECT: _decode_connect,
-    Kind.CONNACK: _decode_connack,
-    Kind.PUBACK: lambda reader: mqtt5.PubAckPacket(reader.packet_id()),
-    Kind.PUBREC: lambda reader: mqtt5.PubRecPacket(reader.packet_id()),
-    Kind.PUBREL: lambda reader: mqtt5.PubRelPacket(reader.packet_id()),
-    Kind.PUBCOMP: lambda reader: mqtt5.PubCompPacket(reader.packet_id()),
-    Kind.SUBSCRIBE: _decode_subscribe,
-    Kind.SUBACK: _decode_suback,
-    Kind.UNSUBSCRIBE: _decode_unsubscribe,
-    Kind.UNSUBACK: lambda reader: mqtt5.UnsubAckPacket(reader.packet_id(), []),
-    Kind.PINGREQ: lambda reader: mqtt5.PingReqPacket(),
-    Kind.PINGRESP: lambda reader: mqtt5.PingRespPacket(),
-    Kind.DISCONNECT: lambda reader: mqtt5.DisconnectPacket(),
+    PacketType.CONNECT: _decode_connect,
+    PacketType.CONNACK: _decode_connack,
+    PacketType.PUBACK: lambda reader: mqtt5.PubAckPacket(reader.packet_id()),
+    PacketType.PUBREC: lambda reader: mqtt5.PubRecPacket(reader.packet_id()),
+    PacketType.PUBREL: lambda reader: mqtt5.PubRelPacket(reader.packet_id()),
+    PacketType.PUBCOMP: lambda reader: mqtt5.PubCompPacket(reader.packet_id()),
+    PacketType.SUBSCRIBE: _decode_subscribe,
+    PacketType.SUBACK: _decode_suback,
+    PacketType.UNSUBSCRIBE: _decode_unsubscribe,
+    PacketType.UNSUBACK: lambda reader: mqtt5.UnsubAckPacket(reader.packet_id(), []),
+    PacketType.PINGREQ: lambda reader: mqtt5.PingReqPacket(),
+    PacketType.PINGRESP: lambda reader: mqtt5.PingRespPacket(),
+    PacketType.DISCONNECT: lambda reader: mqtt5.DisconnectPacket(),
 }
 
 
@@ -214,7 +214,7 @@ def _encode_publish(packet: mqtt5.PublishPacket) -> bytes:
     if not packet.topic:
         raise ValueError("3.1.1 has no topic aliases: a topic is needed")
     quality = int(packet.qos)
-    first = Kind.PUBLISH << 4 | packet.duplicate << 3 | quality << 1 | packet.retain
+    first = PacketType.PUBLISH << 4 | packet.duplicate << 3 | quality << 1 | packet.retain
     packet_id = b""
     if quality:
         if not packet.packet_id:
@@ -237,31 +237,31 @@ def _encode_connect(packet: mqtt5.ConnectPacket) -> bytes:
         flags |= 0x40
         fields.append(_binary(packet.password))
     head = _text("MQTT") + bytes((_LEVEL, flags)) + _two_bytes(packet.keep_alive)
-    return _frame(Kind.CONNECT << 4, head + b"".join(fields))
+    return _frame(PacketType.CONNECT << 4, head + b"".join(fields))
 
 
 def _encode_connack(packet: mqtt5.ConnAckPacket) -> bytes:
     code = _RETURN_CODES.get(int(packet.reason_code), _SERVER_UNAVAILABLE)
-    return bytes((Kind.CONNACK << 4, 2, packet.session_present, code))
+    return bytes((PacketType.CONNACK << 4, 2, packet.session_present, code))
 
 
 def _encode_subscribe(packet: mqtt5.SubscribePacket) -> bytes:
     filters = [_text(f.pattern) + bytes((int(f.max_qos),)) for f in packet.topic_filters]
-    return _frame(Kind.SUBSCRIBE << 4 | 2, _two_bytes(packet.packet_id) + b"".join(filters))
+    return _frame(PacketType.SUBSCRIBE << 4 | 2, _two_bytes(packet.packet_id) + b"".join(filters))
 
 
 def _encode_suback(packet: mqtt5.SubAckPacket) -> bytes:
     codes = bytes(min(int(code), _REFUSED_SUBSCRIPTION) for code in packet.reason_codes)
-    return _frame(Kind.SUBACK << 4, _two_bytes(packet.packet_id) + codes)
+    return _frame(PacketType.SUBACK << 4, _two_bytes(packet.packet_id) + codes)
 
 
 def _encode_unsubscribe(packet: mqtt5.UnsubscribePacket) -> bytes:
     patterns = b"".join([_text(pattern) for pattern in packet.patterns])
-    return _frame(Kind.UNSUBSCRIBE << 4 | 2, _two_bytes(packet.packet_id) + patterns)
+    return _frame(PacketType.UNSUBSCRIBE << 4 | 2, _two_bytes(packet.packet_id) + patterns)
 
 
 def _encode_disconnect(packet: mqtt5.DisconnectPacket) -> bytes:
-    return b"" if int(packet.reason_code) else bytes((Kind.DISCONNECT << 4, 0))
+    return b"" if int(packet.reason_code) else bytes((PacketType.DISCONNECT << 4, 0))
 
 
 def _encode_id_only(first: int) -> Callable[[Any], bytes]:
@@ -272,14 +272,14 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     mqtt5.ConnectPacket: _encode_connect,
     mqtt5.ConnAckPacket: _encode_connack,
     mqtt5.PublishPacket: _encode_publish,
-    mqtt5.PubAckPacket: _encode_id_only(Kind.PUBACK << 4),
-    mqtt5.PubRecPacket: _encode_id_only(Kind.PUBREC << 4),
-    mqtt5.PubRelPacket: _encode_id_only(Kind.PUBREL << 4 | 2),
-    mqtt5.PubCompPacket: _encode_id_only(Kind.PUBCOMP << 4),
+    mqtt5.PubAckPacket: _encode_id_only(PacketType.PUBACK << 4),
+    mqtt5.PubRecPacket: _encode_id_only(PacketType.PUBREC << 4),
+    mqtt5.PubRelPacket: _encode_id_only(PacketType.PUBREL << 4 | 2),
+    mqtt5.PubCompPacket: _encode_id_only(PacketType.PUBCOMP << 4),
     mqtt5.SubscribePacket: _encode_subscribe,
     mqtt5.SubAckPacket: _encode_suback,
     mqtt5.UnsubscribePacket: _encode_unsubscribe,
-    mqtt5.UnsubAckPacket: _encode_id_only(Kind.UNSUBACK << 4),
+    mqtt5.UnsubAckPacket: _encode_id_only(PacketType.UNSUBACK << 4),
     mqtt5.PingReqPacket: lambda packet: b"\xc0\x00",
     mqtt5.PingRespPacket: lambda packet: b"\xd0\x00",
     mqtt5.DisconnectPacket: _encode_disconnect,

@@ -16,8 +16,8 @@ from pubweave.wire.mqtt.fields import (
     PROTOCOL_ERROR,
     TOPIC_ALIAS_INVALID,
     FieldReader,
-    Kind,
     MqttProtocolError,
+    PacketType,
     malformed,
 )
 from pubweave.wire.mqtt.topics import is_plain_topic, validate_filter, validate_topic
@@ -54,9 +54,9 @@ def decode_v5(first: int, body: bytes, packet: memoryview, *, is_from_client: bo
     """One packet: its first byte, whose flags are known to be right, what follows its length, and
     all its bytes. O(bytes). Raises MqttProtocolError."""
     kind = first >> 4
-    if kind == Kind.PUBLISH:
+    if kind == PacketType.PUBLISH:
         _check_publish(first, body, is_from_client=is_from_client)
-    elif kind == Kind.AUTH and not body:
+    elif kind == PacketType.AUTH and not body:
         return mqtt5.AuthPacket()  # 3.15.2.1: success may be left out; mqtt5 does not know
     else:
         _CHECKS[kind](FieldReader(body))
@@ -195,12 +195,15 @@ def _check_nothing(reader: FieldReader) -> None:
 
 
 _CHECKS: dict[int, Callable[[FieldReader], None]] = {
-    Kind.CONNECT: _check_connect,
-    Kind.CONNACK: _check_connack,
-    **dict.fromkeys((Kind.PUBACK, Kind.PUBREC, Kind.PUBREL, Kind.PUBCOMP), _check_acknowledgement),
-    Kind.SUBSCRIBE: _check_subscribe,
-    Kind.UNSUBSCRIBE: _check_unsubscribe,
-    **dict.fromkeys((Kind.SUBACK, Kind.UNSUBACK), _check_subscription_answer),
-    **dict.fromkeys((Kind.PINGREQ, Kind.PINGRESP), _check_nothing),
-    **dict.fromkeys((Kind.DISCONNECT, Kind.AUTH), _check_leaving),
+    PacketType.CONNECT: _check_connect,
+    PacketType.CONNACK: _check_connack,
+    **dict.fromkeys(
+        (PacketType.PUBACK, PacketType.PUBREC, PacketType.PUBREL, PacketType.PUBCOMP),
+        _check_acknowledgement,
+    ),
+    PacketType.SUBSCRIBE: _check_subscribe,
+    PacketType.UNSUBSCRIBE: _check_unsubscribe,
+    **dict.fromkeys((PacketType.SUBACK, PacketType.UNSUBACK), _check_subscription_answer),
+    **dict.fromkeys((PacketType.PINGREQ, PacketType.PINGRESP), _check_nothing),
+    **dict.fromkeys((PacketType.DISCONNECT, PacketType.AUTH), _check_leaving),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pubweave.cli.demo.measures import Figures, Moment, measured, table
+from pubweave.cli.demo.measures import Moment, OverlayFigures, measured, table
 from pubweave.cli.demo.world import make_demo
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
@@ -43,12 +43,12 @@ def test_only_what_happened_between_the_moments_is_measured() -> None:
         topology=chain,
         cost_ms=4.0,
     )
-    assert found == Figures(4.0, 20.0, 30.0, pytest.approx((1 + 2 + 2) / 3), 3.0)
+    assert found == OverlayFigures(4.0, 20.0, 30.0, pytest.approx((1 + 2 + 2) / 3), 3.0)
 
 
 def test_the_summary_says_what_changed_and_how_far_off_the_prediction_was() -> None:
-    before, predicted = Figures(100, 50, 80, 4, 2), Figures(40, 20, 30, 2, None)
-    after = Figures(50, 25, 40, 2, 1)
+    before, predicted = OverlayFigures(100, 50, 80, 4, 2), OverlayFigures(40, 20, 30, 2, None)
+    after = OverlayFigures(50, 25, 40, 2, 1)
     first, *_, last = table(before, predicted, after)
     assert (first["change"], first["prediction_error"]) == (-0.5, -0.2)
     assert (last["predicted"], last["prediction_error"]) == (None, None)

@@ -22,7 +22,7 @@ from pubweave.model.ids import Link
 from pubweave.model.plans import Append, Bounds, Detach, Plan, PlanStatus, Shift
 from pubweave.model.topology import Topology
 from pubweave.planning import solve as solve_module
-from pubweave.planning.check.validate import InvalidPlanError, Rule, validate_plan
+from pubweave.planning.check.validate import InvalidPlanError, PlanRule, validate_plan
 from pubweave.planning.problem.problem import PlanningProblem
 from pubweave.planning.problem.result import PlanResult, Progress
 
@@ -250,7 +250,7 @@ def test_an_invalid_plan_is_a_crash_and_not_bad_input(
     files: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lying(*_: object, **__: object) -> PlanResult:
-        raise InvalidPlanError(Rule.PIVOT_STAYS, step=1)
+        raise InvalidPlanError(PlanRule.PIVOT_STAYS, step=1)
 
     monkeypatch.setattr(solve_module, "solve", lying)
     code, _, err = run(capsys, "make", *files(*FIGURE_1))

@@ -26,7 +26,7 @@ from pubweave.model.records.status import (
     RelocationStatus,
     SessionStatus,
 )
-from pubweave.runtime.client.observer import Snapshot
+from pubweave.runtime.client.observer import OverlayStatuses
 
 
 def session(remote: str, state: str = "established", rtt_ms: float | None = None) -> SessionStatus:
@@ -52,9 +52,9 @@ def status(
     )
 
 
-def snapshot(at: float, *statuses: BrokerStatus) -> Snapshot:
+def snapshot(at: float, *statuses: BrokerStatus) -> OverlayStatuses:
     found = {s.broker: s for s in statuses}
-    return Snapshot(at, {b: found.get(b) for b in ("b1", "b2")}, (Link("b1", "b2"),))
+    return OverlayStatuses(at, {b: found.get(b) for b in ("b1", "b2")}, (Link("b1", "b2"),))
 
 
 def test_rates_are_what_was_counted_between_two_looks() -> None:

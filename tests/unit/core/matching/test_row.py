@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pubweave.core.matching.leaf import Fronts, covers
+from pubweave.core.matching.leaf import CoverSets, covers
 from pubweave.core.matching.row import Destination, Row, take_apart
 from pubweave.model.filters.filter import Filter, Operator, Predicate
 from pubweave.model.publications import Publication
@@ -94,7 +94,7 @@ def test_wider_ranges_cover_narrower_ones_only() -> None:
 
 
 def test_a_new_wider_row_takes_the_shadow_of_the_one_it_covers() -> None:
-    fronts = Fronts()
+    fronts = CoverSets()
     narrow, middle, wide = (apart(("x", ">", n)) for n in (5, 3, 1))
     assert fronts.add(middle) == []
     assert fronts.add(narrow) is None

@@ -7,7 +7,7 @@ import pytest
 from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.metering.metering import Metering
-from pubweave.core.migration.coordinator import MigrationEnd, MigrationOutcome, Migrations
+from pubweave.core.migration.coordinator import MigrationCoordinator, MigrationEnd, MigrationOutcome
 from pubweave.core.vocabulary.effects import CloseConnection, EmitTelemetry
 from pubweave.core.vocabulary.events import ConnectionOpened, MigrationRequested
 from pubweave.model.filters.text import parse_filter
@@ -63,7 +63,7 @@ def say_hello(bench: Bench, client: str, *, remote_epoch: int = 0, token: str = 
     bench.hear(client, hello)
 
 
-def migrations_of(bench: Bench) -> Migrations:
+def migrations_of(bench: Bench) -> MigrationCoordinator:
     assert bench.broker.migrations is not None
     return bench.broker.migrations
 

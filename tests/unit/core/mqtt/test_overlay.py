@@ -20,7 +20,7 @@ from pubweave.core.mqtt.protocol.topics import (
     matches_topic,
     parse_pattern,
 )
-from pubweave.core.mqtt.session.shared_groups import Member, SharedGroups
+from pubweave.core.mqtt.session.shared_groups import GroupMember, SharedGroups
 from pubweave.core.vocabulary.effects import Notify, Transmit
 from pubweave.core.vocabulary.events import (
     ConnectionClosed,
@@ -219,7 +219,7 @@ def test_a_member_that_goes_leaves_its_share_to_the_others() -> None:
 def test_a_member_that_comes_takes_over_its_share_and_nothing_else_changes() -> None:
     def choices(names: list[str]) -> list[str | None]:
         groups = SharedGroups()
-        groups.replace("b1", tuple(Member("g", "jobs", name, True) for name in names))
+        groups.replace("b1", tuple(GroupMember("g", "jobs", name, True) for name in names))
         some = (Publication("p", number, "jobs", {}, b"", 0.0) for number in range(300))
         return [groups.chosen(("g", "jobs"), publication) for publication in some]
 

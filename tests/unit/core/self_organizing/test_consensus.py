@@ -11,8 +11,8 @@ import pytest
 
 from pubweave.core.config.self_organizing import OrganizeConfig
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.self_organizing.consensus import DECLINED_FOR_INTERVALS, ExchangeRequests
-from pubweave.core.self_organizing.cycle_cost_by_interest import Refusal, Wish
+from pubweave.core.self_organizing.consensus import DECLINED_FOR_INTERVALS, ExchangeConsensus
+from pubweave.core.self_organizing.cycle_cost_by_interest import DesiredLink, Refusal
 from pubweave.core.self_organizing.neighborhood import Known
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.core.vocabulary.effects import ProposeExchange
@@ -77,7 +77,7 @@ class Brokers:
 
     def __init__(self, config: OrganizeConfig = CONFIG) -> None:
         self.insides: dict[str, FakeInside] = {}
-        self.requests: dict[str, ExchangeRequests] = {}
+        self.requests: dict[str, ExchangeConsensus] = {}
         self.costs: dict[str, FakeView] = {}
         self.in_action: set[str] = set()
         self.changed: list[tuple[str, Link | None]] = []
@@ -91,7 +91,7 @@ class Brokers:
     def _add(self, name: str, near: list[str], config: OrganizeConfig) -> None:
         inside = self.insides[name] = FakeInside(name, near)
         costs = self.costs[name] = FakeView(config.heuristic.value)
-        self.requests[name] = ExchangeRequests(
+        self.requests[name] = ExchangeConsensus(
             inside,  # type: ignore[arg-type]
             config,
             costs,  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ class Brokers:
     def ask(self, path: tuple[str, ...] = PATH) -> bool:
         links = len(path) - 1
         known = Known(path, (1.0,) * links, (1.0,) * links, (1.0,) * links, 5.0)
-        return self.requests[path[0]].ask(Wish(known, 1.0, 1.0), self.now)
+        return self.requests[path[0]].ask(DesiredLink(known, 1.0, 1.0), self.now)
 
     def deliver(self, count: int = 100) -> None:
         while self.under_way and count:

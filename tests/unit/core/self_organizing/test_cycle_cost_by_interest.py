@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pubweave.core.config.self_organizing import LinkPrice, OrganizeConfig
-from pubweave.core.self_organizing.cycle_cost_by_interest import Refusal, RingCosts
+from pubweave.core.self_organizing.cycle_cost_by_interest import CycleCostByInterest, Refusal
 from pubweave.core.self_organizing.neighborhood import Neighborhood
 from pubweave.core.self_organizing.prices import LinkPrices
 from pubweave.design.ci.rules import Estimate, Heuristic
@@ -32,8 +32,10 @@ def tell(
     )  # fmt: skip
 
 
-def sums(config: OrganizeConfig, around: Neighborhood) -> RingCosts:
-    return RingCosts("b1", config, around, LinkPrices(config, lambda: 0.0), lambda: len(OWN))
+def sums(config: OrganizeConfig, around: Neighborhood) -> CycleCostByInterest:
+    return CycleCostByInterest(
+        "b1", config, around, LinkPrices(config, lambda: 0.0), lambda: len(OWN)
+    )
 
 
 def neighborhood(config: OrganizeConfig) -> Neighborhood:
@@ -78,7 +80,7 @@ def test_no_wish_before_the_price_of_the_link_is_known() -> None:
     config = OrganizeConfig(link_price=LinkPrice.RTT)
     around = neighborhood(config)
     prices = LinkPrices(config, lambda: 1.0)
-    costs = RingCosts("b1", config, around, prices, lambda: len(OWN))
+    costs = CycleCostByInterest("b1", config, around, prices, lambda: len(OWN))
     assert costs.wish("b3", 0.0) is None
     prices.probed("b3", 1.0, 0.0)
     assert costs.wish("b3", 0.0) is not None

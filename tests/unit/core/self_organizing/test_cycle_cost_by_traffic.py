@@ -13,10 +13,14 @@ import pytest
 from pubweave.core.config.self_organizing import LinkPrice, OrganizeConfig
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.self_organizing.cycle_cost_by_interest import Refusal
-from pubweave.core.self_organizing.cycle_cost_by_traffic import RULE, RingBySides, union_counts
+from pubweave.core.self_organizing.cycle_cost_by_traffic import (
+    RULE,
+    CycleCostByTraffic,
+    union_counts,
+)
 from pubweave.core.self_organizing.neighborhood import Neighborhood
 from pubweave.core.self_organizing.prices import LinkPrices
-from pubweave.core.self_organizing.traffic_sides import SideCache, Span
+from pubweave.core.self_organizing.traffic_sides import SliceRange, TrafficSides
 from pubweave.core.session.session import Session
 from pubweave.design.ci.cycle_traffic import removal_costs_by_sides
 from pubweave.design.tree.cost import total_cost
@@ -29,14 +33,14 @@ from tests.naive.delivery_trees import delivery, way
 from tests.naive.design_instances import random_edges, random_prices
 
 CONFIG = OrganizeConfig(interval_s=3.0, link_price=LinkPrice.HOPS)
-SPAN = Span(2, 2)
+SPAN = SliceRange(2, 2)
 """The slices of a second in which something was noted."""
 CLIENT = Session("c", own_epoch=1, is_client=True, limits=SessionLimits())
 
 
-def view(own: str, cache: SideCache, config: OrganizeConfig = CONFIG) -> RingBySides:
+def view(own: str, cache: TrafficSides, config: OrganizeConfig = CONFIG) -> CycleCostByTraffic:
     around = Neighborhood(own, keeps_hits=False)
-    return RingBySides(own, config, around, LinkPrices(config, lambda: 0.0), cache)
+    return CycleCostByTraffic(own, config, around, LinkPrices(config, lambda: 0.0), cache)
 
 
 @dataclass
@@ -44,7 +48,7 @@ class World:
     """A random tree whose brokers noted, one publication at a time, what they routed."""
 
     neighbors: dict[str, list[str]]
-    caches: dict[str, SideCache]
+    caches: dict[str, TrafficSides]
     traffic: Traffic
     prices: Prices
     edges: np.ndarray
@@ -108,7 +112,7 @@ def _notebooks(neighbors: Mapping[str, list[str]]):  # type: ignore[no-untyped-d
         for name, near in neighbors.items()
     }
     caches = {
-        name: SideCache(10**6, 3.0, 0.0, lambda name=name: links[name].values())
+        name: TrafficSides(10**6, 3.0, 0.0, lambda name=name: links[name].values())
         for name in neighbors
     }
     for cache in caches.values():
@@ -199,7 +203,7 @@ def test_who_has_not_noted_all_of_the_slices_is_busy_and_who_has_no_room_decline
     unknown = first.added(msgspec.structs.replace(world.request(), last_slice=7))
     assert isinstance(unknown, Refusal)
     assert unknown.verdict is Verdict.BUSY
-    full = SideCache(1, 3.0, 0.0, lambda: [])
+    full = TrafficSides(1, 3.0, 0.0, lambda: [])
     full.turn(1.0)
     for sequence in (1, 2):
         full.routed(make_publication("p", sequence, "t", {}, b"", 0.0), CLIENT, ())
@@ -248,7 +252,7 @@ def test_filters_that_are_full_or_none_price_nothing() -> None:
     ],
 )
 def test_sides_that_cannot_be_are_named(change: dict[str, object], fault: str) -> None:
-    cache = SideCache(10, 5.0, 0.0, lambda: [])
+    cache = TrafficSides(10, 5.0, 0.0, lambda: [])
     request = ExchangeRequest("x", RULE, ("b1", "b2", "b3"), (1.0,) * 3, (1.0,) * 3,
                               slices=3, bits=1024, sides=(b"x",))  # fmt: skip
     assert view("b2", cache).fault(request, 1) == ""
@@ -258,7 +262,7 @@ def test_sides_that_cannot_be_are_named(change: dict[str, object], fault: str) -
 # --- wishes ----------------------------------------------------------------------------------
 
 
-def wishing(config: OrganizeConfig) -> tuple[RingBySides, SideCache]:
+def wishing(config: OrganizeConfig) -> tuple[CycleCostByTraffic, TrafficSides]:
     """b1 - b2 - b3 - b4, with prices 1, 2 and 3 along the way."""
     around = Neighborhood("b1", keeps_hits=False)
     for brokers in (("b2",), ("b3", "b2"), ("b4", "b3", "b2")):
@@ -267,10 +271,10 @@ def wishing(config: OrganizeConfig) -> tuple[RingBySides, SideCache]:
         message = InterestBroadcast(0, 4 - len(brokers), brokers, (1.0,) * len(brokers), costs,
                                     (0.0,) * passed, 0, 0, b"")  # fmt: skip
         around.learn_way(message, 1.0)
-    cache = SideCache(10, 3.0, 0.0, lambda: [])
+    cache = TrafficSides(10, 3.0, 0.0, lambda: [])
     for number in (1, 2, 3):
         cache.turn(float(number))
-    return RingBySides("b1", config, around, LinkPrices(config, lambda: 0.0), cache), cache
+    return CycleCostByTraffic("b1", config, around, LinkPrices(config, lambda: 0.0), cache), cache
 
 
 def test_a_link_is_wished_for_if_it_is_no_dearer_than_the_dearest_on_the_way() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.self_organizing.notification_cache import InterestCache
+from pubweave.core.self_organizing.notification_cache import NotificationCache
 from pubweave.core.session.session import Session
 from pubweave.model.publications import make_publication
 
@@ -19,13 +19,13 @@ LINK = session("b2", is_client=False)
 OTHER_LINK = session("b3", is_client=False)
 
 
-def note(cache: InterestCache, sequence: int, *, publisher: str = "p") -> None:
+def note(cache: NotificationCache, sequence: int, *, publisher: str = "p") -> None:
     """A publication comes over a link and goes to a client."""
     cache.routed(make_publication(publisher, sequence, "t", {}, b"", 0.0), LINK, (CLIENT,))
 
 
 def test_what_own_clients_publish_or_consume_is_cached_and_what_is_relayed_is_not() -> None:
-    cache = InterestCache(100, 5.0, now=0.0)
+    cache = NotificationCache(100, 5.0, now=0.0)
     publication = make_publication("p", 1, "t", {}, b"", 0.0)
     cache.routed(publication, LINK, (OTHER_LINK,))
     cache.turn(5.0)
@@ -39,7 +39,7 @@ def test_what_own_clients_publish_or_consume_is_cached_and_what_is_relayed_is_no
 
 
 def test_two_brokers_make_the_same_keys_of_the_same_publications() -> None:
-    one, other = InterestCache(100, 5.0, now=0.0), InterestCache(100, 5.0, now=0.0)
+    one, other = NotificationCache(100, 5.0, now=0.0), NotificationCache(100, 5.0, now=0.0)
     for sequence in range(1, 11):
         note(one, sequence)
         note(other, 11 - sequence)
@@ -51,7 +51,7 @@ def test_two_brokers_make_the_same_keys_of_the_same_publications() -> None:
 
 
 def test_windows_are_cut_on_the_common_clock_whenever_a_broker_started() -> None:
-    cache = InterestCache(100, 5.0, now=3.0)
+    cache = NotificationCache(100, 5.0, now=3.0)
     note(cache, 1)
     cache.turn(4.9)
     assert cache.keys(0) is None
@@ -67,7 +67,7 @@ def test_windows_are_cut_on_the_common_clock_whenever_a_broker_started() -> None
 
 
 def test_a_publication_that_came_twice_counts_once() -> None:
-    cache = InterestCache(100, 5.0, now=0.0)
+    cache = NotificationCache(100, 5.0, now=0.0)
     note(cache, 1)
     note(cache, 1)
     cache.turn(5.0)
@@ -75,11 +75,11 @@ def test_a_publication_that_came_twice_counts_once() -> None:
 
 
 def test_no_more_than_the_capacity_is_kept_and_the_last_window_goes_before() -> None:
-    cache = InterestCache(10, 5.0, now=0.0)
+    cache = NotificationCache(10, 5.0, now=0.0)
     for sequence in range(1, 100):
         note(cache, sequence)
     cache.turn(5.0)
-    newest = InterestCache(10, 5.0, now=0.0)
+    newest = NotificationCache(10, 5.0, now=0.0)
     for sequence in range(90, 100):
         note(newest, sequence)
     newest.turn(5.0)
@@ -91,7 +91,7 @@ def test_no_more_than_the_capacity_is_kept_and_the_last_window_goes_before() -> 
 
 
 def test_a_huge_sequence_number_is_no_trouble() -> None:
-    cache = InterestCache(10, 5.0, now=0.0)
+    cache = NotificationCache(10, 5.0, now=0.0)
     note(cache, 2**70 + 3)
     cache.turn(5.0)
     assert len(cache.last_window()[1]) == 1

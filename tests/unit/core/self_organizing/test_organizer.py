@@ -11,7 +11,7 @@ from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.self_organizing import LinkPrice, OrganizeConfig
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.self_organizing.traffic_sides import SideCache
+from pubweave.core.self_organizing.traffic_sides import TrafficSides
 from pubweave.core.vocabulary.effects import ProbeBroker, ProposeExchange
 from pubweave.core.vocabulary.events import (
     BrokerProbed,
@@ -138,7 +138,7 @@ def test_what_was_noted_while_links_changed_around_here_is_not_used() -> None:
     decider, exchange = chain.proposed[0]
     node = chain.overlay.brokers[decider]
     cache = node.broker.organizer.cache  # type: ignore[union-attr]
-    assert isinstance(cache, SideCache)
+    assert isinstance(cache, TrafficSides)
     assert cache.sound_span() is not None
     node.take(ExchangeEnded(exchange.request_id, False, "somebody else came before"))
     chain.run(3.4)

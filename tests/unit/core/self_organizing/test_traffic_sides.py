@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.self_organizing.notification_cache import InterestCache
-from pubweave.core.self_organizing.traffic_sides import SLICES, SLICES_KEPT, SideCache, Span
+from pubweave.core.self_organizing.notification_cache import NotificationCache
+from pubweave.core.self_organizing.traffic_sides import (
+    SLICES,
+    SLICES_KEPT,
+    SliceRange,
+    TrafficSides,
+)
 from pubweave.core.session.session import Session
 from pubweave.model.publications import make_publication
 
@@ -27,7 +32,7 @@ class Noting:
 
     def __init__(self, capacity: int = 100_000) -> None:
         self.links = [LEFT, RIGHT, UP]
-        self.cache = SideCache(SLICES * capacity, SLICES * 1.0, 0.4, lambda: self.links)
+        self.cache = TrafficSides(SLICES * capacity, SLICES * 1.0, 0.4, lambda: self.links)
         self.cache.turn(1.0)
         self.sequence = 0
 
@@ -39,7 +44,7 @@ class Noting:
 
     def side(self, *ring: str, last: int = 1, count: int = 1) -> int | None:
         """How many entries a side has."""
-        found = self.cache.side(Span(last, count), ring)
+        found = self.cache.side(SliceRange(last, count), ring)
         return None if found is None else len(found)
 
 
@@ -64,7 +69,7 @@ def test_several_slices_are_taken_as_one() -> None:
     for number, count in enumerate((1, 10, 100, 1000), start=1):
         noting.note(LEFT, UP, count=count)
         noting.cache.turn(1.0 + number)
-    assert noting.cache.sound_span() == Span(4, SLICES)
+    assert noting.cache.sound_span() == SliceRange(4, SLICES)
     assert noting.side("left", last=4, count=3) == 1110
     assert noting.side("left", last=2, count=2) == 11
     assert noting.side("left", last=5, count=2) is None
@@ -73,13 +78,13 @@ def test_several_slices_are_taken_as_one() -> None:
 def test_keys_are_those_of_the_other_cache() -> None:
     """Whoever compares notes with whomever: the same publication has the same key."""
     noting = Noting()
-    other = InterestCache(100, 1.0, 1.0)
+    other = NotificationCache(100, 1.0, 1.0)
     for cache in (noting.cache, other):
         for sequence in (1, 2, 2**70):
             publication = make_publication("p", sequence, "t", {}, b"", 0.0)
             cache.routed(publication, LEFT, (CLIENT,))
         cache.turn(2.0)
-    side = noting.cache.side(Span(1, 1), ("left",))
+    side = noting.cache.side(SliceRange(1, 1), ("left",))
     assert side is not None
     assert np.array_equal(np.sort(side), other.last_window()[1])
 
@@ -101,7 +106,7 @@ def test_one_sound_slice_is_no_measure() -> None:
     noting.cache.turn(2.0)
     assert noting.cache.sound_span() is None
     noting.cache.turn(3.0)
-    assert noting.cache.sound_span() == Span(2, 2)
+    assert noting.cache.sound_span() == SliceRange(2, 2)
     noting.cache.spoil()
     noting.cache.turn(4.0)
     assert noting.cache.sound_span() is None
@@ -114,8 +119,8 @@ def test_a_slice_with_too_many_entries_is_not_used_and_counted() -> None:
         noting.cache.turn(1.0 + number)
     assert [noting.side(last=last) for last in (1, 2, 3, 4)] == [100, None, None, 7]
     assert noting.cache.overflows == 2
-    assert noting.cache.has_overflowed(Span(4, 2))
-    assert not noting.cache.has_overflowed(Span(4, 1))
+    assert noting.cache.has_overflowed(SliceRange(4, 2))
+    assert not noting.cache.has_overflowed(SliceRange(4, 1))
 
 
 @pytest.mark.parametrize("change", ["gone", "new", "stand-in", "anew", "told"])
@@ -148,11 +153,11 @@ def test_only_the_last_slices_are_kept() -> None:
     kept = [n for n in range(40) if noting.side(last=n) is not None]
     assert noting.cache.last_number == 29
     assert kept == [n for n in range(30 - SLICES_KEPT, 30) if n % 2 == 0]
-    assert not noting.cache.has_overflowed(Span(29 - SLICES_KEPT, 2))
+    assert not noting.cache.has_overflowed(SliceRange(29 - SLICES_KEPT, 2))
 
 
 def test_a_slice_is_over_at_its_end_however_numbers_are_rounded() -> None:
-    cache = SideCache(10, 0.7, 1000.1, lambda: [])
+    cache = TrafficSides(10, 0.7, 1000.1, lambda: [])
     for _ in range(500):
         before, due = cache.last_number, cache.turn_at
         cache.turn(due)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.session.session import Session
-from pubweave.core.transformation.participant import Hold
+from pubweave.core.transformation.participant import HeldPublications
 from pubweave.model.publications import Publication, make_publication
 
 
@@ -17,7 +17,7 @@ def session(name: str) -> Session:
 
 
 def test_what_was_queued_for_the_stand_in_is_held_in_order_with_its_origin() -> None:
-    hold = Hold(10_000, 0.0)
+    hold = HeldPublications(10_000, 0.0)
     north, south = session("north"), session("south")
     hold.stand_in.pending += [publication(1), publication(2)]
     hold.gather(north)
@@ -35,7 +35,7 @@ def test_what_was_queued_for_the_stand_in_is_held_in_order_with_its_origin() -> 
 
 
 def test_what_goes_again_comes_before_all_else_and_only_to_its_link() -> None:
-    hold = Hold(10_000, 0.0)
+    hold = HeldPublications(10_000, 0.0)
     link = session("north")
     hold.stand_in.pending.append(publication(3))
     hold.gather(None)
@@ -47,7 +47,7 @@ def test_what_goes_again_comes_before_all_else_and_only_to_its_link() -> None:
 
 def test_a_hold_says_when_it_is_over_its_limit() -> None:
     size = publication(1).size_bytes
-    hold = Hold(2 * size, 0.0)
+    hold = HeldPublications(2 * size, 0.0)
     hold.stand_in.pending += [publication(1), publication(2)]
     hold.gather(None)
     assert not hold.is_over_limit

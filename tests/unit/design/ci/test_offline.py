@@ -10,7 +10,7 @@ from pubweave.design.ci.rounds import LocalOverlay, LocalSettings
 from pubweave.design.ci.rules import Estimate, Heuristic
 from pubweave.design.tree.cost import common_interest, links_of, total_cost
 from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.problem import DesignProblem, Limits
+from pubweave.design.tree.problem import DesignLimits, DesignProblem
 from pubweave.design.tree.spanning import maximum_interest_tree, minimum_spanning_tree
 from pubweave.design.tree.traffic import Traffic
 from pubweave.model.ids import Link
@@ -18,12 +18,12 @@ from pubweave.model.topology import Topology
 from tests.naive.design_instances import random_edges, random_prices, random_traffic
 
 
-def problem(seed: int, brokers: int = 20, limits: Limits | None = None) -> DesignProblem:
+def problem(seed: int, brokers: int = 20, limits: DesignLimits | None = None) -> DesignProblem:
     rng = np.random.default_rng(seed)
     traffic, prices = random_traffic(rng, brokers, 30), random_prices(rng, brokers)
     links = links_of(random_edges(rng, brokers), prices.brokers)
     source = Topology(frozenset(prices.brokers), links)
-    return DesignProblem(source, traffic, prices, limits or Limits())
+    return DesignProblem(source, traffic, prices, limits or DesignLimits())
 
 
 def settled(asked: DesignProblem, **settings: object) -> Topology:
@@ -99,7 +99,7 @@ def test_with_eyes_on_everything_lmst_and_lmit_end_at_mst_and_mit(seed: int) -> 
 def test_limits_bind_the_local_heuristics() -> None:
     asked = problem(4)
     pinned, forbidden = sorted(asked.source.links)[:2]
-    limits = Limits(5, frozenset({pinned}), frozenset({forbidden}), 9)
+    limits = DesignLimits(5, frozenset({pinned}), frozenset({forbidden}), 9)
     found = settled(problem(4, limits=limits))
     assert pinned in found.links
     assert forbidden not in found.links

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pubweave.design.relocation.publisher import DeliveryStatistics, metrics, select_broker
 from pubweave.design.relocation.reports import select_from_reports
 from pubweave.design.relocation.rules import (
-    BrokerReport,
     Candidate,
+    DeliveryReport,
     Preference,
     Priority,
     Selection,
@@ -22,7 +22,7 @@ from pubweave.design.relocation.rules import (
 from pubweave.design.tree.traffic import DesignError
 from tests.naive import relocation as naive
 
-Reports = dict[str, BrokerReport]
+Reports = dict[str, DeliveryReport]
 # Quarters of a millisecond: sums are exact, so that ties are ties for both sides.
 delays = st.integers(0, 12).map(lambda quarters: quarters / 4)
 
@@ -37,7 +37,7 @@ def trees_of_reports(draw: st.DrawFn, most: int = 9) -> Reports:
         hops[parent][f"b{child}"] = draw(delays)
     width = draw(st.sampled_from([3, 64, 100]))
     return {
-        f"b{number}": BrokerReport(
+        f"b{number}": DeliveryReport(
             draw(st.integers(0, 5)), draw(st.integers(0, 2**width - 1)), hops[number], draw(delays)
         )
         for number in range(count)
@@ -90,7 +90,7 @@ def test_a_tree_of_sixty_three_brokers_gives_the_reference_choice(
         parent = (child - 1) // 2
         hops[child][f"b{parent}"], hops[parent][f"b{child}"] = rng.uniform(0, 20, 2).tolist()
     reports = {
-        f"b{n}": BrokerReport(
+        f"b{n}": DeliveryReport(
             int(rng.integers(0, 300)),
             int.from_bytes(rng.bytes(13), "little") >> 4,
             hops[n],
@@ -108,7 +108,7 @@ def test_a_tree_of_sixty_three_brokers_gives_the_reference_choice(
 def chain(bits: tuple[int, ...], deliveries: tuple[int, ...]) -> Reports:
     count = len(bits)
     return {
-        f"b{n}": BrokerReport(
+        f"b{n}": DeliveryReport(
             deliveries[n],
             bits[n],
             {f"b{m}": 1.0 for m in (n - 1, n + 1) if 0 <= m < count},
@@ -136,9 +136,9 @@ def test_load_goes_to_the_database_and_delay_to_the_crowd() -> None:
 def test_a_tie_keeps_the_publisher_where_it_is_however_delays_are_rounded() -> None:
     third = 1 / 3
     reports = {
-        "b0": BrokerReport(3, 1, {"b1": 0.1, "b2": third}, 0.7),
-        "b1": BrokerReport(3, 1, {"b0": 0.1}, 0.7),
-        "b2": BrokerReport(0, 0, {"b0": third}, 0.7),
+        "b0": DeliveryReport(3, 1, {"b1": 0.1, "b2": third}, 0.7),
+        "b1": DeliveryReport(3, 1, {"b0": 0.1}, 0.7),
+        "b2": DeliveryReport(0, 0, {"b0": third}, 0.7),
     }
     statistics = DeliveryStatistics.of(reports)
     for at in ("b0", "b1"):

@@ -25,7 +25,7 @@ from pubweave.design.tco.changes import (
 from pubweave.design.tco.churn import MaintainedOverlay
 from pubweave.design.tco.interests import Subscriptions
 from pubweave.design.tco.low_oda import build_overlay
-from pubweave.design.tco.state import OverlayState
+from pubweave.design.tco.state import OverlayArrays
 from tests.naive import topic_connected as naive
 
 TOPICS = [f"t{number:02d}" for number in range(12)]
@@ -358,7 +358,7 @@ def test_pieces_are_the_components_however_far_the_searches_went(seed: int, coun
     )
     pairs = {frozenset(pair) for pair in rng.integers(0, count, (count, 2)).tolist()}
     links = np.array([sorted(pair) for pair in pairs if len(pair) == 2], np.int32)
-    state = OverlayState(wanted, links)
+    state = OverlayArrays(wanted, links)
     topic = int(wanted.topics[0])
     members = [node for node in range(count) if topic in wanted.topics_of(node)]
     label = naive.components(members, [(a, b) for a, b in links.tolist()])
@@ -380,7 +380,7 @@ def test_whom_no_search_has_reached_is_in_the_rest() -> None:
     """A pair and a path of 20: the search along the path ends when the pair's is exhausted."""
     wanted = Subscriptions.of({f"n{node}": ["x"] for node in range(22)})
     path = [(node, node + 1) for node in range(2, 21)]
-    state = OverlayState(wanted, np.array([(0, 1), *path], np.int32))
+    state = OverlayArrays(wanted, np.array([(0, 1), *path], np.int32))
     everyone = np.arange(22, dtype=np.int32)
     for seeds in ([0, 2], [2, 0], [21, 2, 1]):
         found = state.labels_of_cut(
@@ -401,7 +401,7 @@ def test_a_long_search_that_marks_the_subscribers_finds_the_same_pieces(cut: int
     )
     odd = [(node, node + 2) for node in range(1, count - 2, 2) if node != 2 * cut - 1]
     links = np.array([*((node, node + 1) for node in range(count - 1)), *odd], np.int32)
-    state = OverlayState(wanted, links)
+    state = OverlayArrays(wanted, links)
     topic = np.array([wanted.topic_names.index("x")], np.int32)
     everyone = np.arange(count, dtype=np.int32)
     seeds = np.array([1, 2 * cut + 1], np.int32)

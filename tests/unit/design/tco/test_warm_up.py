@@ -9,7 +9,7 @@ from typing import Any
 
 from pubweave.design import tco
 from pubweave.design.tco.warm_up import warm_up_tco
-from pubweave.experiments.shadows.setting import Setting, make_world
+from pubweave.experiments.shadows.setting import ShadowsSetting, make_world
 from pubweave.generate.workloads.churn_rounds import Popularity
 
 CALL = re.compile(r"\b(?:_?kernels\w*)\.(\w+)\(")
@@ -38,7 +38,7 @@ def test_every_kernel_is_compiled_once_for_all() -> None:
     assert len(kernels) > 15
     assert [name for name, kernel in kernels.items() if not kernel.signatures] == []
     before = {name: kernel.signatures for name, kernel in kernels.items()}
-    world = make_world(Setting(Popularity.ZIPF, 1, nodes=80, topics=20, rounds=30))
+    world = make_world(ShadowsSetting(Popularity.ZIPF, 1, nodes=80, topics=20, rounds=30))
     for variant in ("lean", "shadow, greedy backups", "naive"):
         world.play(variant, lambda: 0.0)
     assert {name: kernel.signatures for name, kernel in kernels.items()} == before

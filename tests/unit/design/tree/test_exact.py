@@ -10,7 +10,7 @@ import pytest
 from pubweave.design.tree.cost import links_of
 from pubweave.design.tree.exact import PROVEN_BROKERS_MAX, cheap_bound, cheapest_tree
 from pubweave.design.tree.global_search import search
-from pubweave.design.tree.problem import DesignProblem, DesignStatus, Limits
+from pubweave.design.tree.problem import DesignLimits, DesignProblem, DesignStatus
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 from tests.naive import design as naive
@@ -22,7 +22,7 @@ def problem(seed: int, brokers: int, sets: int, **limits: Any) -> DesignProblem:
     traffic, prices = random_traffic(rng, brokers, sets), random_prices(rng, brokers)
     links = links_of(random_edges(rng, brokers), prices.brokers)
     source = Topology(frozenset(prices.brokers), links)
-    return DesignProblem(source, traffic, prices, Limits(**limits))
+    return DesignProblem(source, traffic, prices, DesignLimits(**limits))
 
 
 def solved(asked: DesignProblem) -> Any:

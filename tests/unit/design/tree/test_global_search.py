@@ -9,7 +9,7 @@ from pubweave.design.tree import global_search
 from pubweave.design.tree.cost import links_of, total_cost
 from pubweave.design.tree.global_search import GlobalSearch, search
 from pubweave.design.tree.link_exchange import TreeState
-from pubweave.design.tree.problem import DesignProblem, Progress
+from pubweave.design.tree.problem import DesignProblem, DesignProgress
 from pubweave.design.tree.spanning import starting_trees
 from pubweave.model.topology import Topology
 from tests.naive.design_instances import random_edges, random_prices, random_traffic
@@ -51,7 +51,7 @@ def test_kicks_only_ever_help_and_the_cost_is_kept_right() -> None:
 
 
 def test_the_same_seed_gives_the_same_tree_and_tells_about_it() -> None:
-    told: list[Progress] = []
+    told: list[DesignProgress] = []
     trees = [
         search(
             problem(5), stop=lambda: False, rng=np.random.default_rng(1), on_progress=told.append

@@ -14,13 +14,13 @@ from pubweave.design.ci.cycle_traffic import exact_unions
 from pubweave.design.ci.rules import Estimate
 from pubweave.design.tree.cost import total_cost
 from pubweave.experiments.ci import figures as ci_figures
-from pubweave.experiments.ci.figures import Mean, Run, Task, mean, ratio, run_task
+from pubweave.experiments.ci.figures import CiTask, Mean, Run, mean, ratio, run_task
 from pubweave.experiments.ci.filters import FilterInterest, filter_unions
 from pubweave.experiments.ci.run import ALL, BEST, STATIC, run_variant
-from pubweave.experiments.ci.setting import Setting, World, make_world
+from pubweave.experiments.ci.setting import CiSetting, CiWorld, make_world
 from pubweave.experiments.ci.statements import percent, statements
 
-SETTING = Setting(
+SETTING = CiSetting(
     brokers=30,
     types=15,
     ticks=6_000,
@@ -32,18 +32,18 @@ SETTING = Setting(
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
+def world() -> CiWorld:
     return make_world(3, SETTING)
 
 
-def test_the_same_seed_gives_the_same_world(world: World) -> None:
+def test_the_same_seed_gives_the_same_world(world: CiWorld) -> None:
     again = make_world(3, SETTING)
     assert (again.start == world.start).all()
     for one, other in zip(again.traffic, world.traffic, strict=True):
         assert one.groups() == other.groups()
 
 
-def test_notifications_come_at_the_rate_and_reach_nine_subscribing_brokers(world: World) -> None:
+def test_notifications_come_at_the_rate_and_reach_nine_subscribing_brokers(world: CiWorld) -> None:
     total = sum(traffic.notifications for traffic in world.traffic)
     expected = SETTING.types * SETTING.rate_per_tick * SETTING.ticks
     assert total == pytest.approx(expected, rel=0.05)
@@ -51,7 +51,7 @@ def test_notifications_come_at_the_rate_and_reach_nine_subscribing_brokers(world
         assert set(traffic.sizes.tolist()) <= {9, 10}
 
 
-def test_a_tenth_of_the_subscriptions_changes_in_an_interval(world: World) -> None:
+def test_a_tenth_of_the_subscriptions_changes_in_an_interval(world: CiWorld) -> None:
     """Each type begins a new set whenever one of its nine subscribers leaves."""
     sets = sum(traffic.set_count for traffic in world.traffic)
     changes = sets - SETTING.types * SETTING.intervals
@@ -59,7 +59,7 @@ def test_a_tenth_of_the_subscriptions_changes_in_an_interval(world: World) -> No
     assert changes == pytest.approx(expected, rel=0.15)
 
 
-def test_links_change_first_and_brokers_later(world: World) -> None:
+def test_links_change_first_and_brokers_later(world: CiWorld) -> None:
     first, second, third = (world.prices(k) for k in (0, 8, 16))
     assert (first.processing == second.processing).all()
     assert not np.allclose(first.communication, second.communication)
@@ -69,34 +69,34 @@ def test_links_change_first_and_brokers_later(world: World) -> None:
     assert (finite.min(), finite.max()) == (0.0, 10.0)
 
 
-def test_scaled_prices_trade_links_for_brokers(world: World) -> None:
+def test_scaled_prices_trade_links_for_brokers(world: CiWorld) -> None:
     scaled = world.scaled(0.0, 20.0).prices(0)
     assert scaled.communication[0, 1] == 0.0
     assert np.isinf(scaled.communication[0, 0])
     assert scaled.processing == pytest.approx(2 * world.prices(0).processing)
 
 
-def test_the_static_tree_pays_what_the_cost_model_says(world: World) -> None:
+def test_the_static_tree_pays_what_the_cost_model_says(world: CiWorld) -> None:
     series = run_variant(world, STATIC)
     assert series.notifications[5] == total_cost(world.traffic[5], world.prices(5), world.start)
     assert sum(series.broadcasts) == sum(series.reconfigurations) == 0.0
 
 
-def test_heuristics_lie_between_the_static_tree_and_the_best(world: World) -> None:
+def test_heuristics_lie_between_the_static_tree_and_the_best(world: CiWorld) -> None:
     costs = {name: run_variant(world, name).total.sum() for name in ALL}
     assert costs[BEST] < min(cost for name, cost in costs.items() if name != BEST)
     assert max(costs["ci"], costs["ci-conjunction"], costs["ci-damped"]) < costs[STATIC]
     assert costs["ci-sides"] < min(costs["ci"], costs["lmst"], costs["lmit"])
 
 
-def test_control_messages_are_paid_for(world: World) -> None:
+def test_control_messages_are_paid_for(world: CiWorld) -> None:
     near, far = (run_variant(world, "ci", eta=eta, until=2_000) for eta in (2, 4))
     assert 0 < sum(near.broadcasts) < sum(far.broadcasts)
     assert sum(far.reconfigurations) > 0
     assert far.exchanges > 0
 
 
-def test_bloom_filters_of_this_size_hardly_err_and_crowded_ones_do(world: World) -> None:
+def test_bloom_filters_of_this_size_hardly_err_and_crowded_ones_do(world: CiWorld) -> None:
     common = world.common(0)
     own = np.diag(common)
     busy = int(np.argmax(own))
@@ -108,7 +108,7 @@ def test_bloom_filters_of_this_size_hardly_err_and_crowded_ones_do(world: World)
     assert crowded.common(busy)[other] > common[busy, other] * 1000
 
 
-def test_bits_count_unions_within_the_error_of_linear_counting(world: World) -> None:
+def test_bits_count_unions_within_the_error_of_linear_counting(world: CiWorld) -> None:
     traffic = world.traffic[0]
     patterns = np.random.default_rng(3).integers(1, 8, size=traffic.set_count)
     exact = exact_unions(traffic.weights)(patterns, 3)
@@ -126,7 +126,7 @@ def test_bits_count_unions_within_the_error_of_linear_counting(world: World) -> 
 @pytest.mark.parametrize("figure", ci_figures.FIGURES)
 def test_a_figure_is_run_and_judged(figure: str) -> None:
     points = {"ci-fig4": (), "ci-fig5": (2.0, 4.0), "ci-fig6": (0.0, 1.0)}[figure]
-    runs = [run for seed in (1, 2) for run in run_task(Task(figure, seed, SETTING, points))]
+    runs = [run for seed in (1, 2) for run in run_task(CiTask(figure, seed, SETTING, points))]
     said = statements(figure, runs)
     assert said
     for each in said:

@@ -14,20 +14,20 @@ from pubweave.core.config.relocation import RelocationMode
 from pubweave.design.relocation.rules import Preference, Priority
 from pubweave.experiments.grape import figures as grape_figures
 from pubweave.experiments.grape.figures import (
-    Task,
+    GrapeTask,
     best_reduction,
     reduction,
     run_task,
     tasks,
     waits_by_hops,
 )
-from pubweave.experiments.grape.run import BASELINE, Figures, Outcome, relocation_of
-from pubweave.experiments.grape.setting import Setting, make_stock_world, read_data
+from pubweave.experiments.grape.run import BASELINE, Figures, RunOutcome, relocation_of
+from pubweave.experiments.grape.setting import GrapeSetting, make_stock_world, read_data
 from pubweave.experiments.grape.statements import headlines, statements
 from pubweave.generate.workloads.stocks import Distribution
 from tests.shared_data import shared_data
 
-SETTING = Setting(
+SETTING = GrapeSetting(
     brokers=15,
     publishers=2,
     subscribers=20,
@@ -40,31 +40,33 @@ SETTING = Setting(
 CLUSTERED = Distribution.CLUSTERED
 
 
-def outcome(variant: str, spread: int = 4, **changes: object) -> Outcome:
-    task = Task(SETTING, variant, CLUSTERED, spread, 40, 3, None)
+def outcome(variant: str, spread: int = 4, **changes: object) -> RunOutcome:
+    task = GrapeTask(SETTING, variant, CLUSTERED, spread, 40, 3, None)
     return run_task(replace(task, **changes))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def played() -> dict[str, Outcome]:
+def played() -> dict[str, RunOutcome]:
     names = (BASELINE, "pop", "load100", "delay100", "load100+subscribers")
     return {name: outcome(name) for name in names}
 
 
-def test_nothing_is_lost_or_doubled_whoever_moves(played: dict[str, Outcome]) -> None:
+def test_nothing_is_lost_or_doubled_whoever_moves(played: dict[str, RunOutcome]) -> None:
     for name, found in played.items():
         assert (found.lost, found.doubled) == (0, 0), name
         assert (found.moves > 0) == (name != BASELINE), name
 
 
-def test_load_falls_most_with_load100(played: dict[str, Outcome]) -> None:
+def test_load_falls_most_with_load100(played: dict[str, RunOutcome]) -> None:
     rates = {name: found.end.message_rate for name, found in played.items()}
     assert rates["load100"] < 0.8 * rates[BASELINE]
     assert rates["load100"] <= rates["delay100"]
     assert rates["load100+subscribers"] < rates["load100"]
 
 
-def test_the_baseline_has_no_overhead_and_pop_more_than_grape(played: dict[str, Outcome]) -> None:
+def test_the_baseline_has_no_overhead_and_pop_more_than_grape(
+    played: dict[str, RunOutcome],
+) -> None:
     assert played[BASELINE].overhead == 0
     assert played[BASELINE].memory_bytes == 0
     assert played["pop"].overhead > played["load100"].overhead > 0
@@ -72,7 +74,7 @@ def test_the_baseline_has_no_overhead_and_pop_more_than_grape(played: dict[str, 
     assert played["load100"].selection_s > 0
 
 
-def test_the_same_seed_gives_the_same_outcome(played: dict[str, Outcome]) -> None:
+def test_the_same_seed_gives_the_same_outcome(played: dict[str, RunOutcome]) -> None:
     assert outcome("load100") == played["load100"]
 
 
@@ -111,9 +113,9 @@ def test_real_quotes_and_round_trips_are_used_where_they_are() -> None:
     assert np.isfinite(world.one_way_ms).all()
 
 
-def made(variant: str, rate: float, spread: int = 1, **changes: object) -> Outcome:
+def made(variant: str, rate: float, spread: int = 1, **changes: object) -> RunOutcome:
     end = Figures(rate, rate / 10, 100 * rate, 2.0)
-    base = Outcome(
+    base = RunOutcome(
         variant, "clustered", spread, 100, 1, end, 0.1, 90, 5, 5, 0.0, 1, ((2, 1.0),), 1, 0.5, 0, 0
     )
     return replace(base, **changes)  # type: ignore[arg-type]

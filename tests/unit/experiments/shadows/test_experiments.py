@@ -16,19 +16,19 @@ from pubweave.design.tco.low_oda import build_overlay
 from pubweave.experiments.shadows.figures import (
     FIGURES,
     LOW_ODA,
-    Task,
+    ShadowsTask,
     chosen,
     gaps,
     run_task,
 )
 from pubweave.experiments.shadows.real import real_subscriptions, run_real
 from pubweave.experiments.shadows.rounds import play
-from pubweave.experiments.shadows.setting import VARIANTS, Setting, make_world, rebuilt
+from pubweave.experiments.shadows.setting import VARIANTS, ShadowsSetting, make_world, rebuilt
 from pubweave.experiments.shadows.statements import statements
 from pubweave.generate.workloads.churn_rounds import Popularity
 from tests.shared_data import shared_data
 
-SMALL = Setting(Popularity.UNIFORM, 1, nodes=60, topics=25, rounds=20, low_oda_every=5)
+SMALL = ShadowsSetting(Popularity.UNIFORM, 1, nodes=60, topics=25, rounds=20, low_oda_every=5)
 
 
 def ticking() -> float:
@@ -88,14 +88,14 @@ def test_a_figure_has_rows_statements_and_a_picture(
 
 
 def test_gaps_compare_round_by_round() -> None:
-    rows = run_task(Task("shadows-fig6", SMALL), ticking)
+    rows = run_task(ShadowsTask("shadows-fig6", SMALL), ticking)
     low = {row["number"]: row["max_degree"] for row in chosen(rows, variant=LOW_ODA)}
     lean = {row["number"]: row["max_degree"] for row in chosen(rows, variant="lean")}
     assert gaps(rows, "lean", "max_degree") == [lean[n] - low[n] for n in sorted(low)]
 
 
 def test_one_round_that_is_not_connected_is_not_met() -> None:
-    rows = run_task(Task("shadows-fig5", SMALL), ticking)
+    rows = run_task(ShadowsTask("shadows-fig5", SMALL), ticking)
     assert statements("shadows-fig5", rows)[0].is_met
     rows[7]["is_connected"] = False
     assert not statements("shadows-fig5", rows)[0].is_met

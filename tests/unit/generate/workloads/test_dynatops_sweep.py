@@ -16,12 +16,12 @@ from pubweave.experiments.dynatops import sweep as dynatops_sweep
 from pubweave.experiments.dynatops.location import run_location
 from pubweave.experiments.dynatops.location_systems import LocationSetting
 from pubweave.experiments.dynatops.poisson import SYSTEMS, PoissonSetting, run_poisson
-from pubweave.experiments.dynatops.sweep import Scale, run_task
+from pubweave.experiments.dynatops.sweep import SweepScale, run_task
 from pubweave.generate.workloads.checkins import CheckInError, Travels, drawn_travels, read_travels
 from pubweave.pipeline.batch.tco_build import on_spark
 from tests.shared_data import shared_data
 
-SMALL = Scale(users=1_500, brokers=20, topics=200, hours=2)
+SMALL = SweepScale(users=1_500, brokers=20, topics=200, hours=2)
 
 
 def test_poisson_systems_share_their_users_and_differ_as_they_should() -> None:
@@ -78,7 +78,7 @@ def test_wanted_cells_are_the_own_one_and_friends_once() -> None:
 
 @pytest.mark.parametrize("figure", ["figure_6", "figure_8", "figure_9"])
 def test_figures_have_tasks_for_every_seed(figure: str) -> None:
-    tasks = getattr(dynatops_sweep, figure)(Scale(hours=20), [1, 2])
+    tasks = getattr(dynatops_sweep, figure)(SweepScale(hours=20), [1, 2])
     assert {task["seed"] for task in tasks} == {1, 2}
     assert json.loads(json.dumps(tasks)) is not None
 

@@ -10,9 +10,9 @@ from pubweave.core.vocabulary.events import DeadlineReached, MessagesReceived
 from pubweave.experiments.ipitt.disruption import (
     Case,
     Disruption,
+    MeasuringPoint,
     Plans,
-    Point,
-    Way,
+    PlanVariant,
     cases,
     means,
     measure,
@@ -36,7 +36,7 @@ from pubweave.model.publications import Publication
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.random_plans import one_by_one
 
-BASE = Point(60, 0.2, 1000)
+BASE = MeasuringPoint(60, 0.2, 1000)
 CHAIN = Topology.from_links(
     [("b1", "b2"), ("b2", "b3"), ("b3", "b4"), ("b1", "b5"), ("b5", "b6"), ("b6", "b7")]
 )
@@ -67,7 +67,7 @@ def cost(**changes: float) -> Cost:
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
-def run(way: Way, point: Point = BASE, **changes: float) -> Disruption:
+def run(way: PlanVariant, point: MeasuringPoint = BASE, **changes: float) -> Disruption:
     return Disruption(point, "degree5-balanced-1", 0, way, 5, 10, cost(**changes))
 
 
@@ -76,28 +76,33 @@ def run(way: Way, point: Point = BASE, **changes: float) -> Disruption:
 
 def test_each_point_is_measured_once_and_varies_one_thing() -> None:
     found = points((20, 60), (0.1, 0.2), (200, 1000), BASE)
-    assert found == [BASE, Point(20), Point(ratio=0.1), Point(subscribers=200)]
+    assert found == [
+        BASE,
+        MeasuringPoint(20),
+        MeasuringPoint(ratio=0.1),
+        MeasuringPoint(subscribers=200),
+    ]
 
 
 def test_every_way_is_measured_at_the_base_alone() -> None:
-    where = [BASE, Point(20)]
-    found = cases(where, base=BASE, ways=(Way.PARALLEL,), seed=1, topologies=2, workloads=3)
+    where = [BASE, MeasuringPoint(20)]
+    found = cases(where, base=BASE, ways=(PlanVariant.PARALLEL,), seed=1, topologies=2, workloads=3)
     assert len(found) == 2 * 2 * 3
-    assert {case.ways for case in found if case.point == BASE} == {tuple(Way)}
-    assert {case.ways for case in found if case.point != BASE} == {(Way.PARALLEL,)}
+    assert {case.ways for case in found if case.point == BASE} == {tuple(PlanVariant)}
+    assert {case.ways for case in found if case.point != BASE} == {(PlanVariant.PARALLEL,)}
 
 
 def test_plans_are_the_same_every_time_and_what_their_way_says() -> None:
     problem = instances(20, 0.2, seed=1, count=1)[0].problem
     plans, again = Plans(problem, 1, tries=80), Plans(problem, 1, tries=80)
-    found = {way: plans.of(way) for way in Way}
-    assert found == {way: again.of(way) for way in Way}
-    for step in found[Way.PARALLEL].steps:
+    found = {way: plans.of(way) for way in PlanVariant}
+    assert found == {way: again.of(way) for way in PlanVariant}
+    for step in found[PlanVariant.PARALLEL].steps:
         brokers = [broker for action in step for broker in action.brokers]
         assert len(brokers) == len(set(brokers))
-    assert found[Way.SERIAL] == one_by_one(found[Way.PARALLEL])
-    assert found[Way.FEWEST].step_count <= found[Way.PARALLEL].step_count
-    assert found[Way.BFS].step_count == found[Way.BFS].action_count
+    assert found[PlanVariant.SERIAL] == one_by_one(found[PlanVariant.PARALLEL])
+    assert found[PlanVariant.FEWEST].step_count <= found[PlanVariant.PARALLEL].step_count
+    assert found[PlanVariant.BFS].step_count == found[PlanVariant.BFS].action_count
 
 
 # --- one run ------------------------------------------------------------------------------------
@@ -133,7 +138,9 @@ def test_a_run_loses_nothing_and_side_by_side_is_faster() -> None:
 
 
 def test_the_same_case_gives_the_same_figures() -> None:
-    case = Case(Point(8, 0.2, 20), 0, 0, (Way.PARALLEL,), seed=3, topologies=1, tries=50)
+    case = Case(
+        MeasuringPoint(8, 0.2, 20), 0, 0, (PlanVariant.PARALLEL,), seed=3, topologies=1, tries=50
+    )
     first, again = list(measure(case)), list(measure(case))
     assert first == again
     assert first[0].as_json()["way"] == "side by side"
@@ -175,21 +182,27 @@ def test_the_checker_by_class_names_those_who_want_a_publication() -> None:
 
 
 def test_means_are_taken_per_point_and_way() -> None:
-    found = means([run(Way.PARALLEL, plan_s=2.0), run(Way.PARALLEL), run(Way.SERIAL, plan_s=9.0)])
+    found = means(
+        [
+            run(PlanVariant.PARALLEL, plan_s=2.0),
+            run(PlanVariant.PARALLEL),
+            run(PlanVariant.SERIAL, plan_s=9.0),
+        ]
+    )
     assert [(mean.way, mean.runs, mean.cost["plan_s"]) for mean in found] == [
-        (Way.PARALLEL, 2, 3.0),
-        (Way.SERIAL, 1, 9.0),
+        (PlanVariant.PARALLEL, 2, 3.0),
+        (PlanVariant.SERIAL, 1, 9.0),
     ]
 
 
 def test_bars_are_met_and_missed_by_their_figures() -> None:
-    few = Point(60, 0.2, 200)
+    few = MeasuringPoint(60, 0.2, 200)
     runs = [
-        run(Way.PARALLEL, plan_s=4.0),
-        run(Way.SERIAL, plan_s=10.0),
-        run(Way.FEWEST, plan_s=5.0),
-        run(Way.FEWEST_SERIAL, plan_s=10.0),
-        run(Way.PARALLEL, few, affected_ms=90.0, plan_s=4.0, queue_growth=4.0),
+        run(PlanVariant.PARALLEL, plan_s=4.0),
+        run(PlanVariant.SERIAL, plan_s=10.0),
+        run(PlanVariant.FEWEST, plan_s=5.0),
+        run(PlanVariant.FEWEST_SERIAL, plan_s=10.0),
+        run(PlanVariant.PARALLEL, few, affected_ms=90.0, plan_s=4.0, queue_growth=4.0),
     ]
     verdicts = {bar.about: (bar.found, bar.is_met) for bar in bars(runs, means(runs), BASE)}
     held = "p99 latency, held on their way against not held meanwhile"
@@ -204,7 +217,10 @@ def test_bars_are_met_and_missed_by_their_figures() -> None:
 
 
 def test_a_late_run_and_a_violation_are_told() -> None:
-    runs = [run(Way.PARALLEL, affected_ms=700.0), run(Way.PARALLEL, affected_ms=640.0)]
+    runs = [
+        run(PlanVariant.PARALLEL, affected_ms=700.0),
+        run(PlanVariant.PARALLEL, affected_ms=640.0),
+    ]
     runs[1] = replace(runs[1], cost=replace(runs[1].cost, violations=("s1 never got p1#3",)))
     late, _, lost = bars(runs, means(runs), BASE)
     assert (late.found, late.is_met) == ("370 ms (340 to 400 over 2 runs)", False)
@@ -219,16 +235,16 @@ def test_an_exponent_below_one_is_sublinear() -> None:
 def test_panels_have_their_own_points_and_words() -> None:
     found = means(
         [
-            run(Way.PARALLEL),
-            run(Way.SERIAL, plan_s=10.0),
-            run(Way.PARALLEL, Point(20), plan_s=2.0),
-            run(Way.SERIAL, Point(20), plan_s=4.0),
-            run(Way.PARALLEL, Point(subscribers=200), queue_growth=4.0),
+            run(PlanVariant.PARALLEL),
+            run(PlanVariant.SERIAL, plan_s=10.0),
+            run(PlanVariant.PARALLEL, MeasuringPoint(20), plan_s=2.0),
+            run(PlanVariant.SERIAL, MeasuringPoint(20), plan_s=4.0),
+            run(PlanVariant.PARALLEL, MeasuringPoint(subscribers=200), queue_growth=4.0),
         ]
     )
     words = {panel.letter: ours(found, panel, BASE) for panel in PANELS}
     assert "".join(panel.letter for panel in PANELS) == "6a6b6d6e6f6g6h6i6j"
-    by_size = line(found, PANELS[1], Way.PARALLEL, BASE)
+    by_size = line(found, PANELS[1], PlanVariant.PARALLEL, BASE)
     assert [mean.point.brokers for mean in by_size] == [20, 60]
     assert words["6a"] == "up to 200 ms above the unaffected"
     assert words["6b"] == "50% to 60% shorter than one by one"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pubweave.core.journal.recovery import JournalOrder
+from pubweave.core.journal.recovery import EffectOrder
 from pubweave.core.vocabulary.effects import CloseConnection, Effect, EmitTelemetry, Transmit
 from pubweave.model.messages.session import PROTOCOL_VERSION, Ack, Answer, Hello, Ping, Pong, Role
 
@@ -23,8 +23,8 @@ BOUND: list[Effect] = [
 ]
 
 
-def order() -> JournalOrder:
-    return JournalOrder(lambda connection: connection == ONLOOKER)
+def order() -> EffectOrder:
+    return EffectOrder(lambda connection: connection == ONLOOKER)
 
 
 @settings(max_examples=50)

@@ -14,7 +14,7 @@ from pubweave.telemetry.parquet import record_batch
 from tests.naive.telemetry_world import make_world
 
 WORLD = make_world(11)
-BOUNDS = rules.Bounds(earliest_at=-60.0, latest_at=100.0)
+BOUNDS = rules.TimeBounds(earliest_at=-60.0, latest_at=100.0)
 
 
 def reasons(table: str, records: list[tuple[Any, ...]]) -> list[str | None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pubweave.model.telemetry import TABLES
-from pubweave.pipeline.profile.record_rules import Bounds
+from pubweave.pipeline.profile.record_rules import TimeBounds
 from tests.naive.telemetry_world import World, make_world, write_world
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def test_only_what_lies_in_the_future_is_kept_out(
 ) -> None:
     from pubweave.pipeline.profile.screening import screen
 
-    found = screen(frames, Bounds(earliest_at=-60.0, latest_at=latest_at))
+    found = screen(frames, TimeBounds(earliest_at=-60.0, latest_at=latest_at))
     for table, records in world.records.items():
         counted = [c for c in found.coverage if c.table == table]
         late = [record for record in records if record[0] > latest_at]

@@ -14,7 +14,7 @@ from pubweave.pipeline.profile.screening import Coverage, Screening
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pubweave.pipeline.profile.carried_state import Balance
+    from pubweave.pipeline.profile.carried_state import CarriedState
 
 KNOWN = Coverage("link_rtts", "b1", 7, 10, 10, 0, 0, 9, 5.0, 60.0)
 NEXT = replace(KNOWN, first_number=10, last_number=12, first_at=61.0, last_at=63.0)
@@ -26,12 +26,12 @@ def frame(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
 
 
 @pytest.fixture(scope="module")
-def balance(spark: SparkSession) -> Balance:
-    from pubweave.pipeline.profile.carried_state import CLOSED, Balance, BalanceDescription
+def balance(spark: SparkSession) -> CarriedState:
+    from pubweave.pipeline.profile.carried_state import CLOSED, BalanceDescription, CarriedState
 
     about = BalanceDescription(3, 50.0, {}, (KNOWN,), {})
     closed = [{"publisher": "p", "closed_upto": 20, "sample_ratio": 0.5}]
-    return Balance(about, {CLOSED: frame(spark, closed)})
+    return CarriedState(about, {CLOSED: frame(spark, closed)})
 
 
 def records(spark: SparkSession, sequence: int, ratio: float = 0.5) -> dict[str, DataFrame]:
@@ -56,7 +56,7 @@ def records(spark: SparkSession, sequence: int, ratio: float = 0.5) -> dict[str,
     ],
 )
 def test_what_a_balance_should_have_known_is_disorder(
-    spark: SparkSession, balance: Balance, found: Coverage, told: str | None
+    spark: SparkSession, balance: CarriedState, found: Coverage, told: str | None
 ) -> None:
     from pubweave.pipeline.streaming.compaction import disorder, late_records
 
@@ -65,7 +65,9 @@ def test_what_a_balance_should_have_known_is_disorder(
     assert (reason is None) if told is None else (told in (reason or ""))
 
 
-def test_records_of_closed_publications_are_disorder(spark: SparkSession, balance: Balance) -> None:
+def test_records_of_closed_publications_are_disorder(
+    spark: SparkSession, balance: CarriedState
+) -> None:
     from pubweave.pipeline.streaming.compaction import disorder, late_records
 
     found = Screening((NEXT,))

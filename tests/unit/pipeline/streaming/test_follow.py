@@ -229,7 +229,7 @@ def test_batches_of_a_balance_are_copied_into_one(
 
     monkeypatch.setattr(ledgers, "MANY_BATCHES", 2)
     world = make_world(22)
-    ledger = ledgers.Ledger(spark, str(tmp_path / "ledger"))
+    ledger = ledgers.BatchLog(spark, str(tmp_path / "ledger"))
     for batch in range(5):
         write_part(world, tmp_path / "run", batch, 5, "part")
         paths = sorted((tmp_path / "run" / "deliveries").glob(f"all-{batch:06d}-*.parquet"))

@@ -13,7 +13,7 @@ from pubweave.generate.topologies.trees import random_tree
 from pubweave.model.ids import Link
 from pubweave.model.plans import Append, Detach, Move, Plan, Shift
 from pubweave.model.topology import Topology, TopologyError
-from pubweave.planning.check.validate import InvalidPlanError, Rule, _State, validate_plan
+from pubweave.planning.check.validate import InvalidPlanError, PlanRule, _State, validate_plan
 from pubweave.planning.problem.problem import PlanningProblem
 from tests.naive import planning as naive
 
@@ -63,32 +63,37 @@ def test_a_link_in_neither_tree_may_come_serve_as_pivot_and_go() -> None:
 
 
 BROKEN_BY_SHIFTS = {
-    "a mover that is its own peer": (PAPER_FIGURE_1, plan("424", "413"), Rule.DISTINCT_BROKERS, 1),
-    "an unknown broker": (PAPER_FIGURE_1, plan("429", "413"), Rule.KNOWN_BROKERS, 1),
-    "a link that is not there": (PAPER_FIGURE_1, plan("413"), Rule.REMOVED_LINK_PRESENT, 1),
+    "a mover that is its own peer": (
+        PAPER_FIGURE_1,
+        plan("424", "413"),
+        PlanRule.DISTINCT_BROKERS,
+        1,
+    ),
+    "an unknown broker": (PAPER_FIGURE_1, plan("429", "413"), PlanRule.KNOWN_BROKERS, 1),
+    "a link that is not there": (PAPER_FIGURE_1, plan("413"), PlanRule.REMOVED_LINK_PRESENT, 1),
     "a link that only this step adds": (
         PAPER_FIGURE_1,
         plan("421 413"),
-        Rule.REMOVED_LINK_PRESENT,
+        PlanRule.REMOVED_LINK_PRESENT,
         1,
     ),
-    "a pivot that is not there": (PAPER_FIGURE_1, plan("423"), Rule.PIVOT_PRESENT, 1),
+    "a pivot that is not there": (PAPER_FIGURE_1, plan("423"), PlanRule.PIVOT_PRESENT, 1),
     "a pivot that only this step adds": (
         PlanningProblem(tree("12 23 34"), tree("13 14 23")),
         plan("123 431"),
-        Rule.PIVOT_PRESENT,
+        PlanRule.PIVOT_PRESENT,
         1,
     ),
-    "a target link removed": (PAPER_FIGURE_1, plan("421", "413", "312"), Rule.FROZEN, 3),
-    "a goal link removed again": (PAPER_FIGURE_1, plan("421", "413", "431"), Rule.FROZEN, 3),
+    "a target link removed": (PAPER_FIGURE_1, plan("421", "413", "312"), PlanRule.FROZEN, 3),
+    "a goal link removed again": (PAPER_FIGURE_1, plan("421", "413", "431"), PlanRule.FROZEN, 3),
     "an empty step": (
         PAPER_FIGURE_1,
         Plan((*PAPER_PLAN.steps[:1], (), *PAPER_PLAN.steps[1:])),
-        Rule.STEP_NOT_EMPTY,
+        PlanRule.STEP_NOT_EMPTY,
         2,
     ),
-    "the end is not the target": (PAPER_FIGURE_1, plan("421"), Rule.TARGET_REACHED, None),
-    "no steps where some are needed": (PAPER_FIGURE_1, Plan(), Rule.TARGET_REACHED, None),
+    "the end is not the target": (PAPER_FIGURE_1, plan("421"), PlanRule.TARGET_REACHED, None),
+    "no steps where some are needed": (PAPER_FIGURE_1, Plan(), PlanRule.TARGET_REACHED, None),
 }
 
 
@@ -111,43 +116,43 @@ def test_the_message_names_step_action_and_rule() -> None:
 def test_a_link_is_removed_by_at_most_one_action() -> None:
     # 2-3 slides along 1-2 and along 3-4 at once: each action alone is fine.
     problem = PlanningProblem(tree("12 23 34"), tree("12 34 14"))
-    assert rule_broken(problem, plan("321 234")).rule is Rule.REMOVED_ONCE
+    assert rule_broken(problem, plan("321 234")).rule is PlanRule.REMOVED_ONCE
     # The very same action twice is no better.
-    assert rule_broken(problem, plan("321 321")).rule is Rule.REMOVED_ONCE
+    assert rule_broken(problem, plan("321 321")).rule is PlanRule.REMOVED_ONCE
 
 
 def test_a_removed_link_is_nobodys_pivot() -> None:
     # shift(1, 2, 3) needs 2-3, which shift(2, 3, 4) removes: together they would cut 2 off.
     problem = PlanningProblem(tree("12 23 34"), tree("13 34 24"))
     error = rule_broken(problem, plan("123 234"))
-    assert error.rule is Rule.PIVOT_STAYS
+    assert error.rule is PlanRule.PIVOT_STAYS
     assert error.action == Shift("1", "2", "3")
     # Listed in the other order it is just as wrong.
-    assert rule_broken(problem, plan("234 123")).rule is Rule.PIVOT_STAYS
+    assert rule_broken(problem, plan("234 123")).rule is PlanRule.PIVOT_STAYS
 
 
 def test_no_link_is_added_twice() -> None:
     # Two shifts that add one link would need a cycle; moves can do it.
     problem = PlanningProblem(tree("12 23 34 45"), tree("12 45 14 35"), allow_move=True)
     twice = Plan(((Move("2", "3", "1", "4"), Move("3", "4", "1", "4")),))
-    assert rule_broken(problem, twice).rule is Rule.ADDED_ONCE
+    assert rule_broken(problem, twice).rule is PlanRule.ADDED_ONCE
 
 
 def test_a_pinned_link_stays() -> None:
     pinned = replace(PAPER_FIGURE_1, pinned=frozenset({Link("2", "4")}))
-    assert rule_broken(pinned, PAPER_PLAN).rule is Rule.PINNED
+    assert rule_broken(pinned, PAPER_PLAN).rule is PlanRule.PINNED
 
 
 def test_a_forbidden_link_never_comes_to_be() -> None:
     forbidden = replace(PAPER_FIGURE_1, forbidden=frozenset({Link("1", "4")}))
     error = rule_broken(forbidden, PAPER_PLAN)
-    assert (error.rule, error.step) == (Rule.FORBIDDEN, 1)
+    assert (error.rule, error.step) == (PlanRule.FORBIDDEN, 1)
 
 
 def test_the_degree_limit_holds_after_every_step() -> None:
     validate_plan(replace(PAPER_FIGURE_1, max_degree=3), PAPER_PLAN)
     error = rule_broken(replace(PAPER_FIGURE_1, max_degree=2), PAPER_PLAN)
-    assert (error.rule, error.step) == (Rule.MAX_DEGREE, 1)
+    assert (error.rule, error.step) == (PlanRule.MAX_DEGREE, 1)
     assert "1 has 3 links after the step, the limit is 2" in str(error)
 
 
@@ -159,7 +164,7 @@ def test_the_degree_limit_counts_brokers_that_no_action_touches() -> None:
 
 def test_actions_of_a_step_share_no_broker_in_disjoint_mode() -> None:
     strict = replace(CHAIN_TO_STAR, disjoint_brokers=True)
-    assert rule_broken(strict, plan("123 543")).rule is Rule.DISJOINT_BROKERS
+    assert rule_broken(strict, plan("123 543")).rule is PlanRule.DISJOINT_BROKERS
     validate_plan(strict, plan("123", "543"))
 
 
@@ -172,31 +177,31 @@ def test_a_move_replaces_a_link_anywhere_on_its_cycle() -> None:
 
 
 def test_a_move_is_refused_unless_allowed() -> None:
-    assert rule_broken(replace(MOVE, allow_move=False), MOVE_PLAN).rule is Rule.MOVE_ALLOWED
+    assert rule_broken(replace(MOVE, allow_move=False), MOVE_PLAN).rule is PlanRule.MOVE_ALLOWED
 
 
 def test_a_moves_links_must_close_one_cycle() -> None:
     problem = PlanningProblem(tree("12 23 34 45"), tree("12 34 35 15"), allow_move=True)
     off_the_path = Plan(((Move("2", "3", "3", "5"),),))
-    assert rule_broken(problem, off_the_path).rule is Rule.MOVE_CLOSES_CYCLE
+    assert rule_broken(problem, off_the_path).rule is PlanRule.MOVE_CLOSES_CYCLE
 
 
 def test_a_move_brings_a_goal_link() -> None:
     elsewhere = Plan(((Move("2", "3", "1", "4"),),))
-    assert rule_broken(MOVE, elsewhere).rule is Rule.MOVE_ADDS_GOAL_LINK
+    assert rule_broken(MOVE, elsewhere).rule is PlanRule.MOVE_ADDS_GOAL_LINK
 
 
 def test_a_move_may_not_add_what_is_there_nor_link_a_broker_to_itself() -> None:
     already = Plan(((Move("2", "3", "4", "5"),),))
-    assert rule_broken(MOVE, already).rule is Rule.ADDED_LINK_ABSENT
+    assert rule_broken(MOVE, already).rule is PlanRule.ADDED_LINK_ABSENT
     itself = Plan(((Move("2", "3", "5", "5"),),))
-    assert rule_broken(MOVE, itself).rule is Rule.DISTINCT_BROKERS
+    assert rule_broken(MOVE, itself).rule is PlanRule.DISTINCT_BROKERS
 
 
 def test_every_other_link_of_a_moves_cycle_is_its_pivot() -> None:
     problem = PlanningProblem(tree("12 23 34 45"), tree("12 34 15 24"), allow_move=True)
     both = Plan(((Move("2", "3", "1", "5"), Shift("5", "4", "3")),))
-    assert rule_broken(problem, both).rule is Rule.PIVOT_STAYS
+    assert rule_broken(problem, both).rule is PlanRule.PIVOT_STAYS
 
 
 def test_a_move_occupies_every_broker_of_its_cycle() -> None:
@@ -204,7 +209,7 @@ def test_a_move_occupies_every_broker_of_its_cycle() -> None:
     both = Plan(((Move("2", "3", "1", "5"), Shift("7", "6", "3")),))
     validate_plan(problem, both)
     error = rule_broken(replace(problem, disjoint_brokers=True), both)
-    assert error.rule is Rule.DISJOINT_BROKERS
+    assert error.rule is PlanRule.DISJOINT_BROKERS
 
 
 GROWING = PlanningProblem(tree("12 23"), tree("12 23 34"))
@@ -219,55 +224,55 @@ def test_a_broker_is_appended_and_another_detached() -> None:
 @pytest.mark.parametrize(
     ("action", "rule"),
     [
-        (Append("3", "1"), Rule.APPENDED_IS_NEW),
-        (Append("5", "1"), Rule.APPENDED_IS_WANTED),
-        (Append("4", "9"), Rule.KNOWN_BROKERS),
-        (Append("4", "4"), Rule.DISTINCT_BROKERS),
+        (Append("3", "1"), PlanRule.APPENDED_IS_NEW),
+        (Append("5", "1"), PlanRule.APPENDED_IS_WANTED),
+        (Append("4", "9"), PlanRule.KNOWN_BROKERS),
+        (Append("4", "4"), PlanRule.DISTINCT_BROKERS),
     ],
 )
 def test_an_append_brings_a_new_wanted_broker_to_one_that_is_there(
-    action: Append, rule: Rule
+    action: Append, rule: PlanRule
 ) -> None:
     assert rule_broken(GROWING, Plan(((action,),))).rule is rule
 
 
 def test_an_append_respects_forbidden_links() -> None:
     problem = replace(GROWING, forbidden=frozenset({Link("3", "4")}))
-    assert rule_broken(problem, Plan(((Append("4", "3"),),))).rule is Rule.FORBIDDEN
+    assert rule_broken(problem, Plan(((Append("4", "3"),),))).rule is PlanRule.FORBIDDEN
 
 
 def test_nothing_is_appended_to_a_broker_appended_in_the_same_step() -> None:
     problem = PlanningProblem(tree("12"), tree("12 23 34"))
     at_once = Plan(((Append("3", "2"), Append("4", "3")),))
-    assert rule_broken(problem, at_once).rule is Rule.KNOWN_BROKERS
+    assert rule_broken(problem, at_once).rule is PlanRule.KNOWN_BROKERS
     validate_plan(problem, Plan(((Append("3", "2"),), (Append("4", "3"),))))
 
 
 @pytest.mark.parametrize(
     ("action", "rule"),
     [
-        (Detach("3", "4"), Rule.DETACHED_IS_UNWANTED),
-        (Detach("9", "3"), Rule.KNOWN_BROKERS),
-        (Detach("4", "2"), Rule.DETACHED_IS_LEAF),
+        (Detach("3", "4"), PlanRule.DETACHED_IS_UNWANTED),
+        (Detach("9", "3"), PlanRule.KNOWN_BROKERS),
+        (Detach("4", "2"), PlanRule.DETACHED_IS_LEAF),
     ],
 )
-def test_a_detach_takes_an_unwanted_leaf_from_its_neighbor(action: Detach, rule: Rule) -> None:
+def test_a_detach_takes_an_unwanted_leaf_from_its_neighbor(action: Detach, rule: PlanRule) -> None:
     assert rule_broken(SHRINKING, Plan(((action,),))).rule is rule
 
 
 def test_an_inner_broker_is_not_detached() -> None:
     problem = PlanningProblem(tree("12 23 34"), tree("12"))
-    assert rule_broken(problem, Plan(((Detach("3", "2"),),))).rule is Rule.DETACHED_IS_LEAF
+    assert rule_broken(problem, Plan(((Detach("3", "2"),),))).rule is PlanRule.DETACHED_IS_LEAF
 
 
 def test_a_detached_broker_is_left_alone_by_the_rest_of_the_step() -> None:
     # Brokers 3 and 4 leave: while 4 leaves, nothing may be tied to it.
     problem = PlanningProblem(tree("12 23 24"), tree("12"))
     both = Plan(((Detach("4", "2"), Shift("3", "2", "4")),))
-    assert rule_broken(problem, both).rule is Rule.PIVOT_STAYS
+    assert rule_broken(problem, both).rule is PlanRule.PIVOT_STAYS
     onto = PlanningProblem(tree("12 23 34 45"), tree("12 23 34 26"))
     tied = Plan(((Detach("5", "4"), Append("6", "5")),))
-    assert rule_broken(onto, tied).rule is Rule.DETACHED_IS_LEFT_ALONE
+    assert rule_broken(onto, tied).rule is PlanRule.DETACHED_IS_LEFT_ALONE
 
 
 def test_what_is_no_tree_is_refused_before_the_plan_is_read() -> None:
@@ -281,7 +286,7 @@ def test_the_tree_is_checked_after_every_step(monkeypatch: pytest.MonkeyPatch) -
     """No plan reaches it past the other rules (see the module's docstring), so it is forced."""
     monkeypatch.setattr(_State, "is_tree", lambda _: False)
     error = rule_broken(PAPER_FIGURE_1, PAPER_PLAN)
-    assert (error.rule, error.step) == (Rule.TREE, 1)
+    assert (error.rule, error.step) == (PlanRule.TREE, 1)
 
 
 def test_the_tree_check_sees_cycles_and_lost_brokers() -> None:
@@ -331,10 +336,10 @@ def allows(problem: PlanningProblem, step: tuple[Shift, ...]) -> bool:
     try:
         validate_plan(problem, Plan((step,)))
     except InvalidPlanError as error:
-        return error.rule is Rule.TARGET_REACHED
+        return error.rule is PlanRule.TARGET_REACHED
     return True
 
 
 def test_every_rule_is_broken_somewhere_in_this_file() -> None:
     text = Path(__file__).read_text()
-    assert [rule.name for rule in Rule if f"Rule.{rule.name}" not in text] == []
+    assert [rule.name for rule in PlanRule if f"Rule.{rule.name}" not in text] == []

@@ -15,7 +15,7 @@ from pubweave.planning.bounds.actions import ActionBound
 from pubweave.planning.bounds.infeasibility import Exhaustion
 from pubweave.planning.bounds.reachability import Reachability
 from pubweave.planning.check.validate import validate_plan
-from pubweave.planning.exact.search import Finding, Way, search
+from pubweave.planning.exact.search import Finding, SearchDirection, search
 from pubweave.planning.greedy.greedy import Greedy
 from pubweave.planning.problem.indexed import indexed
 from pubweave.planning.problem.problem import PlanningProblem
@@ -24,7 +24,9 @@ from tests.naive.planning import fewest
 from tests.naive.planning_instances import small_problem
 
 
-def exactly(problem: PlanningProblem, way: Way = Way.UP) -> tuple[int, float] | None:
+def exactly(
+    problem: PlanningProblem, way: SearchDirection = SearchDirection.UP
+) -> tuple[int, float] | None:
     """Steps and cost that the exact planner proves; None if it proves that there is no plan."""
     numbered = indexed(problem)
     at_least = Reachability(numbered, apart=True).fewest_steps()
@@ -32,7 +34,9 @@ def exactly(problem: PlanningProblem, way: Way = Way.UP) -> tuple[int, float] | 
         return None
     told: list[Finding] = [Finding(steps_at_least=at_least)]
     known = Greedy(numbered, np.random.default_rng(0)).first()
-    search(numbered, at_least, known, way if known is not None else Way.UP, 0, told.append)
+    search(
+        numbered, at_least, known, way if known is not None else SearchDirection.UP, 0, told.append
+    )
     assert told[-1].is_cheapest
     steps = max(finding.steps_at_least for finding in told if finding.steps_at_least is not None)
     cost = told[-1].cost_at_least
@@ -58,7 +62,7 @@ def check_agrees(problem: PlanningProblem) -> None:
     assert shared is not None
     assert max(shared, at_least) <= truth[0]
     check_action_bound(problem, truth)
-    for way in Way:
+    for way in SearchDirection:
         assert exactly(problem, way) == pytest.approx(truth)
 
 

@@ -7,7 +7,7 @@ import pytest
 from pubweave.model.ids import Link
 from pubweave.model.plans import Shift
 from pubweave.model.topology import Topology
-from pubweave.planning.problem.action_costs import BrokerCosts, LatencyCosts, traffic_costs
+from pubweave.planning.problem.action_costs import BrokerActionCosts, LatencyCosts, traffic_costs
 from pubweave.planning.problem.problem import PlanningError
 
 CHAIN = Topology.from_links([("a", "b"), ("b", "c"), ("c", "d")])
@@ -18,16 +18,16 @@ def with_latencies(latency_ms: dict[Link, float]) -> Topology:
 
 
 def test_an_action_costs_what_its_brokers_cost_together() -> None:
-    costs = BrokerCosts({"a": 1.0, "b": 2.0, "c": 4.0, "d": 8.0})
+    costs = BrokerActionCosts({"a": 1.0, "b": 2.0, "c": 4.0, "d": 8.0})
     assert costs[Shift("a", "b", "c")] == 7.0
     assert costs.get(Shift("d", "c", "b"), 1.0) == 14.0
     assert costs.get(Shift("d", "c", "unknown"), 1.0) == 1.0
 
 
 def test_every_shift_is_a_key_without_being_written_out() -> None:
-    costs = BrokerCosts(dict.fromkeys("abcd", 1.0))
+    costs = BrokerActionCosts(dict.fromkeys("abcd", 1.0))
     assert len(costs) == len(list(costs)) == 24
-    assert len(BrokerCosts({f"b{n}": 1.0 for n in range(1000)})) == 1000 * 999 * 998
+    assert len(BrokerActionCosts({f"b{n}": 1.0 for n in range(1000)})) == 1000 * 999 * 998
 
 
 def test_latency_counts_the_hops_of_the_action_and_fills_gaps_with_the_mean() -> None:

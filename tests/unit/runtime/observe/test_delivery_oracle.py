@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pubweave.model.filters.text import parse_filter
 from pubweave.model.publications import Publication, make_publication
-from pubweave.runtime.observe.delivery_oracle import Verdict, expected_deliveries, judge
+from pubweave.runtime.observe.delivery_oracle import DeliveryVerdict, expected_deliveries, judge
 
 
 def published(sequence: int, topic: str = "a", x: int = 0) -> Publication:
@@ -28,7 +28,7 @@ def test_each_subscriber_is_due_what_its_filter_matches() -> None:
 
 def test_a_clean_run_is_called_clean() -> None:
     verdict = judge(PUBLISHED, WANTED, RECEIVED)
-    assert verdict == Verdict(3, 5, 5, 0, 0, 0, 0)
+    assert verdict == DeliveryVerdict(3, 5, 5, 0, 0, 0, 0)
     assert verdict.is_clean
 
 

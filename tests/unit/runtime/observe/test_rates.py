@@ -6,7 +6,7 @@ import pytest
 
 from pubweave.model.ids import Link
 from pubweave.model.records.status import BrokerStatus, CounterStatus, RateStatus, SessionStatus
-from pubweave.runtime.client.observer import Snapshot
+from pubweave.runtime.client.observer import OverlayStatuses
 from pubweave.runtime.observe.rates import OverlayRates, Trips
 
 LINK = Link("b1", "b2")
@@ -35,8 +35,8 @@ def status(
     )
 
 
-def look(at: float, accepted: int, received: int, **options: float) -> Snapshot:
-    return Snapshot(
+def look(at: float, accepted: int, received: int, **options: float) -> OverlayStatuses:
+    return OverlayStatuses(
         at,
         {
             "b1": status("b1", accepted, (session("b2", received),), **options),
@@ -85,7 +85,7 @@ def test_a_broker_that_began_anew_does_not_count_backwards() -> None:
 def test_when_nobody_answers_there_is_no_rate() -> None:
     rates = OverlayRates()
     rates.take(look(100.0, 50, 10))
-    rates.take(Snapshot(102.0, {"b1": None, "b2": None}, (LINK,)))
+    rates.take(OverlayStatuses(102.0, {"b1": None, "b2": None}, (LINK,)))
     assert rates.publications_per_s is None
     assert [broker.is_up for broker in rates.brokers] == [False, False]
     assert not rates.links[0].is_up

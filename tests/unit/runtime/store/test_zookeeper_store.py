@@ -19,8 +19,8 @@ from pubweave.deploy.store import (
     Outcome,
     Read,
     SessionChanged,
-    SessionState,
     StoreAnswer,
+    StoreSessionState,
     Write,
 )
 from pubweave.runtime.store import zookeeper_store
@@ -41,7 +41,7 @@ needs_server = [pytest.mark.sockets, needs_zookeeper()]
 @pytest.fixture
 def user(zookeeper_service: ZooKeeperService) -> Iterator[ZooKeeperUser]:
     made = ZooKeeperUser(zookeeper_service, zookeeper_service.new_root())
-    assert made.next_notice() == SessionChanged(SessionState.CONNECTED)
+    assert made.next_notice() == SessionChanged(StoreSessionState.CONNECTED)
     yield made
     made.close()
 
@@ -115,9 +115,9 @@ class TestOnAServer:
         pid = zookeeper_service.server.pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        assert user.next_notice() == SessionChanged(SessionState.SUSPENDED)
+        assert user.next_notice() == SessionChanged(StoreSessionState.SUSPENDED)
         assert user.ask(Write("/here", b"y")).outcome is Outcome.UNSURE
-        assert user.next_notice() == SessionChanged(SessionState.CONNECTED)
+        assert user.next_notice() == SessionChanged(StoreSessionState.CONNECTED)
         assert user.ask(Read("/here")).data == b"x"
         assert user.ask(Delete("/here", 0)).outcome is Outcome.OK
 

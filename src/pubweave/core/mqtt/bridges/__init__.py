@@ -1,6 +1,6 @@
 """Loops over MQTT bridges: probes find them, a filter recognises what comes back.
 
-Entry: `Rings` in `loop_probes`, `Echoes` in `echo_filter`.
+Entry: `LoopProbes` in `loop_probes`, `EchoFilter` in `echo_filter`.
   b1 -- probe --> left bridge --> mosquitto --> right bridge -- probe --> b2: right echoes left
 While there are several bridges, each is sent probes. The session that brings in a probe without
 its mark is watched: what it brings back is expected once for each bridge that it was sent to.

@@ -21,7 +21,7 @@ WAYS_MAX = 64
 _DIGEST_BYTES = 16
 
 
-class Echoes:
+class EchoFilter:
     """The ways by which publications come back over one session, and those that are under way.
 
     >>> echoes = Echoes()

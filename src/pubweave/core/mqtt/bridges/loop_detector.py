@@ -19,12 +19,12 @@ import msgspec
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.bridges.echo_filter import fingerprint
 from pubweave.core.mqtt.cluster.bridge_census import is_bridge
-from pubweave.core.mqtt.cluster.gossip import OtherDoors
-from pubweave.core.mqtt.connections import Comings
+from pubweave.core.mqtt.cluster.gossip import GatewayGossip
+from pubweave.core.mqtt.connections import ConnectionTable
 from pubweave.core.mqtt.session.cluster_messages import Returned
 from pubweave.core.mqtt.session.connection import MqttError
 from pubweave.core.mqtt.session.session import MqttSession
-from pubweave.core.mqtt.session.table import Sessions
+from pubweave.core.mqtt.session.table import MqttSessionTable
 from pubweave.core.vocabulary.effects import ReportProblem
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.mqtt_packets import Reason
@@ -55,9 +55,13 @@ class Loops:
     """What this gateway knows of loops through its bridges."""
 
     def __init__(
-        self, broker: BrokerId, config: MqttConfig, sessions: Sessions, doors: OtherDoors,
-        comings: Comings,
-    ) -> None:  # fmt: skip
+        self,
+        broker: BrokerId,
+        config: MqttConfig,
+        sessions: MqttSessionTable,
+        doors: GatewayGossip,
+        comings: ConnectionTable,
+    ) -> None:
         self.noticed = self.refused = 0
         """How often a loop was noticed, and a bridge disconnected for it."""
         self._broker = broker

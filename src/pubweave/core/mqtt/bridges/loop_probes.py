@@ -20,14 +20,14 @@ from math import inf
 import msgspec
 
 from pubweave.core.config.mqtt import MqttConfig
-from pubweave.core.mqtt.bridges.echo_filter import Echoes
+from pubweave.core.mqtt.bridges.echo_filter import EchoFilter
 from pubweave.core.mqtt.bridges.loop_detector import Loops
 from pubweave.core.mqtt.cluster.bridge_census import is_bridge
-from pubweave.core.mqtt.cluster.gossip import OtherDoors
+from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.protocol.topics import has_wildcards
-from pubweave.core.mqtt.session.inflight import Parcel
+from pubweave.core.mqtt.session.inflight import Delivery
 from pubweave.core.mqtt.session.session import MqttSession, session_of
-from pubweave.core.mqtt.session.table import Sessions
+from pubweave.core.mqtt.session.table import MqttSessionTable
 from pubweave.model.mqtt_packets import Publish
 from pubweave.model.publications import Publication
 
@@ -55,18 +55,18 @@ _decode = msgspec.json.Decoder(Probe).decode
 _BEGIN = f"{LEVEL} ".encode()
 
 
-class Rings:
+class LoopProbes:
     """Which sessions of this door bring back what went out over bridges, and what they are to
     bring."""
 
     def __init__(
-        self, config: MqttConfig, sessions: Sessions, doors: OtherDoors, loops: Loops
+        self, config: MqttConfig, sessions: MqttSessionTable, doors: GatewayGossip, loops: Loops
     ) -> None:
         self._config = config
         self._sessions = sessions
         self._doors = doors
         self._loops = loops
-        self._watched: dict[str, Echoes] = {}
+        self._watched: dict[str, EchoFilter] = {}
         self._changes = 0
         self._every_s = FIRST_S
         self.deadline = inf
@@ -108,7 +108,7 @@ class Rings:
             probe = Probe(self._doors.marks.own, session.name, pattern)
             payload = _BEGIN + msgspec.json.encode(probe)
             publication = Publication("", 0, topic, {}, payload, now)
-            session.send(Parcel(publication, 0, is_marked=True), now)
+            session.send(Delivery(publication, 0, is_marked=True), now)
 
     def takes_probe(self, session: MqttSession, packet: Publish, now: float) -> bool:
         """Whether a publication is a probe of this overlay. One that has kept its mark says that
@@ -131,7 +131,7 @@ class Rings:
 
     def _watch(self, name: str, probe: Probe, now: float) -> None:
         if name not in self._watched and len(self._watched) < WATCHED_MAX:
-            self._watched[name] = Echoes()
+            self._watched[name] = EchoFilter()
         if name in self._watched:
             self._watched[name].learn(probe.bridge, probe.pattern, now + WAY_S)
 

@@ -6,7 +6,7 @@ from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.model.ids import BrokerId
 
 
-class Bridges:
+class BridgeCensus:
     """The bridges that are connected here, and how many there are at other doors.
 
     >>> bridges = Bridges()

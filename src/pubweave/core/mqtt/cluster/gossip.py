@@ -2,8 +2,8 @@
 
 Each door has a native client of its own and publishes on a reserved topic that all doors subscribe
 to, so its words go where the overlay's links go, once over each. What is new is told at once. Now
-and then each door says how much it has (`Here`); who has something else asks for all of it, so a
-door that comes late, or was cut off, ends up with the same.
+and then each door says how much it has (`StateDigest`); who has something else asks for all of it,
+so a door that comes late, or was cut off, ends up with the same.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from math import inf
 import msgspec
 
 from pubweave.core.config.mqtt import MqttConfig
-from pubweave.core.mqtt.cluster.bridge_census import Bridges
+from pubweave.core.mqtt.cluster.bridge_census import BridgeCensus
 from pubweave.core.mqtt.cluster.retained import RetainedStore
-from pubweave.core.mqtt.cluster.wildcard_interests import Interests
-from pubweave.core.mqtt.protocol.bridge_marks import Marks
+from pubweave.core.mqtt.cluster.wildcard_interests import WildcardInterestTable
+from pubweave.core.mqtt.protocol.bridge_marks import BridgeMarks
 from pubweave.core.mqtt.protocol.properties import is_retained
 from pubweave.core.mqtt.protocol.topics import DOORS_TOPIC, filters_of
 from pubweave.core.mqtt.protocol.wildcard_topics import ways_of
 from pubweave.core.mqtt.session.cluster_messages import (
-    Ask,
-    Here,
     Members,
     MoveWord,
+    PullRequest,
     Retain,
     Returned,
+    StateDigest,
     Subject,
-    Takes,
+    WildcardInterests,
     Word,
     bare,
     digest_of,
     weighed,
 )
-from pubweave.core.mqtt.session.native_client import NativeEnd, NativeLoop
+from pubweave.core.mqtt.session.native_client import InProcessLink, NativeSession
 from pubweave.core.mqtt.session.session import MqttSession
-from pubweave.core.mqtt.session.shared_groups import Member, SharedGroups
+from pubweave.core.mqtt.session.shared_groups import GroupMember, SharedGroups
 from pubweave.core.mqtt.session.subscriptions import MqttSubscription
 from pubweave.core.session.access import DOOR_CLIENT, DOOR_USER
 from pubweave.model.filters.filter import Filter, topic_filter
@@ -54,14 +54,14 @@ _decode = msgspec.msgpack.Decoder(Word).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class OtherDoors:
+class GatewayGossip:
     """One door's part in what all doors know."""
 
     def __init__(
         self,
         broker: BrokerId,
         config: MqttConfig,
-        loop: NativeLoop,
+        loop: InProcessLink,
         now: float,
         *,
         is_topical: bool,
@@ -70,9 +70,9 @@ class OtherDoors:
         """Whether the overlay's strategy routes by whole topics only."""
         self.retained = RetainedStore(config.retained_messages, config.retained_bytes)
         self.groups = SharedGroups()
-        self.marks = Marks(broker, loop.epoch(now))
-        self.bridges = Bridges()
-        self.interests = Interests(broker)
+        self.marks = BridgeMarks(broker, loop.epoch(now))
+        self.bridges = BridgeCensus()
+        self.interests = WildcardInterestTable(broker)
         self.addresses: dict[BrokerId, str] = {}
         """Where MQTT clients reach other doors."""
         self.deadline = now
@@ -91,8 +91,8 @@ class OtherDoors:
         self._broker = broker
         self._config = config
         self._loop = loop
-        self._end: NativeEnd | None = None
-        self._members: dict[str, tuple[Member, ...]] = {}
+        self._end: NativeSession | None = None
+        self._members: dict[str, tuple[GroupMember, ...]] = {}
         self._members_told = True
         self._bridges_told = 0
         self._heard_at: dict[BrokerId, float] = {}
@@ -146,8 +146,8 @@ class OtherDoors:
         """This broker did not run for so long: no other door was silent in that time."""
         self._heard_at = {door: at + seconds for door, at in self._heard_at.items()}
 
-    def _here(self, *, wants_answer: bool = False) -> Here:
-        return Here(
+    def _here(self, *, wants_answer: bool = False) -> StateDigest:
+        return StateDigest(
             self._config.address,
             self.retained.digest,
             self._members_digest(self._broker),
@@ -209,7 +209,7 @@ class OtherDoors:
 
     # --- differences -----------------------------------------------------------------------
 
-    def _compare(self, door: BrokerId, here: Here, now: float) -> None:
+    def _compare(self, door: BrokerId, here: StateDigest, now: float) -> None:
         """Ask for what a door has, if that is not what we know."""
         for subject, theirs, known in (
             (Subject.RETAINED, here.retained, self.retained.digest),
@@ -220,7 +220,7 @@ class OtherDoors:
             if theirs == known:
                 self._doubts.pop((door, subject), None)
             elif self._is_in_doubt(door, subject, theirs, known):
-                self.say(Ask(door, subject), now)
+                self.say(PullRequest(door, subject), now)
 
     def _is_in_doubt(self, door: BrokerId, subject: Subject, theirs: int, known: int) -> bool:
         """Whether a difference is more than news under way: it was the same before, or we know
@@ -255,11 +255,11 @@ class OtherDoors:
         self.bridges.note(session, is_over=is_over)
         if self.is_topical:
             self.interests.note(session, is_over=is_over)
-        members: tuple[Member, ...] = ()
+        members: tuple[GroupMember, ...] = ()
         if session.subscriptions.shared and not is_over:
             is_connected = session.connection is not None
             members = tuple(
-                Member(s.group, s.pattern, session.name, is_connected)
+                GroupMember(s.group, s.pattern, session.name, is_connected)
                 for s in session.subscriptions.all()
                 if s.group
             )
@@ -322,33 +322,33 @@ class OtherDoors:
 
     def _greet(self, word: Word, now: float) -> None:
         """A door that was not known: what we said before, it may not have heard."""
-        if not isinstance(word, Here):
+        if not isinstance(word, StateDigest):
             self.say(self._here(wants_answer=True), now)
         elif not word.wants_answer:
             self.say(self._here(), now)
 
     def _on_word(self, door: BrokerId, word: Word, now: float) -> None:
         match word:
-            case Here():
+            case StateDigest():
                 self.addresses[door] = word.address
                 self.marks.learn(word.mark)
                 self.bridges.heard(door, word.bridges)
                 if word.wants_answer:
                     self.say(self._here(), now)
                 self._compare(door, word, now)
-            case Ask() if word.door == self._broker:
+            case PullRequest() if word.door == self._broker:
                 self._tell_all(word.subject, now)
             case Retain():
                 for publication in word.publications:
                     self.retained.put(weighed(publication), now)
             case Members():
                 self.groups.replace(door, word.members)
-            case Takes():
+            case WildcardInterests():
                 self.interests.heard(door, word)
                 self.on_wanted(self.interests.wanted(), now)
             case Returned() if word.door == self._broker:
                 self.on_returned(word, now)
-            case Ask() | Returned():
+            case PullRequest() | Returned():
                 pass  # for another door
             case _:
                 self.on_move(door, word, now)

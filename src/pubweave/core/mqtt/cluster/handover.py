@@ -20,26 +20,26 @@ from math import inf
 import msgspec
 
 from pubweave.core.config.mqtt import MqttConfig
-from pubweave.core.mqtt.cluster.gossip import OtherDoors
+from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.cluster.handover_chunks import handovers, tails, unpacked, weighed_parcel
-from pubweave.core.mqtt.cluster.session_directory import Holders
+from pubweave.core.mqtt.cluster.session_directory import SessionDirectory
 from pubweave.core.mqtt.session.cluster_messages import (
     Arrived,
     Claim,
-    Dropped,
     Handover,
-    Head,
-    Holds,
+    HandoverTail,
     MoveWord,
     Offer,
     Redirected,
-    Tail,
+    SessionHeader,
+    SessionsEnded,
+    SessionsHeld,
     digest_of,
 )
-from pubweave.core.mqtt.session.inflight import Parcel
-from pubweave.core.mqtt.session.native_client import NativeLoop
+from pubweave.core.mqtt.session.inflight import Delivery
+from pubweave.core.mqtt.session.native_client import InProcessLink
 from pubweave.core.mqtt.session.session import MqttSession
-from pubweave.core.mqtt.session.table import Sessions
+from pubweave.core.mqtt.session.table import MqttSessionTable
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.publications import Publication
 
@@ -48,16 +48,16 @@ CROSSING_S = 1.0
 other: the later one holds."""
 
 
-class Moving:
+class SessionHandover:
     """Sessions that come to this door or leave it."""
 
     def __init__(
         self,
         broker: BrokerId,
         config: MqttConfig,
-        loop: NativeLoop,
-        sessions: Sessions,
-        doors: OtherDoors,
+        loop: InProcessLink,
+        sessions: MqttSessionTable,
+        doors: GatewayGossip,
     ) -> None:
         self.on_claimed: Callable[[MqttSession, float], None]
         """The client of a session here has connected elsewhere."""
@@ -72,14 +72,14 @@ class Moving:
         self._loop = loop
         self._sessions = sessions
         self._doors = doors
-        self._holders = Holders()
+        self._holders = SessionDirectory()
         self._awaited: dict[str, tuple[float, BrokerId]] = {}
         """Since when a session is waited for, and from whom."""
         self._parts: dict[str, list[Handover]] = {}
         self._leaving: dict[str, tuple[BrokerId, float, int]] = {}
         """Where a session goes, since when it was claimed there, and how much of its queue has
         gone there."""
-        self._arriving: dict[str, list[Parcel]] = {}
+        self._arriving: dict[str, list[Delivery]] = {}
         """Sessions that are here but for their tail, with what there is of it; nobody is let in
         before all of it has come."""
         self._deferred: dict[str, tuple[BrokerId, Claim]] = {}
@@ -111,7 +111,7 @@ class Moving:
         self._leaving.pop(session.name, None)
         if session.expiry_s and not session.is_told:
             session.is_told = True
-            self._doors.say(Holds((session.name,)), now)
+            self._doors.say(SessionsHeld((session.name,)), now)
 
     def over(self, session: MqttSession, now: float) -> None:
         """A session has ended here; a client that waits for the rest of it waits no longer."""
@@ -119,7 +119,7 @@ class Moving:
         was_arriving = self._arriving.pop(session.name, None) is not None
         self._deferred.pop(session.name, None)
         if session.is_told:
-            self._doors.say(Dropped((session.name,)), now)
+            self._doors.say(SessionsEnded((session.name,)), now)
         if was_arriving:
             self._no_longer_awaited(session.name, now)
 
@@ -128,7 +128,7 @@ class Moving:
         names = self._told()
         for start in range(0, max(1, len(names)), 500):
             some = tuple(names[start : start + 500])
-            self._doors.say(Holds(some, is_all=not start), now)
+            self._doors.say(SessionsHeld(some, is_all=not start), now)
 
     def digest(self, door: BrokerId) -> int:
         """Of the sessions that are at a door. O(1), but for the own: O(sessions)."""
@@ -164,9 +164,9 @@ class Moving:
         match word:
             case Redirected():
                 self.on_redirected(word.session, now)
-            case Holds():
+            case SessionsHeld():
                 self._on_holds(door, word, now)
-            case Dropped():
+            case SessionsEnded():
                 self._holders.forget_at(door, word.sessions)
             case Claim():
                 self._on_claim(door, word, now)
@@ -176,10 +176,10 @@ class Moving:
                 self._on_handover(door, word, now)
             case Arrived() if word.door == self._broker:
                 self._on_gone(door, word, now)
-            case Tail() if word.door == self._broker:
+            case HandoverTail() if word.door == self._broker:
                 self._on_tail(word, now)
 
-    def _on_holds(self, door: BrokerId, word: Holds, now: float) -> None:
+    def _on_holds(self, door: BrokerId, word: SessionsHeld, now: float) -> None:
         """Sessions are at another door; one that is here as well, without its client, was given
         up for lost there."""
         if word.is_all:
@@ -250,7 +250,7 @@ class Moving:
         session = self._sessions.get(name)
         leaving = self._leaving.get(name)
         if session is None or leaving is None or leaving[:2] != (door, word.since):
-            self._doors.say(Tail(door, name, (), is_void=True), now)
+            self._doors.say(HandoverTail(door, name, (), is_void=True), now)
             return
         del self._leaving[name]
         for tail in tails(session, door, leaving[2]):
@@ -303,7 +303,7 @@ class Moving:
         if word.session in self._arriving:
             self._doors.say(word, now)
 
-    def _settle(self, name: str, head: Head, parts: list[Handover], now: float) -> None:
+    def _settle(self, name: str, head: SessionHeader, parts: list[Handover], now: float) -> None:
         # This broker may have taken in what the old door's has not got yet, and will not get before
         # it lets go of the session.
         is_topical = self._doors.is_topical
@@ -333,7 +333,7 @@ class Moving:
         self._until.pop(name, None)
         self.on_arrived(name, now)
 
-    def _on_tail(self, word: Tail, now: float) -> None:
+    def _on_tail(self, word: HandoverTail, now: float) -> None:
         """What came for a session on its way, in parts. It is delivered with what came here, each
         once and in its publisher's order, and the client is let in. O(n log n)."""
         name = word.session
@@ -354,7 +354,7 @@ class Moving:
         if name in self._deferred:
             self._on_claim(*self._deferred.pop(name), now)
 
-    def _deliver_held(self, session: MqttSession, tail: list[Parcel], now: float) -> None:
+    def _deliver_held(self, session: MqttSession, tail: list[Delivery], now: float) -> None:
         held, session.held = session.held or [], None
         if self._doors.is_topical:
             # What is in the tail was given to the session, and the rest is later

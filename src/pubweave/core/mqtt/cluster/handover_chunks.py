@@ -6,8 +6,15 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from pubweave.core.mqtt.session.cluster_messages import Handover, Head, Mark, Tail, bare, weighed
-from pubweave.core.mqtt.session.inflight import Numbered, Parcel
+from pubweave.core.mqtt.session.cluster_messages import (
+    Handover,
+    HandoverTail,
+    Mark,
+    SessionHeader,
+    bare,
+    weighed,
+)
+from pubweave.core.mqtt.session.inflight import Delivery, InflightDelivery
 from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.model.ids import BrokerId
 
@@ -30,8 +37,8 @@ def handovers(session: MqttSession, door: BrokerId, since: float) -> Iterator[Ha
     yield Handover(door, name, since, None)
 
 
-def _head(session: MqttSession) -> Head:
-    return Head(
+def _head(session: MqttSession) -> SessionHeader:
+    return SessionHeader(
         session.client_id,
         session.user,
         session.expiry_s,
@@ -41,7 +48,7 @@ def _head(session: MqttSession) -> Head:
     )
 
 
-def unpacked(parts: Iterable[Handover]) -> tuple[list[Numbered], list[Parcel]]:
+def unpacked(parts: Iterable[Handover]) -> tuple[list[InflightDelivery], list[Delivery]]:
     """What was under way in a session and what waited, as its outbox had it."""
     parts = list(parts)
     numbered = [
@@ -52,14 +59,14 @@ def unpacked(parts: Iterable[Handover]) -> tuple[list[Numbered], list[Parcel]]:
     return numbered, [weighed_parcel(parcel) for part in parts for parcel in part.waiting]
 
 
-def tails(session: MqttSession, door: BrokerId, already: int) -> Iterator[Tail]:
+def tails(session: MqttSession, door: BrokerId, already: int) -> Iterator[HandoverTail]:
     """What waits in a session beyond so much, and what it has got; the last one ends it."""
     _, waiting = session.outbox.contents()
     for some in pieces(waiting[already:]):
-        yield Tail(door, session.name, some, is_last=False)
+        yield HandoverTail(door, session.name, some, is_last=False)
     for marks in _marks(session):
-        yield Tail(door, session.name, (), is_last=False, given=marks)
-    yield Tail(door, session.name, ())
+        yield HandoverTail(door, session.name, (), is_last=False, given=marks)
+    yield HandoverTail(door, session.name, ())
 
 
 def _marks(session: MqttSession) -> Iterator[tuple[Mark, ...]]:
@@ -69,8 +76,8 @@ def _marks(session: MqttSession) -> Iterator[tuple[Mark, ...]]:
         yield tuple(marks[start : start + MARKS_AT_ONCE])
 
 
-def pieces(parcels: list[Parcel]) -> Iterator[tuple[Parcel, ...]]:
-    gathered: list[Parcel] = []
+def pieces(parcels: list[Delivery]) -> Iterator[tuple[Delivery, ...]]:
+    gathered: list[Delivery] = []
     size_bytes = 0
     for parcel in parcels:
         gathered.append(_packed(parcel))
@@ -82,10 +89,10 @@ def pieces(parcels: list[Parcel]) -> Iterator[tuple[Parcel, ...]]:
         yield tuple(gathered)
 
 
-def _packed(parcel: Parcel) -> Parcel:
+def _packed(parcel: Delivery) -> Delivery:
     return msgspec.structs.replace(parcel, publication=bare(parcel.publication))
 
 
-def weighed_parcel(parcel: Parcel) -> Parcel:
+def weighed_parcel(parcel: Delivery) -> Delivery:
     """As it was before it went through a word."""
     return msgspec.structs.replace(parcel, publication=weighed(parcel.publication))

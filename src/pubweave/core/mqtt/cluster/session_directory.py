@@ -8,7 +8,7 @@ from pubweave.core.mqtt.session.cluster_messages import digest_of
 from pubweave.model.ids import BrokerId
 
 
-class Holders:
+class SessionDirectory:
     """Sessions at other doors, with a digest of each door's.
 
     >>> holders = Holders()

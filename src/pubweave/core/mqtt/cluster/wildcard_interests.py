@@ -7,7 +7,7 @@ Copies are published only where somebody wants them. That is told like the membe
 from __future__ import annotations
 
 from pubweave.core.mqtt.protocol.wildcard_topics import way_of
-from pubweave.core.mqtt.session.cluster_messages import Takes, digest_of
+from pubweave.core.mqtt.session.cluster_messages import WildcardInterests, digest_of
 from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.model.ids import BrokerId
 
@@ -16,7 +16,7 @@ ABSENT_S = 900.0
 sessions, and what is kept for it meanwhile (`topic_log`) must have been published."""
 
 
-class Interests:
+class WildcardInterestTable:
     """What all doors take, as far as this one knows."""
 
     def __init__(self, broker: BrokerId) -> None:
@@ -53,10 +53,10 @@ class Interests:
         self._replace(self._broker, own)
         return True
 
-    def own(self) -> Takes:
-        return Takes(tuple(self._by_door.get(self._broker, {}).items()))
+    def own(self) -> WildcardInterests:
+        return WildcardInterests(tuple(self._by_door.get(self._broker, {}).items()))
 
-    def heard(self, door: BrokerId, word: Takes) -> None:
+    def heard(self, door: BrokerId, word: WildcardInterests) -> None:
         """Another door has said what it takes."""
         self._replace(door, dict(word.topics))
 

@@ -17,7 +17,7 @@ PROPERTY = "pubweave-origin"
 KNOWN_MAX = 10_000
 
 
-class Marks:
+class BridgeMarks:
     """How this door marks what it sends to bridges, and how the others of its overlay do.
 
     >>> marks = Marks("b1", 26)

@@ -1,8 +1,9 @@
 """One MQTT session, which outlives its client's connections, and the state of a connection.
 
-Entry: `MqttSession` in `session`; `Sessions` in `table` holds those of a gateway, with session
-expiry and will delay (a will is published after its delay, or before that when the session ends).
-`inflight`: the in-flight window; at most receive maximum QoS 1 and 2 publications are numbered.
+Entry: `MqttSession` in `session`; `MqttSessionTable` in `table` holds those of a gateway, with
+session expiry and will delay (a will is published after its delay, or before that when the session
+ends). `inflight`: the in-flight window; at most receive maximum QoS 1 and 2 publications are
+numbered.
   put -> waiting -> SENT --PubAck (1)--> gone;  SENT --PubRec (2)--> RELEASED --PubComp--> gone
 `deduplicator`: deduplication of what comes on several topics, where brokers route by whole topics.
 `shared_groups`: shared group choice (shared subscriptions); every gateway picks the member by the

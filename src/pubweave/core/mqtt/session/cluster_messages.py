@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from pubweave.core.mqtt.session.inflight import Numbered, Parcel
-from pubweave.core.mqtt.session.shared_groups import Member
+from pubweave.core.mqtt.session.inflight import Delivery, InflightDelivery
+from pubweave.core.mqtt.session.shared_groups import GroupMember
 from pubweave.core.mqtt.session.subscriptions import MqttSubscription
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.publications import Publication, make_publication
@@ -29,7 +29,7 @@ class Subject(enum.Enum):
     WILD = "wild"
 
 
-class Here(msgspec.Struct, frozen=True, array_like=True, tag="here"):
+class StateDigest(msgspec.Struct, frozen=True, array_like=True, tag="here"):
     """What a door has, in short: digests of what it retains, and of its members and sessions; how
     it marks what leaves the overlay over a bridge (`protocol/bridge_marks`); how many bridges it
     has; and a digest of what it takes of wild topics."""
@@ -44,7 +44,7 @@ class Here(msgspec.Struct, frozen=True, array_like=True, tag="here"):
     wild: int = 0
 
 
-class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
+class PullRequest(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
     """One door asks another for all that it has."""
 
     door: BrokerId
@@ -60,17 +60,17 @@ class Retain(msgspec.Struct, frozen=True, array_like=True, tag="retain"):
 class Members(msgspec.Struct, frozen=True, array_like=True, tag="members"):
     """All members of groups at a door."""
 
-    members: tuple[Member, ...]
+    members: tuple[GroupMember, ...]
 
 
-class Takes(msgspec.Struct, frozen=True, array_like=True, tag="takes"):
+class WildcardInterests(msgspec.Struct, frozen=True, array_like=True, tag="takes"):
     """All wild topics (`protocol/wildcard_topics`) that sessions at a door take, each with the time
     since when."""
 
     topics: tuple[tuple[str, float], ...]
 
 
-class Holds(msgspec.Struct, frozen=True, array_like=True, tag="holds"):
+class SessionsHeld(msgspec.Struct, frozen=True, array_like=True, tag="holds"):
     """Sessions that outlive their connections are at this door now; ``is_all``: and what was
     there before is not."""
 
@@ -78,7 +78,7 @@ class Holds(msgspec.Struct, frozen=True, array_like=True, tag="holds"):
     is_all: bool = False
 
 
-class Dropped(msgspec.Struct, frozen=True, array_like=True, tag="dropped"):
+class SessionsEnded(msgspec.Struct, frozen=True, array_like=True, tag="dropped"):
     """Sessions that were at this door are over."""
 
     sessions: tuple[str, ...]
@@ -102,7 +102,7 @@ class Offer(msgspec.Struct, frozen=True, array_like=True, tag="offer"):
     since: float
 
 
-class Head(msgspec.Struct, frozen=True, array_like=True):
+class SessionHeader(msgspec.Struct, frozen=True, array_like=True):
     """What belongs to a session besides publications."""
 
     client_id: str
@@ -115,14 +115,14 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
 
 class Handover(msgspec.Struct, frozen=True, array_like=True, tag="handover"):
     """A session on its way to ``door``, which claimed it or was offered it at ``since``, in parts;
-    the first has the head, unless there is none. ``given`` is as in `Tail`."""
+    the first has the head, unless there is none. ``given`` is as in `HandoverTail`."""
 
     door: BrokerId
     session: str
     since: float
-    head: Head | None
-    numbered: tuple[Numbered, ...] = ()
-    waiting: tuple[Parcel, ...] = ()
+    head: SessionHeader | None
+    numbered: tuple[InflightDelivery, ...] = ()
+    waiting: tuple[Delivery, ...] = ()
     is_last: bool = True
     given: tuple[Mark, ...] = ()
 
@@ -136,7 +136,7 @@ class Arrived(msgspec.Struct, frozen=True, array_like=True, tag="arrived"):
     since: float
 
 
-class Tail(msgspec.Struct, frozen=True, array_like=True, tag="tail"):
+class HandoverTail(msgspec.Struct, frozen=True, array_like=True, tag="tail"):
     """What came for a session while it was on its way; from the last part on it is at ``door``
     and nowhere else. ``is_void``: it has gone another way, and what is there is worth nothing.
 
@@ -145,7 +145,7 @@ class Tail(msgspec.Struct, frozen=True, array_like=True, tag="tail"):
 
     door: BrokerId
     session: str
-    parcels: tuple[Parcel, ...]
+    parcels: tuple[Delivery, ...]
     is_last: bool = True
     is_void: bool = False
     given: tuple[Mark, ...] = ()
@@ -168,8 +168,10 @@ class Returned(msgspec.Struct, frozen=True, array_like=True, tag="returned"):
     is_proof: bool
 
 
-MoveWord = Redirected | Holds | Dropped | Claim | Offer | Handover | Arrived | Tail
-Word = Here | Ask | Retain | Members | Takes | Returned | MoveWord
+MoveWord = (
+    Redirected | SessionsHeld | SessionsEnded | Claim | Offer | Handover | Arrived | HandoverTail
+)
+Word = StateDigest | PullRequest | Retain | Members | WildcardInterests | Returned | MoveWord
 
 
 def digest_of(names: Iterable[str]) -> int:

@@ -11,7 +11,7 @@ import msgspec
 from pubweave.core.mqtt.protocol.bridge_marks import marked
 from pubweave.core.mqtt.protocol.packet_size import fitting, size_of
 from pubweave.core.mqtt.protocol.properties import content_of
-from pubweave.core.mqtt.session.inflight import Parcel
+from pubweave.core.mqtt.session.inflight import Delivery
 from pubweave.core.vocabulary.events import ConnectionId
 from pubweave.model.mqtt_packets import (
     NO_CONTENT,
@@ -123,7 +123,7 @@ class MqttConnection:
     # --- publications to the client --------------------------------------------------------
 
     def packet(
-        self, parcel: Parcel, packet_id: int | None, now: float, *, is_duplicate: bool = False
+        self, parcel: Delivery, packet_id: int | None, now: float, *, is_duplicate: bool = False
     ) -> Publish | None:
         """A parcel as this client is to get it; None: it is larger than the client takes."""
         publication = parcel.publication
@@ -141,7 +141,7 @@ class MqttConnection:
             packet = self._aliased(packet)
         return packet if self._fits(packet) else None
 
-    def _content(self, parcel: Parcel, now: float) -> Content:
+    def _content(self, parcel: Delivery, now: float) -> Content:
         content = content_of(parcel.publication, now)
         return marked(content, parcel.publication, self.mark) if parcel.is_marked else content
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pubweave.core.mqtt.protocol.properties import QOS
 from pubweave.core.mqtt.protocol.wildcard_topics import original_of, way_of
 from pubweave.core.mqtt.session.cluster_messages import Mark
-from pubweave.core.mqtt.session.subscriptions import MqttSubscription, Subscriptions
+from pubweave.core.mqtt.session.subscriptions import MqttSubscription, SessionSubscriptions
 from pubweave.model.ids import ClientId
 from pubweave.model.publications import Publication
 
@@ -29,7 +29,7 @@ REMEMBERED_MAX = 20_000
 comes again, or later on another way, is seconds old."""
 
 
-class Ways:
+class SessionDeduplicator:
     """What was given to one session.
 
     >>> from pubweave.model.mqtt_packets import TopicFilter
@@ -53,7 +53,7 @@ class Ways:
         ]
 
     def news(
-        self, notified: Iterable[Publication], subscriptions: Subscriptions
+        self, notified: Iterable[Publication], subscriptions: SessionSubscriptions
     ) -> list[Publication]:
         """Of what came, what a session that subscribes so is to get; of copies, the originals."""
         found = []

@@ -23,7 +23,7 @@ from pubweave.model.publications import Publication
 PACKET_IDS = 65_535
 
 
-class Parcel(msgspec.Struct, frozen=True):
+class Delivery(msgspec.Struct, frozen=True):
     """A publication for one client, as its subscriptions want it."""
 
     publication: Publication
@@ -34,32 +34,32 @@ class Parcel(msgspec.Struct, frozen=True):
     """The client passes it on, perhaps to this overlay: it is told where it comes from."""
 
 
-class Numbered(msgspec.Struct, frozen=True):
+class InflightDelivery(msgspec.Struct, frozen=True):
     """A parcel under way; ``is_released``: the client has it, only the number is in use."""
 
     packet_id: int
-    parcel: Parcel
+    parcel: Delivery
     is_released: bool = False
 
 
-class Tally:
+class QueueBudget:
     """The bytes in all outboxes of a door. One publication in several counts for each."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
 
 
-class Outbox:
+class InflightQueue:
     """QoS 1 and 2 publications for one session; it outlives connections."""
 
-    def __init__(self, messages_max: int, bytes_max: int, tally: Tally) -> None:
+    def __init__(self, messages_max: int, bytes_max: int, tally: QueueBudget) -> None:
         self.is_overrun = False
         """More came than there was room for: there is a gap, and nothing is taken after it."""
         self._dropped = 0
         self._messages_max = messages_max
         self._bytes_max = bytes_max
-        self._numbered: dict[int, Numbered] = {}
-        self._waiting: deque[Parcel] = deque()
+        self._numbered: dict[int, InflightDelivery] = {}
+        self._waiting: deque[Delivery] = deque()
         self._tally = tally
         self._size_bytes = 0
         """Of all that waits or is numbered."""
@@ -76,7 +76,7 @@ class Outbox:
     def close(self) -> None:
         """The session is over: what is in here counts no longer."""
         self._tally.size_bytes -= self._size_bytes
-        self._tally = Tally()
+        self._tally = QueueBudget()
 
     def _grow(self, size_bytes: int) -> None:
         self._size_bytes += size_bytes
@@ -86,11 +86,11 @@ class Outbox:
     def last_id(self) -> int:
         return self._last_id
 
-    def contents(self) -> tuple[list[Numbered], list[Parcel]]:
+    def contents(self) -> tuple[list[InflightDelivery], list[Delivery]]:
         """What is under way and what waits, in order."""
         return list(self._numbered.values()), list(self._waiting)
 
-    def fill(self, numbered: list[Numbered], waiting: list[Parcel], last_id: int) -> None:
+    def fill(self, numbered: list[InflightDelivery], waiting: list[Delivery], last_id: int) -> None:
         """Go on where another outbox was (`contents`)."""
         self._numbered = {one.packet_id: one for one in numbered}
         self._last_id = last_id
@@ -109,7 +109,7 @@ class Outbox:
         under_way = sum(not one.is_released for one in self._numbered.values())
         return self._dropped + len(self._waiting) + under_way
 
-    def has_room_for(self, parcels: list[Parcel]) -> bool:
+    def has_room_for(self, parcels: list[Delivery]) -> bool:
         """Whether all of them could wait. O(parcels)."""
         sizes = [parcel.publication.size_bytes for parcel in parcels if parcel.qos]
         return self._fits(len(sizes), sum(sizes))
@@ -118,7 +118,7 @@ class Outbox:
         count += len(self._waiting) + len(self._numbered)
         return count <= self._messages_max and self._size_bytes + size_bytes <= self._bytes_max
 
-    def put(self, parcel: Parcel) -> bool:
+    def put(self, parcel: Delivery) -> bool:
         """Let a parcel wait; False: the outbox is overrun, now or before."""
         size_bytes = parcel.publication.size_bytes
         if self.is_overrun or not self._fits(1, size_bytes):
@@ -129,7 +129,7 @@ class Outbox:
         self._grow(size_bytes)
         return True
 
-    def take(self, receive_max: int) -> Parcel | None:
+    def take(self, receive_max: int) -> Delivery | None:
         """The next that may be sent; None while enough are under way."""
         if not self._waiting or len(self._numbered) >= min(receive_max, PACKET_IDS):
             return None
@@ -137,13 +137,13 @@ class Outbox:
         self._grow(-parcel.publication.size_bytes)
         return parcel
 
-    def number(self, parcel: Parcel) -> int:
+    def number(self, parcel: Delivery) -> int:
         """The packet id under which a parcel is sent. Ids are used in turn."""
         while True:
             self._last_id = self._last_id % PACKET_IDS + 1
             if self._last_id not in self._numbered:
                 break
-        self._numbered[self._last_id] = Numbered(self._last_id, parcel)
+        self._numbered[self._last_id] = InflightDelivery(self._last_id, parcel)
         self._grow(parcel.publication.size_bytes)
         return self._last_id
 
@@ -160,7 +160,7 @@ class Outbox:
         known = self._numbered.get(packet_id)
         if known is None or known.parcel.qos != 2:
             return False
-        self._numbered[packet_id] = Numbered(packet_id, known.parcel, is_released=True)
+        self._numbered[packet_id] = InflightDelivery(packet_id, known.parcel, is_released=True)
         return True
 
     def completed(self, packet_id: int) -> bool:
@@ -186,6 +186,6 @@ class Outbox:
         if known is not None:
             self._grow(-known.parcel.publication.size_bytes)
 
-    def again(self) -> Iterator[Numbered]:
+    def again(self) -> Iterator[InflightDelivery]:
         """What was under way when the last connection ended, in its order."""
         yield from list(self._numbered.values())

@@ -33,7 +33,7 @@ from pubweave.model.mqtt_packets import PubAck, PubRec, Subscribe
 from pubweave.model.publications import Publication
 
 
-class Promise(msgspec.Struct, frozen=True):
+class PendingReply(msgspec.Struct, frozen=True):
     """An answer to a client, or a word to another door, that is due when the broker has taken in
     ``count`` messages of the client.
 
@@ -46,14 +46,14 @@ class Promise(msgspec.Struct, frozen=True):
     is_news: tuple[bool, ...] = ()
 
 
-class NativeEnd:
+class NativeSession:
     """A client's end of a native session; ``owner`` names the MQTT session it is for."""
 
     def __init__(self, client: Client, connection: ConnectionId, owner: str) -> None:
         self.client = client
         self.connection = connection
         self.owner = owner
-        self.promises: deque[Promise] = deque()
+        self.promises: deque[PendingReply] = deque()
         self.refusals: dict[str, str] = {}
         """By advertisement, subscription or ``publication N``: why it was refused."""
         self.lost_reason: str | None = None
@@ -76,12 +76,12 @@ class NativeEnd:
         """Owe an answer for what was queued last."""
         session = self.client.session
         count = session.acked + session.queue_messages + len(session.pending)
-        self.promises.append(Promise(count, answer, publication, natives, is_news))
+        self.promises.append(PendingReply(count, answer, publication, natives, is_news))
 
-    def kept(self) -> list[Promise]:
+    def kept(self) -> list[PendingReply]:
         """The answers that are due now, in their order."""
         acked = self.client.session.acked
-        due: list[Promise] = []
+        due: list[PendingReply] = []
         while self.promises and self.promises[0].count <= acked:
             due.append(self.promises.popleft())
         return due
@@ -126,7 +126,7 @@ class NativeEnd:
         return messages
 
 
-class NativeLoop:
+class InProcessLink:
     """Carries messages between a broker and the native ends of its door."""
 
     def __init__(
@@ -135,10 +135,10 @@ class NativeLoop:
         opened: Callable[[ConnectionOpened, float], None],
         heard: Callable[[MessagesReceived, float], None],
     ) -> None:
-        self.on_notified: Callable[[NativeEnd, Sequence[Publication], float], None]
+        self.on_notified: Callable[[NativeSession, Sequence[Publication], float], None]
         self.on_missed: Callable[[int], None]
-        self.on_settled: Callable[[NativeEnd, float], None]
-        self.ends: dict[ConnectionId, NativeEnd] = {}
+        self.on_settled: Callable[[NativeSession, float], None]
+        self.ends: dict[ConnectionId, NativeSession] = {}
         self._access = access
         self._opened = opened
         self._heard = heard
@@ -164,7 +164,7 @@ class NativeLoop:
         *,
         can_move: bool = False,
         returns: bool = False,
-    ) -> NativeEnd:
+    ) -> NativeSession:
         """Attach a client whose user has been proven at another connection. ``returns``: it has
         been elsewhere, and is to get what is kept of its topics."""
         self._last_connection -= 1
@@ -172,19 +172,19 @@ class NativeLoop:
         client = Client(id_, epoch=epoch, now=now, first_sequence=epoch, can_move=can_move)
         if returns:
             client.session.remote_epoch = epoch  # names no session, but says that there was one
-        end = self.ends[connection] = NativeEnd(client, connection, owner)
+        end = self.ends[connection] = NativeSession(client, connection, owner)
         self._opened(ConnectionOpened(connection), now)
         self._access.vouch(connection, user)
         end.opened(now)
         self.touch(end)
         return end
 
-    def leave(self, end: NativeEnd) -> None:
+    def leave(self, end: NativeSession) -> None:
         """Say goodbye as soon as the broker has taken everything in."""
         end.is_leaving = True
         self.touch(end)
 
-    def touch(self, end: NativeEnd) -> None:
+    def touch(self, end: NativeSession) -> None:
         """Something is to be carried from this end."""
         self._touched[end.connection] = None
 

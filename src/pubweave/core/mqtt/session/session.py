@@ -20,10 +20,10 @@ from pubweave.core.mqtt.protocol.properties import (
     weight,
 )
 from pubweave.core.mqtt.session.connection import MqttConnection, MqttError
-from pubweave.core.mqtt.session.deduplicator import Ways
-from pubweave.core.mqtt.session.inflight import Outbox, Parcel, Tally
-from pubweave.core.mqtt.session.native_client import NativeEnd
-from pubweave.core.mqtt.session.subscriptions import MqttSubscription, Subscriptions
+from pubweave.core.mqtt.session.deduplicator import SessionDeduplicator
+from pubweave.core.mqtt.session.inflight import Delivery, InflightQueue, QueueBudget
+from pubweave.core.mqtt.session.native_client import NativeSession
+from pubweave.core.mqtt.session.subscriptions import MqttSubscription, SessionSubscriptions
 from pubweave.model.filters.filter import Filter, topic_filter
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.mqtt_packets import (
@@ -53,7 +53,7 @@ class MqttSession:
         user: str,
         config: MqttConfig,
         overrun: dict[str, None],
-        tally: Tally,
+        tally: QueueBudget,
     ) -> None:
         """``overrun`` notes who gets more than it may keep, ``tally`` what all keep."""
         self.name = name
@@ -61,11 +61,11 @@ class MqttSession:
         self.client_id = client_id
         self.user = user
         self.config = config
-        self.end: NativeEnd | None = None
+        self.end: NativeSession | None = None
         self.connection: MqttConnection | None = None
-        self.subscriptions = Subscriptions()
-        self.ways = Ways()
-        self.outbox = Outbox(config.queue_messages, config.queue_bytes, tally)
+        self.subscriptions = SessionSubscriptions()
+        self.ways = SessionDeduplicator()
+        self.outbox = InflightQueue(config.queue_messages, config.queue_bytes, tally)
         self.will: Will | None = None
         self.will_at: float | None = None
         """When the will is to be published; None: not before the client is gone."""
@@ -251,13 +251,13 @@ class MqttSession:
         )
         ids = tuple(s.subscription_id for s in wanted if s.subscription_id is not None)
         is_marked = self.subscriptions.of_bridges > 0 and any(s.is_of_bridge for s in wanted)
-        self.send(Parcel(publication, qos, retain, ids, is_marked), now)
+        self.send(Delivery(publication, qos, retain, ids, is_marked), now)
 
     def quality(self, publication: Publication, wanted: int) -> int:
         """With which a publication is delivered where ``wanted`` was subscribed to."""
         return wanted if self.config.upgrades_qos else min(wanted, quality_of(publication))
 
-    def send(self, parcel: Parcel, now: float) -> None:
+    def send(self, parcel: Delivery, now: float) -> None:
         """Send at once or let wait; QoS 0 does neither for a client that is away or too slow."""
         connection = self.connection
         if parcel.qos:
@@ -337,7 +337,7 @@ class MqttSession:
     # --- inside ----------------------------------------------------------------------------
 
     @property
-    def _end(self) -> NativeEnd:
+    def _end(self) -> NativeSession:
         assert self.end is not None, "a session is attached before it is used"
         return self.end
 

@@ -20,7 +20,7 @@ Group = tuple[str, str]
 """A group's name and the pattern that it shares."""
 
 
-class Member(msgspec.Struct, frozen=True, array_like=True):
+class GroupMember(msgspec.Struct, frozen=True, array_like=True):
     """A session that shares a subscription."""
 
     group: str
@@ -39,11 +39,11 @@ class SharedGroups:
     """
 
     def __init__(self) -> None:
-        self._by_door: dict[BrokerId, tuple[Member, ...]] = {}
+        self._by_door: dict[BrokerId, tuple[GroupMember, ...]] = {}
         self._groups: dict[Group, dict[str, int]] = {}
         """The candidates of a group, each with its number."""
 
-    def replace(self, door: BrokerId, members: tuple[Member, ...]) -> None:
+    def replace(self, door: BrokerId, members: tuple[GroupMember, ...]) -> None:
         """All members at a door, in the place of those it had. O(members)."""
         if members:
             self._by_door[door] = members
@@ -51,7 +51,7 @@ class SharedGroups:
             return
         self._groups.clear()
 
-    def of(self, door: BrokerId) -> tuple[Member, ...]:
+    def of(self, door: BrokerId) -> tuple[GroupMember, ...]:
         return self._by_door.get(door, ())
 
     def chosen(self, group: Group, publication: Publication) -> str | None:

@@ -31,7 +31,7 @@ class MqttSubscription(msgspec.Struct, frozen=True):
         return self.options.no_local and self.options.retain_as_published
 
 
-class Subscriptions:
+class SessionSubscriptions:
     """The subscriptions of one session by their text, `$share/...` included."""
 
     def __init__(self) -> None:

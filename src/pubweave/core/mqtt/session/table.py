@@ -7,8 +7,8 @@ from math import inf
 
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.session.connection import MqttConnection
-from pubweave.core.mqtt.session.inflight import Tally
-from pubweave.core.mqtt.session.native_client import NativeLoop
+from pubweave.core.mqtt.session.inflight import QueueBudget
+from pubweave.core.mqtt.session.native_client import InProcessLink
 from pubweave.core.mqtt.session.session import MqttSession, native_id
 from pubweave.core.session.access import Access
 from pubweave.model.ids import BrokerId
@@ -16,14 +16,14 @@ from pubweave.model.ids import BrokerId
 UNTOLD_MAX = 100_000
 
 
-class Sessions:
+class MqttSessionTable:
     """Sessions by name, from their first Connect until they expire."""
 
     def __init__(
         self,
         broker: BrokerId,
         config: MqttConfig,
-        loop: NativeLoop,
+        loop: InProcessLink,
         access: Access,
         *,
         is_topical: bool = False,
@@ -41,7 +41,7 @@ class Sessions:
         and how many sessions that were."""
         self.lost = 0
         """Sessions that were to last, and ended because the broker let their native clients go."""
-        self._tally = Tally()
+        self._tally = QueueBudget()
         self._overrun: dict[str, None] = {}
         self._untold: dict[str, None] = {}
         """Sessions that were ended so, and whose clients may not know it yet."""

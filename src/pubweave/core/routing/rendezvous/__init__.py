@@ -1,6 +1,7 @@
 """The strategy `rendezvous`: publications go to their topic's rendezvous and down its tree.
 
-Entry: `RendezvousRouting` in `routing`, `RendezvousUpkeep` in `maintenance` (links, wishes, time).
+Entry: `RendezvousRouting` in `routing`, `RendezvousMaintenance` in `maintenance` (links, wishes,
+time).
   chord -occupants-> ChordTable -routes-> trees -wanted_from-> maintenance -TopicWanted-> neighbors
 `control_plane` is one version of ring and trees; `remap` runs two of them while brokers change
 positions. `topics` begins and ends topics, `absent_brokers` says for whom publications are kept,

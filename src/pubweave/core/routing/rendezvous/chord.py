@@ -34,7 +34,7 @@ Tell = Callable[[BrokerId, SequencedMessage], None]
 """Send a message to a neighbor; it is dropped if there is no session with it."""
 
 
-class ChordUpkeep:
+class ChordMaintenance:
     """``tell`` sends to a neighbor, ``is_lost`` says whom we have lost, ``linked`` whom we have a
     standing link with."""
 
@@ -193,7 +193,7 @@ class ChordUpkeep:
 # All tables of Chord follow from the set of occupants it knows to be alive: its successors are
 # the next ones clockwise, its predecessor the last one, and finger k is the first one at or after
 # its position + 2^k. Each is right as soon as the right one is among those known, and whoever
-# crashes has only to be forgotten. `ChordUpkeep` sees to it that the right ones are known.
+# crashes has only to be forgotten. `ChordMaintenance` sees to it that the right ones are known.
 
 
 class ChordTable:

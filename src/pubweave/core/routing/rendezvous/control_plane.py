@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from pubweave.core.config.rendezvous import RendezvousConfig
-from pubweave.core.routing.rendezvous.chord import ChordTable, ChordUpkeep, Tell
+from pubweave.core.routing.rendezvous.chord import ChordMaintenance, ChordTable, Tell
 from pubweave.core.routing.rendezvous.trees import TopicTrees
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import ChordMessage, Occupant, TreeMessage
 
 
-class RendezvousPlane:
+class ControlPlane:
     """``tell``, ``is_lost`` and ``linked`` as in `rendezvous/chord`, ``askers`` as in
     `rendezvous/trees`."""
 
@@ -36,7 +36,7 @@ class RendezvousPlane:
         self.is_live = True
         """Whether publications travel by its trees."""
         self.table = ChordTable(own, config.successors)
-        self.chord = ChordUpkeep(version, self.table, config, tell, is_lost, linked)
+        self.chord = ChordMaintenance(version, self.table, config, tell, is_lost, linked)
         self.trees = TopicTrees(version, self.table, config, tell, askers)
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pubweave.core.routing.rendezvous.chord import Tell
-from pubweave.core.routing.topic_connected.link_monitor import LinkWatch
+from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
 from pubweave.core.session.table import SessionTable
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import LinkUnused
@@ -19,12 +19,12 @@ ANSWER_LIMIT_S = 5.0
 """Within so long after this end has offered it, a link may be closed."""
 
 
-class SpareLinks:
+class IdleLinks:
     """``is_used`` says whether this end needs a link; ``on_close`` hears of each that is over."""
 
     def __init__(
         self,
-        links: LinkWatch,
+        links: LinkMonitor,
         sessions: SessionTable,
         tell: Tell,
         is_used: Callable[[BrokerId], bool],

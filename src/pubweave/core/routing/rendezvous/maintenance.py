@@ -17,16 +17,16 @@ from collections.abc import Collection
 
 from pubweave.core.routing.rendezvous.absent_brokers import RingAbsences
 from pubweave.core.routing.rendezvous.clusters import AttachedClusters
-from pubweave.core.routing.rendezvous.control_plane import RendezvousPlane
-from pubweave.core.routing.rendezvous.idle_links import SpareLinks
+from pubweave.core.routing.rendezvous.control_plane import ControlPlane
+from pubweave.core.routing.rendezvous.idle_links import IdleLinks
 from pubweave.core.routing.rendezvous.remap import Remapping
 from pubweave.core.routing.rendezvous.routing import RendezvousRouting
 from pubweave.core.routing.rendezvous.status import rendezvous_status
 from pubweave.core.routing.rendezvous.topics import RendezvousTopics
 from pubweave.core.routing.rendezvous.user_placement import UserPlacing
 from pubweave.core.routing.topic_connected.gaps import TopicGaps
-from pubweave.core.routing.topic_connected.link_monitor import LinkWatch
-from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
+from pubweave.core.routing.topic_connected.services import TopicServices
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.design.dynatops.mapping.ring import key_of
 from pubweave.model.ids import BrokerId
@@ -49,19 +49,19 @@ FIRST_VERSION = 1
 TIDY_EVERY_S = 1.0
 
 
-class RendezvousUpkeep:
+class RendezvousMaintenance:
     """One broker's planes, links and topics. ``routing`` is the `inside`'s, with its type."""
 
-    def __init__(self, inside: TopicInside, routing: RendezvousRouting, now: float) -> None:
+    def __init__(self, inside: TopicServices, routing: RendezvousRouting, now: float) -> None:
         self._inside = inside
         self._routing = routing
         self._topics = inside.config.topics
         self._config = inside.config.rendezvous
         self.id = inside.config.id
-        self.links = LinkWatch(inside, self._address_of)
+        self.links = LinkMonitor(inside, self._address_of)
         self.default = FIRST_VERSION
         """The version of the plane by which publications travel."""
-        self.planes: dict[int, RendezvousPlane] = {}
+        self.planes: dict[int, ControlPlane] = {}
         self.add_plane(FIRST_VERSION, self.first_position)
         self.remapping = Remapping(self, inside.emit)
         self.clusters = AttachedClusters(inside.sessions, routing)
@@ -70,7 +70,7 @@ class RendezvousUpkeep:
         self.gaps = TopicGaps(inside)
         self._given: set[BrokerId] = set()
         """Neighbors that the driver named: these links stay."""
-        self.spare = SpareLinks(
+        self.spare = IdleLinks(
             self.links,
             inside.sessions,
             self._tell,
@@ -95,7 +95,7 @@ class RendezvousUpkeep:
         return key_of(self.id) if given is None else given
 
     @property
-    def plane(self) -> RendezvousPlane:
+    def plane(self) -> ControlPlane:
         return self.planes[self.default]
 
     @property
@@ -103,9 +103,9 @@ class RendezvousUpkeep:
         """Topics whose trees this broker is to be in."""
         return () if self._leaving_at is not None else self._routing.subscribed
 
-    def add_plane(self, version: int, position: int) -> RendezvousPlane:
+    def add_plane(self, version: int, position: int) -> ControlPlane:
         """Begin another version, with this broker at a position."""
-        plane = self.planes[version] = RendezvousPlane(
+        plane = self.planes[version] = ControlPlane(
             version,
             self._occupant(position),
             self._config,
@@ -362,7 +362,7 @@ class RendezvousUpkeep:
 
     def _look_at_plane(
         self,
-        plane: RendezvousPlane,
+        plane: ControlPlane,
         subscribed: Collection[str],
         offered: Collection[str],
         now: float,

@@ -26,7 +26,7 @@ DIGEST_BYTES = 256 * 1024
 News = dict[BrokerId, PlacementTold]
 
 
-class ClusterTelling:
+class PlacementGossip:
     """One broker's part. ``own`` says what it tells of itself, ``linked`` with whom links stand."""
 
     def __init__(

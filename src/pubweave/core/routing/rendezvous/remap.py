@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from pubweave.core.routing.rendezvous.control_plane import RendezvousPlane
+from pubweave.core.routing.rendezvous.control_plane import ControlPlane
 from pubweave.core.vocabulary.effects import Effect, ReportRemap
 from pubweave.core.vocabulary.events import RemapAnnounced
 from pubweave.model.messages.rendezvous import Occupant
 from pubweave.model.remaps import STEPS, RemapStep
 
 if TYPE_CHECKING:
-    from pubweave.core.routing.rendezvous.maintenance import RendezvousUpkeep
+    from pubweave.core.routing.rendezvous.maintenance import RendezvousMaintenance
 
 PATIENCE_S = 2.0
 """How long a broker waits for the places of its new position: whoever had it may be gone. Trees
@@ -32,7 +32,7 @@ are mended without them, only with more messages."""
 class Remapping:
     """The remapping under way at one broker, if any."""
 
-    def __init__(self, upkeep: RendezvousUpkeep, emit: Callable[[Effect], None]) -> None:
+    def __init__(self, upkeep: RendezvousMaintenance, emit: Callable[[Effect], None]) -> None:
         self._upkeep = upkeep
         self._emit = emit
         self.version = 0
@@ -43,7 +43,7 @@ class Remapping:
         self._waits_until = 0.0
 
     @property
-    def plane(self) -> RendezvousPlane | None:
+    def plane(self) -> ControlPlane | None:
         """The second version, while there are two."""
         return self._upkeep.planes.get(self.version) if self.is_under_way else None
 

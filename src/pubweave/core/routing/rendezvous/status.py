@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pubweave.core.routing.rendezvous.control_plane import RendezvousPlane
+from pubweave.core.routing.rendezvous.control_plane import ControlPlane
 from pubweave.core.routing.rendezvous.routing import RendezvousRouting
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import RendezvousStatus, TreeStatus
@@ -14,7 +14,7 @@ RATE_WINDOW_S = 20.0
 
 
 def rendezvous_status(
-    plane: RendezvousPlane,
+    plane: ControlPlane,
     versions: Iterable[int],
     routing: RendezvousRouting,
     gateways: Iterable[BrokerId],

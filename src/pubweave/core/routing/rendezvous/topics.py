@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 from pubweave.core.routing.rendezvous.absent_brokers import RingAbsences
 from pubweave.core.routing.rendezvous.clusters import AttachedClusters
-from pubweave.core.routing.rendezvous.control_plane import RendezvousPlane
+from pubweave.core.routing.rendezvous.control_plane import ControlPlane
 from pubweave.core.routing.rendezvous.routing import RendezvousRouting
-from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.routing.topic_connected.services import TopicServices
 from pubweave.design.dynatops.mapping.ring import key_of
 from pubweave.model.ids import BrokerId
 
@@ -28,9 +28,9 @@ class RendezvousTopics:
 
     def __init__(
         self,
-        inside: TopicInside,
+        inside: TopicServices,
         routing: RendezvousRouting,
-        planes: Mapping[int, RendezvousPlane],
+        planes: Mapping[int, ControlPlane],
         clusters: AttachedClusters,
         absences: RingAbsences,
     ) -> None:
@@ -53,7 +53,7 @@ class RendezvousTopics:
         """When this broker knew of nobody else last."""
 
     @property
-    def _live(self) -> list[RendezvousPlane]:
+    def _live(self) -> list[ControlPlane]:
         return [plane for plane in self._planes.values() if plane.is_live]
 
     def is_handed_on(self, topic: str) -> bool:
@@ -198,7 +198,7 @@ class RendezvousTopics:
             for topic in [t for t in routing.asked.get(link, ()) if t not in now_wanted]:
                 routing.ask(link, topic, wants=False)
 
-    def is_fed(self, plane: RendezvousPlane) -> bool:
+    def is_fed(self, plane: ControlPlane) -> bool:
         """Whether all whom a version wants topics of have said that they send them."""
         links = self._inside.sessions.links
         return all(

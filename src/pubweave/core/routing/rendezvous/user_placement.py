@@ -18,10 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pubweave.core.routing.rendezvous.chord import Tell
-from pubweave.core.routing.rendezvous.placement_gossip import ClusterTelling
+from pubweave.core.routing.rendezvous.placement_gossip import PlacementGossip
 from pubweave.core.routing.rendezvous.placement_utility import Host, best_host
 from pubweave.core.routing.rendezvous.routing import RendezvousRouting
-from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.routing.topic_connected.services import TopicServices
 from pubweave.core.session.session import Session
 from pubweave.core.session.tokens import is_same, tag_of
 from pubweave.core.vocabulary.effects import Transmit
@@ -50,7 +50,7 @@ class UserPlacing:
 
     def __init__(
         self,
-        inside: TopicInside,
+        inside: TopicServices,
         routing: RendezvousRouting,
         tell: Tell,
         linked: Callable[[], list[BrokerId]],
@@ -62,7 +62,7 @@ class UserPlacing:
         self._id = inside.config.id
         self._key = inside.sessions.tokens.tag("placement")
         """Others of the cluster are told it, and make the tokens for whom they send here."""
-        self.telling = ClusterTelling(self._id, self._config, tell, linked, self._told, now)
+        self.telling = PlacementGossip(self._id, self._config, tell, linked, self._told, now)
         self._heard: dict[BrokerId, PlacementTold] = {}
         self.hosts: dict[BrokerId, Host] = {}
         """Others of the cluster, as they said last and with those whom we have sent there since."""

@@ -1,6 +1,7 @@
 """The strategy `topic_connected`: publications flood the brokers that take part in a topic.
 
-Entry: `TopicRouting` in `routing`; `TopicRepair` in `repair` keeps each topic's brokers connected.
+Entry: `TopicRouting` in `routing`; `OverlayRepair` in `repair` keeps each topic's brokers
+connected.
   BrokerRecord of all brokers -> membership_map -view-> link_choice (shadow set) -> repair
        ^ floods                                                                 | OpenLink
        +- own record: topics, links, lost, backups <-- link_monitor <-----------+

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pubweave.core.routing.topic_connected.membership_map import TopicMap, TopicView
+from pubweave.core.routing.topic_connected.membership_map import MembershipMap, MembershipView
 from pubweave.model.ids import BrokerId
 
 
-class Absences:
+class AbsentBrokers:
     """The topics that somebody misses who is away; ``view`` is what the map says now."""
 
-    def __init__(self, map_: TopicMap, view: Callable[[], TopicView], grace_s: float) -> None:
+    def __init__(
+        self, map_: MembershipMap, view: Callable[[], MembershipView], grace_s: float
+    ) -> None:
         self._map = map_
         self._view = view
         self._grace_s = grace_s

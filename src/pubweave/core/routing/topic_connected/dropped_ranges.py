@@ -21,7 +21,7 @@ MAX_SPANS = 512
 
 
 @dataclass(frozen=True)
-class Span:
+class DroppedRange:
     """``count`` sequences from ``first`` to ``last``, which came in this order from ``began_at`` to
     ``ended_at``."""
 
@@ -37,7 +37,7 @@ class Span:
     def is_whole(self) -> bool:
         return self.count == self.last - self.first + 1
 
-    def beyond(self, mark: int) -> Span | None:
+    def beyond(self, mark: int) -> DroppedRange | None:
         """The part behind a sequence."""
         if mark < self.first:
             return self
@@ -45,7 +45,7 @@ class Span:
             return None
         left = self.last - mark
         is_at_most = self.is_at_most or not self.is_whole
-        return Span(
+        return DroppedRange(
             mark + 1, self.last, min(self.count, left), self.began_at, self.ended_at, is_at_most
         )
 
@@ -54,12 +54,12 @@ class Span:
 class DroppedPublications:
     """One topic at one broker; by publisher, in the order of sequences."""
 
-    spans: dict[ClientId, list[Span]] = field(default_factory=dict)
+    spans: dict[ClientId, list[DroppedRange]] = field(default_factory=dict)
 
     def add(self, publisher: ClientId, sequence: int, came_at: float) -> None:
-        self.extend(publisher, Span(sequence, sequence, 1, came_at, came_at))
+        self.extend(publisher, DroppedRange(sequence, sequence, 1, came_at, came_at))
 
-    def extend(self, publisher: ClientId, span: Span) -> None:
+    def extend(self, publisher: ClientId, span: DroppedRange) -> None:
         """Enter a span behind or between those that are there. O(spans of the publisher)."""
         spans = self.spans.setdefault(publisher, [])
         place = len(spans)
@@ -76,7 +76,7 @@ class DroppedPublications:
     def has(self, publisher: ClientId, sequence: int) -> bool:
         return any(s.first <= sequence <= s.last for s in self.spans.get(publisher, ()))
 
-    def beyond(self, publisher: ClientId, mark: int, now: float) -> list[Span]:
+    def beyond(self, publisher: ClientId, mark: int, now: float) -> list[DroppedRange]:
         """What somebody misses who has got a publisher's publications up to a sequence."""
         found = (span.beyond(mark) for span in self.spans.get(publisher, ()))
         return [span for span in found if span is not None and now - span.ended_at < REMEMBERED_S]
@@ -90,7 +90,7 @@ class DroppedPublications:
                 del self.spans[publisher]
 
 
-def _continues(before: Span, span: Span) -> bool:
+def _continues(before: DroppedRange, span: DroppedRange) -> bool:
     return (
         span.first == before.last + 1
         and span.ended_at - before.began_at <= SPAN_S
@@ -99,8 +99,8 @@ def _continues(before: Span, span: Span) -> bool:
     )
 
 
-def _joined(one: Span, other: Span) -> Span:
-    return Span(
+def _joined(one: DroppedRange, other: DroppedRange) -> DroppedRange:
+    return DroppedRange(
         one.first,
         max(one.last, other.last),
         one.count + other.count,

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pubweave.core.routing.topic_connected.dropped_ranges import Span
-from pubweave.core.routing.topic_connected.routing import Claim
-from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.routing.topic_connected.dropped_ranges import DroppedRange
+from pubweave.core.routing.topic_connected.routing import TopicEntry
+from pubweave.core.routing.topic_connected.services import TopicServices
 from pubweave.core.routing.topic_connected.topic_log import TopicLog
 from pubweave.core.session.session import Session
 from pubweave.model.ids import ClientId
@@ -30,7 +30,7 @@ PATIENCE_S = 2.0
 
 
 @dataclass
-class Doubt:
+class SuspectedGap:
     """What one neighbor says that we miss of a topic, and since when that is doubted."""
 
     since: float
@@ -44,10 +44,10 @@ class Doubt:
 class TopicGaps:
     """One broker's gaps."""
 
-    def __init__(self, inside: TopicInside) -> None:
+    def __init__(self, inside: TopicServices) -> None:
         self._inside = inside
         self._routing = inside.routing
-        self._doubts: dict[str, dict[Session, Doubt]] = {}
+        self._doubts: dict[str, dict[Session, SuspectedGap]] = {}
 
     def take(self, link: Session, message: TopicMissed, now: float) -> None:
         """A neighbor keeps no more what we lack, or never had it. O(spans)."""
@@ -65,7 +65,7 @@ class TopicGaps:
         due = [span for span in spans if span.ended_at >= due_since]
         if not is_opened or (due and not message.is_agreed):
             self._routing.opened[link].pop(topic, None)
-            doubt = self._doubts.setdefault(topic, {}).setdefault(link, Doubt(now))
+            doubt = self._doubts.setdefault(topic, {}).setdefault(link, SuspectedGap(now))
             doubt.missed[publisher] = sum(span.count for span in due)
             return
         self._routing.logs.miss(log, publisher, spans, now)
@@ -73,18 +73,20 @@ class TopicGaps:
             self._count(log, topic, publisher, due)
         self._routing.tell_missed(topic, publisher, spans, but=link)
 
-    def _claims(self, topic: str) -> list[Claim]:
+    def _claims(self, topic: str) -> list[TopicEntry]:
         return [c for c in self._routing.subscriptions.values() if c.topic == topic]
 
-    def _due_since(self, claim: Claim) -> float:
+    def _due_since(self, claim: TopicEntry) -> float:
         """From when on publications are due to a client. One that comes from another broker gets
         what is kept; what is older than that was not kept for anybody."""
         return claim.since - (self._inside.config.topics.keep_s if claim.has_moved else 0.0)
 
-    def _count(self, log: TopicLog, topic: str, publisher: ClientId, due: list[Span]) -> None:
+    def _count(
+        self, log: TopicLog, topic: str, publisher: ClientId, due: list[DroppedRange]
+    ) -> None:
         """Count what each client misses that subscribes to the topic, and tell it. O(clients)."""
         counters = self._inside.counters
-        claims: dict[Session, list[Claim]] = {}
+        claims: dict[Session, list[TopicEntry]] = {}
         for claim in self._claims(topic):
             claims.setdefault(claim.client, []).append(claim)
         for client, own in claims.items():
@@ -137,8 +139,8 @@ class TopicGaps:
             doubts.pop(link, None)
 
 
-def spans_of(message: TopicMissed, now: float) -> list[Span]:
+def spans_of(message: TopicMissed, now: float) -> list[DroppedRange]:
     return [
-        Span(first, last, count, now - oldest_s, now - newest_s, is_at_most)
+        DroppedRange(first, last, count, now - oldest_s, now - newest_s, is_at_most)
         for first, last, count, oldest_s, newest_s, is_at_most in message.spans
     ]

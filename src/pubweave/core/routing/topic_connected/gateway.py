@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from pubweave.core.routing.topic_connected.link_monitor import LinkWatch
-from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
+from pubweave.core.routing.topic_connected.services import TopicServices
 from pubweave.core.session.session import Session
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import RENDEZVOUS_PROTOCOL
@@ -29,12 +29,12 @@ from pubweave.model.messages.topic_connected import BrokerRecord
 class RingGateway:
     """What one broker does for its cluster at the border; nothing unless it has links there."""
 
-    def __init__(self, inside: TopicInside) -> None:
+    def __init__(self, inside: TopicServices) -> None:
         self._inside = inside
         self._id = inside.config.id
         self.ring = frozenset(inside.config.topics.ring)
         """Brokers of the ring that this one has links with."""
-        self.links = LinkWatch(inside, lambda broker: "")
+        self.links = LinkMonitor(inside, lambda broker: "")
         self.links.lasting = self.ring
         self.in_charge: BrokerId | None = None
         """The cluster's gateway, as far as this broker knows; None: the cluster is on its own."""

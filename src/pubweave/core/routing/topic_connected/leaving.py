@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pubweave.core.routing.topic_connected.link_monitor import LinkWatch
-from pubweave.core.routing.topic_connected.membership_map import TopicMap, TopicView
-from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
+from pubweave.core.routing.topic_connected.membership_map import MembershipMap, MembershipView
+from pubweave.core.routing.topic_connected.services import TopicServices
 from pubweave.core.session.session import Session
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
@@ -24,10 +24,10 @@ class TopicLeaving:
 
     def __init__(
         self,
-        inside: TopicInside,
-        links: LinkWatch,
-        map_: TopicMap,
-        view: Callable[[], TopicView],
+        inside: TopicServices,
+        links: LinkMonitor,
+        map_: MembershipMap,
+        view: Callable[[], MembershipView],
         is_missed: Callable[[str], bool],
     ) -> None:
         self._inside = inside

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pubweave.core.routing.topic_connected.membership_map import MAP_TOPIC, TopicView
+from pubweave.core.routing.topic_connected.membership_map import MAP_TOPIC, MembershipView
 from pubweave.design.tree.spanning import Pair, canonical, mending_links
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.topic_connected import BrokerRecord
 
 
-def shadow_set(view: TopicView, records: Mapping[BrokerId, BrokerRecord]) -> list[BrokerId]:
+def shadow_set(view: MembershipView, records: Mapping[BrokerId, BrokerRecord]) -> list[BrokerId]:
     """Among whom links are sought first; in canonical order."""
     found: set[BrokerId] = set()
     broken = set(view.pieces)
@@ -28,7 +28,7 @@ def shadow_set(view: TopicView, records: Mapping[BrokerId, BrokerRecord]) -> lis
     return _in_order(view, found)
 
 
-def links_among(view: TopicView, brokers: list[BrokerId], rho: float) -> list[Pair]:
+def links_among(view: MembershipView, brokers: list[BrokerId], rho: float) -> list[Pair]:
     """The links that join broken topics among some brokers (Algorithm 2)."""
     among = set(brokers)
     pieces = {
@@ -39,12 +39,12 @@ def links_among(view: TopicView, brokers: list[BrokerId], rho: float) -> list[Pa
     return mending_links(pieces, brokers, degrees, rho=rho, is_allowed=view.may_link)
 
 
-def everybody_concerned(view: TopicView) -> list[BrokerId]:
+def everybody_concerned(view: MembershipView) -> list[BrokerId]:
     """All who take part in a broken topic: among them there is always a way (Algorithm 4)."""
     return _in_order(view, {broker for labels in view.pieces.values() for broker in labels})
 
 
-def _lone(view: TopicView) -> set[BrokerId]:
+def _lone(view: MembershipView) -> set[BrokerId]:
     found: set[BrokerId] = set()
     for labels in view.pieces.values():
         sizes: dict[int, int] = {}
@@ -54,7 +54,7 @@ def _lone(view: TopicView) -> set[BrokerId]:
     return found
 
 
-def _in_order(view: TopicView, brokers: set[BrokerId]) -> list[BrokerId]:
+def _in_order(view: MembershipView, brokers: set[BrokerId]) -> list[BrokerId]:
     staying = {
         broker: len(view.present[broker].topics)
         for broker in brokers
@@ -63,7 +63,7 @@ def _in_order(view: TopicView, brokers: set[BrokerId]) -> list[BrokerId]:
     return canonical(staying)
 
 
-def needs_backups(view: TopicView, own: BrokerRecord, coverage: int) -> bool:
+def needs_backups(view: MembershipView, own: BrokerRecord, coverage: int) -> bool:
     """Whether the backups of a broker do not do any more (Step III of Shadows).
 
     While something is broken, repair goes first (Step II): each change reaches everybody. Then
@@ -83,7 +83,7 @@ def needs_backups(view: TopicView, own: BrokerRecord, coverage: int) -> bool:
     )
 
 
-def choose_backups(view: TopicView, own: BrokerRecord, coverage: int) -> tuple[BrokerId, ...]:
+def choose_backups(view: MembershipView, own: BrokerRecord, coverage: int) -> tuple[BrokerId, ...]:
     """Backups of a broker: ``coverage`` covers of its topics, and of the map, that share nobody.
 
     Each uncovered topic in turn gets its lightest subscriber, whose weight is taken from the
@@ -115,7 +115,7 @@ def choose_backups(view: TopicView, own: BrokerRecord, coverage: int) -> tuple[B
     return tuple(backups)
 
 
-def _weights(view: TopicView) -> dict[BrokerId, int]:
+def _weights(view: MembershipView) -> dict[BrokerId, int]:
     """How much a broker has to do: its neighbors and those whose backup it is."""
     weights = {broker: len(view.neighbors[broker]) for broker in view.present}
     for record in view.present.values():

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.routing.topic_connected.services import TopicServices
 from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.effects import CloseLink, OpenLink
 from pubweave.model.ids import BrokerId
@@ -44,12 +44,12 @@ class WatchedLink:
         return self.lost_at is not None
 
 
-class LinkWatch:
+class LinkMonitor:
     """All links of a broker; ``address_of`` and ``age_of`` ask the map."""
 
     def __init__(
         self,
-        inside: TopicInside,
+        inside: TopicServices,
         address_of: Callable[[BrokerId], str],
         age_of: Callable[[BrokerId], Age] = lambda broker: NO_AGE,
     ) -> None:

@@ -32,7 +32,7 @@ MAP_TOPIC = ""
 
 
 @dataclass(frozen=True)
-class TopicView:
+class MembershipView:
     """What follows from the map at one instant."""
 
     present: Mapping[BrokerId, BrokerRecord]
@@ -59,7 +59,7 @@ class TopicView:
         return (one, other) not in self.lost and (other, one) not in self.lost
 
 
-class TopicMap:
+class MembershipMap:
     """Records by broker. ``own`` is that of the broker which holds the map."""
 
     def __init__(self, own: BrokerId) -> None:
@@ -129,7 +129,7 @@ class TopicMap:
             if name not in records or incarnation >= records[name].incarnation
         }
 
-    def view(self) -> TopicView:
+    def view(self) -> MembershipView:
         """O(records, links and topics of all brokers)."""
         lost = self._lost()
         neighbors = self._neighbors(lost)
@@ -156,7 +156,7 @@ class TopicMap:
             labels = pieces_of(brokers, here)
             if any(labels.values()):
                 pieces[topic] = labels
-        return TopicView(present, gone, lost, here, members, pieces, doubtful, min(reached))
+        return MembershipView(present, gone, lost, here, members, pieces, doubtful, min(reached))
 
     def _silent(self, reached: Collection[BrokerId]) -> set[BrokerId]:
         """Whom somebody in reach has lost, and who has told nothing of itself since."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pubweave.core.routing.topic_connected.absent_brokers import Absences
+from pubweave.core.routing.topic_connected.absent_brokers import AbsentBrokers
 from pubweave.core.routing.topic_connected.gaps import TopicGaps
 from pubweave.core.routing.topic_connected.gateway import RingGateway
 from pubweave.core.routing.topic_connected.leaving import TopicLeaving
@@ -30,10 +30,10 @@ from pubweave.core.routing.topic_connected.link_choice import (
     needs_backups,
     shadow_set,
 )
-from pubweave.core.routing.topic_connected.link_monitor import NO_AGE, Age, LinkWatch
-from pubweave.core.routing.topic_connected.membership_map import TopicMap, TopicView
-from pubweave.core.routing.topic_connected.services import TopicInside
-from pubweave.core.routing.topic_connected.subscribe_barrier import SubscriptionWaits
+from pubweave.core.routing.topic_connected.link_monitor import NO_AGE, Age, LinkMonitor
+from pubweave.core.routing.topic_connected.membership_map import MembershipMap, MembershipView
+from pubweave.core.routing.topic_connected.services import TopicServices
+from pubweave.core.routing.topic_connected.subscribe_barrier import SubscribeBarrier
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.session import Hello, Message, Role
@@ -47,18 +47,18 @@ RETURNING_S = 10.0
 """A client that came from another broker has told its subscriptions again after so long."""
 
 
-class TopicRepair:
+class OverlayRepair:
     """One broker's map, links and topics over time."""
 
-    def __init__(self, inside: TopicInside, incarnation: int, now: float) -> None:
+    def __init__(self, inside: TopicServices, incarnation: int, now: float) -> None:
         self._inside = inside
         self._config = inside.config.topics
         self._id = inside.config.id
-        self.map = TopicMap(self._id)
-        self.links = LinkWatch(inside, self._address_of, self._age_of)
+        self.map = MembershipMap(self._id)
+        self.links = LinkMonitor(inside, self._address_of, self._age_of)
         self.gateway = RingGateway(inside)
         self.map.take(BrokerRecord(self._id, inside.sessions.address, incarnation, 0), now)
-        self._view: TopicView | None = None
+        self._view: MembershipView | None = None
         self._fading: dict[str, float] = {}
         """Topics that no client wants any more, since when."""
         self._told_off: dict[str, float] = {}
@@ -67,15 +67,15 @@ class TopicRepair:
         """Links that others are to open, since when."""
         self._broken_at: dict[str, float] = {}
         self._renew_at = now
-        self._backed_up: TopicView | None = None
+        self._backed_up: MembershipView | None = None
         """The view by which the backups do."""
-        self._chosen: tuple[TopicView, bool, list[BrokerId]] | None = None
+        self._chosen: tuple[MembershipView, bool, list[BrokerId]] | None = None
         self._tidy_at = now + TIDY_EVERY_S
         self.deadline = now
         self.repairs = 0
         self.widened = 0
-        self.waits = SubscriptionWaits(inside, self.links, self.map, lambda: self.view)
-        self.absences = Absences(self.map, lambda: self.view, self._config.keep_s)
+        self.waits = SubscribeBarrier(inside, self.links, self.map, lambda: self.view)
+        self.absences = AbsentBrokers(self.map, lambda: self.view, self._config.keep_s)
         self.gaps = TopicGaps(inside)
         self.leaving = TopicLeaving(
             inside, self.links, self.map, lambda: self.view, self.gateway.is_missed
@@ -91,7 +91,7 @@ class TopicRepair:
         return self.map.records[self._id]
 
     @property
-    def view(self) -> TopicView:
+    def view(self) -> MembershipView:
         if self._view is None:
             self._view = self.map.view()
         return self._view
@@ -126,7 +126,7 @@ class TopicRepair:
             self._watch_of(neighbor).forget(neighbor, now)
             self._hurry(now)
 
-    def _watch_of(self, neighbor: BrokerId) -> LinkWatch:
+    def _watch_of(self, neighbor: BrokerId) -> LinkMonitor:
         return self.gateway.links if neighbor in self.gateway.ring else self.links
 
     def _link_down(self, now: float) -> None:
@@ -373,7 +373,7 @@ class TopicRepair:
             for broker in sorted(self.view.doubtful - self.links.links.keys()):
                 self.links.open(broker, now, is_probe=True)
 
-    def _choice(self, view: TopicView, is_old: bool) -> list[BrokerId]:
+    def _choice(self, view: MembershipView, is_old: bool) -> list[BrokerId]:
         """To whom this broker should have links; the same as long as the map is."""
         if self._chosen is None or self._chosen[0] is not view or self._chosen[1] != is_old:
             chosen = self._own_links(view, shadow_set(view, self.map.records))
@@ -383,7 +383,7 @@ class TopicRepair:
             self._chosen = view, is_old, chosen
         return self._chosen[2]
 
-    def _own_links(self, view: TopicView, among: list[BrokerId]) -> list[BrokerId]:
+    def _own_links(self, view: MembershipView, among: list[BrokerId]) -> list[BrokerId]:
         """The far ends of the links that are this broker's, of those chosen."""
         if self._id not in among:
             return []

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pubweave.core.matching.index import MatchIndex
 from pubweave.core.metering.counters import TableSizes
 from pubweave.core.routing.strategy import ClientAdvertisements, Send, check_name
-from pubweave.core.routing.topic_connected.dropped_ranges import Span
+from pubweave.core.routing.topic_connected.dropped_ranges import DroppedRange
 from pubweave.core.routing.topic_connected.topic_log import TopicLogs
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.core.vocabulary.errors import RefusedError
@@ -47,7 +47,7 @@ from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication
 
 
 @dataclass(frozen=True)
-class Claim:
+class TopicEntry:
     """What a client's subscription or advertisement is about."""
 
     client: Session
@@ -81,8 +81,8 @@ class TopicRouting:
         """Neighbors of another overlay: they hear nothing but what is asked of them."""
         self.held: dict[str, int] = {}
         """Topics in which this broker takes part for others (`hold`)."""
-        self.subscriptions: dict[SubscriptionId, Claim] = {}
-        self.advertisements: dict[AdvertisementId, Claim] = {}
+        self.subscriptions: dict[SubscriptionId, TopicEntry] = {}
+        self.advertisements: dict[AdvertisementId, TopicEntry] = {}
         self.claimed: dict[str, int] = {}
         """How many subscriptions and advertisements of clients name each topic."""
         self.subscribed: dict[str, int] = {}
@@ -176,7 +176,7 @@ class TopicRouting:
                 self._send(link, self._missed(topic, publisher, spans, is_agreed))
 
     def _missed(
-        self, topic: str, publisher: ClientId, spans: Sequence[Span], is_agreed: bool
+        self, topic: str, publisher: ClientId, spans: Sequence[DroppedRange], is_agreed: bool
     ) -> TopicMissed:
         now = self.now
         told = [
@@ -186,7 +186,7 @@ class TopicRouting:
         return TopicMissed(topic, publisher, tuple(told), is_agreed)
 
     def tell_missed(
-        self, topic: str, publisher: ClientId, spans: Sequence[Span], but: Session
+        self, topic: str, publisher: ClientId, spans: Sequence[DroppedRange], but: Session
     ) -> None:
         """Those who get a topic from us hear of a gap before what comes after it."""
         message = self._missed(topic, publisher, spans, is_agreed=False)
@@ -321,7 +321,7 @@ class TopicRouting:
         self.on_subscribed(client, claim.topic)
         self.on_wishes(client)
 
-    def _send_kept(self, client: Session, claim: Claim) -> None:
+    def _send_kept(self, client: Session, claim: TopicEntry) -> None:
         """What came while a client had no broker; it drops what it has got before. O(kept)."""
         for publication in self.logs[claim.topic].beyond({}):
             if claim.filter.matches(publication):
@@ -387,7 +387,9 @@ class TopicRouting:
         )
 
 
-def _checked(client: Session, id_: str, filter_: Filter, known: dict[str, Claim]) -> Claim:
+def _checked(
+    client: Session, id_: str, filter_: Filter, known: dict[str, TopicEntry]
+) -> TopicEntry:
     """A client's claim; raises `RefusedError` if it cannot be."""
     check_name(client, id_)
     topic = topic_of(filter_)
@@ -397,4 +399,4 @@ def _checked(client: Session, id_: str, filter_: Filter, known: dict[str, Claim]
         )
     if id_ in known and known[id_].client is not client:
         raise RefusedError(f"{id_!r} belongs to another client")
-    return Claim(client, topic, filter_)
+    return TopicEntry(client, topic, filter_)

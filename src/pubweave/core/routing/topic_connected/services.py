@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pubweave.core.config.broker import BrokerConfig
-from pubweave.core.dataplane.outgoing import Sending
-from pubweave.core.dataplane.teardown import Endings
+from pubweave.core.dataplane.outgoing import OutgoingQueue
+from pubweave.core.dataplane.teardown import SessionTeardown
 from pubweave.core.metering.counters import Counters
 from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.session.session import Session
@@ -16,7 +16,7 @@ from pubweave.model.messages.session import SequencedMessage
 
 
 @dataclass(frozen=True)
-class TopicInside:
+class TopicServices:
     """`topic_connected/repair` and `topic_connected/link_monitor` reach into the broker only
     through this."""
 
@@ -24,8 +24,8 @@ class TopicInside:
     sessions: SessionTable
     routing: TopicRouting
     counters: Counters
-    sending: Sending
-    endings: Endings
+    sending: OutgoingQueue
+    endings: SessionTeardown
 
     def send(self, session: Session, message: SequencedMessage) -> None:
         """Queue a message for a session; it leaves when the current event is done."""

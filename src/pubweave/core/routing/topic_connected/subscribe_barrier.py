@@ -11,21 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.routing.topic_connected.link_monitor import LinkWatch
-from pubweave.core.routing.topic_connected.membership_map import TopicMap, TopicView
-from pubweave.core.routing.topic_connected.services import TopicInside
+from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
+from pubweave.core.routing.topic_connected.membership_map import MembershipMap, MembershipView
+from pubweave.core.routing.topic_connected.services import TopicServices
 from pubweave.core.session.session import Session
 
 
-class SubscriptionWaits:
+class SubscribeBarrier:
     """The clients whose acknowledgements are withheld. ``view`` is what the map says now."""
 
     def __init__(
         self,
-        inside: TopicInside,
-        links: LinkWatch,
-        map_: TopicMap,
-        view: Callable[[], TopicView],
+        inside: TopicServices,
+        links: LinkMonitor,
+        map_: MembershipMap,
+        view: Callable[[], MembershipView],
     ) -> None:
         self._inside = inside
         self._links = links

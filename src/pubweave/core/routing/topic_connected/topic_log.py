@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pubweave.core.routing.topic_connected.dropped_ranges import (
     REMEMBERED_S,
     DroppedPublications,
-    Span,
+    DroppedRange,
 )
 from pubweave.model.ids import ClientId
 from pubweave.model.messages.topic_connected import TopicWanted
@@ -89,7 +89,9 @@ class TopicLogs:
         log.keys.add(publication.key)
         self._size_bytes += publication.size_bytes
 
-    def miss(self, log: TopicLog, publisher: ClientId, spans: list[Span], now: float) -> None:
+    def miss(
+        self, log: TopicLog, publisher: ClientId, spans: list[DroppedRange], now: float
+    ) -> None:
         """Go on behind publications that do not come any more."""
         for span in spans:
             log.dropped.extend(publisher, span)

@@ -43,7 +43,7 @@ class Precedence:
 
 
 @dataclass(frozen=True)
-class BrokerInside:
+class TreeServices:
     """What a part may use of its broker."""
 
     config: BrokerConfig

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from numba import njit
 
-from pubweave.design.dynatops._kernels.swaps import Current, Given, Prices, best_swap, swap
+from pubweave.design.dynatops._kernels.swaps import Current, SwapInputs, SwapPrices, best_swap, swap
 from pubweave.design.dynatops._kernels.trees import Floats, Integers
 
 
 @njit(cache=True)
-def highest_cost(given: Given, current: Current) -> float:
+def highest_cost(given: SwapInputs, current: Current) -> float:
     """The highest c_b (Eq. 12) of any broker."""
     highest = -1.0
     for v in range(len(current.position_of)):
@@ -18,7 +18,7 @@ def highest_cost(given: Given, current: Current) -> float:
 
 
 @njit(cache=True)
-def broker_cost(given: Given, current: Current, v: int) -> float:
+def broker_cost(given: SwapInputs, current: Current, v: int) -> float:
     """c_b (Eq. 12) of the broker at a position."""
     cost: float = current.relayed[v] + given.weight * current.delayed[v]
     return cost
@@ -26,9 +26,9 @@ def broker_cost(given: Given, current: Current, v: int) -> float:
 
 @njit(cache=True)
 def improve_bottleneck(
-    given: Given,
+    given: SwapInputs,
     current: Current,
-    prices: Prices,
+    prices: SwapPrices,
     least_gain: float,
     swaps: Integers,
     sums: Floats,
@@ -53,9 +53,9 @@ def improve_bottleneck(
 
 @njit(cache=True)
 def sweep(
-    given: Given,
+    given: SwapInputs,
     current: Current,
-    prices: Prices,
+    prices: SwapPrices,
     least_gain: float,
     order: Integers,
     swaps: Integers,

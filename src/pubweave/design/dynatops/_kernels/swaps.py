@@ -18,7 +18,7 @@ from numba import njit
 from pubweave.design.dynatops._kernels.trees import Flags, Floats, Indices, Integers
 
 
-class Given(NamedTuple):
+class SwapInputs(NamedTuple):
     """What stays: trees by row, the row of each topic, who wants what, both ways around."""
 
     parents: Indices
@@ -52,7 +52,7 @@ class Current(NamedTuple):
     sums: Floats
 
 
-class Prices(NamedTuple):
+class SwapPrices(NamedTuple):
     """Changes of overhead and delay by position of the other broker; the rest is scratch."""
 
     overhead: Floats
@@ -64,7 +64,7 @@ class Prices(NamedTuple):
 
 
 @njit(cache=True)
-def count_alone(given: Given, current: Current) -> None:
+def count_alone(given: SwapInputs, current: Current) -> None:
     """Fill in ``who`` and ``alone`` of a mapping whose subscribers are counted."""
     for p in range(len(given.row_of)):
         row, count = given.row_of[p], given.publications[p]
@@ -90,7 +90,7 @@ def needed_alone(parents: Indices, below: Indices, root: int, y: int) -> int:
 
 
 @njit(cache=True)
-def price_swaps(given: Given, current: Current, broker: int, prices: Prices) -> None:
+def price_swaps(given: SwapInputs, current: Current, broker: int, prices: SwapPrices) -> None:
     """What all swaps of one broker would change. O(n |S_b| + subscriptions) time."""
     overhead, delay, ways, hops = prices.overhead, prices.delay, prices.ways, prices.hops
     x = current.position_of[broker]
@@ -118,7 +118,7 @@ def price_swaps(given: Given, current: Current, broker: int, prices: Prices) -> 
 
 
 @njit(cache=True)
-def _price_going(given: Given, current: Current, p: int, x: int, prices: Prices) -> None:
+def _price_going(given: SwapInputs, current: Current, p: int, x: int, prices: SwapPrices) -> None:
     """A subscriber leaves x for any position where there is none."""
     row, count = given.row_of[p], given.publications[p]
     root, parents, depths = given.roots[row], given.parents[row], given.depths[row]
@@ -155,7 +155,7 @@ def _shift_below(parents: Indices, below: Indices, root: int, x: int, by: int) -
 
 
 @njit(cache=True)
-def _price_coming(given: Given, current: Current, p: int, x: int, prices: Prices) -> None:
+def _price_coming(given: SwapInputs, current: Current, p: int, x: int, prices: SwapPrices) -> None:
     """A subscriber comes to x, where there is none, from any position that has one."""
     row, count = given.row_of[p], given.publications[p]
     root, parents, below = given.roots[row], given.parents[row], current.below[p]
@@ -171,7 +171,7 @@ def _price_coming(given: Given, current: Current, p: int, x: int, prices: Prices
 
 
 @njit(cache=True)
-def swap(given: Given, current: Current, a: int, b: int) -> None:
+def swap(given: SwapInputs, current: Current, a: int, b: int) -> None:
     """Let two brokers change places. O(topics of both * log n)."""
     x, y = current.position_of[a], current.position_of[b]
     i, last_i = given.starts[a], given.starts[a + 1]
@@ -192,7 +192,7 @@ def swap(given: Given, current: Current, a: int, b: int) -> None:
 
 
 @njit(cache=True)
-def _leave(given: Given, current: Current, p: int, x: int) -> None:
+def _leave(given: SwapInputs, current: Current, p: int, x: int) -> None:
     """A subscriber of p is gone from x."""
     row, count = given.row_of[p], given.publications[p]
     root, parents, below = given.roots[row], given.parents[row], current.below[p]
@@ -215,7 +215,7 @@ def _leave(given: Given, current: Current, p: int, x: int) -> None:
 
 
 @njit(cache=True)
-def _arrive(given: Given, current: Current, p: int, y: int) -> None:
+def _arrive(given: SwapInputs, current: Current, p: int, y: int) -> None:
     """There is a subscriber of p at y now."""
     row, count = given.row_of[p], given.publications[p]
     root, parents, below = given.roots[row], given.parents[row], current.below[p]
@@ -250,7 +250,7 @@ def _charge_delay(current: Current, v: int, far: float) -> None:
 
 @njit(cache=True)
 def best_swap(
-    given: Given, current: Current, broker: int, prices: Prices, least_gain: float
+    given: SwapInputs, current: Current, broker: int, prices: SwapPrices, least_gain: float
 ) -> int:
     """The broker to swap with that saves most, and more than so much; -1 if there is none.
 

@@ -31,7 +31,7 @@ class Hosting(NamedTuple):
     """By broker and topic: how often one or the other."""
 
 
-class Rule(NamedTuple):
+class UserRule(NamedTuple):
     """When users go, and when brokers leave trees."""
 
     weight: float
@@ -152,7 +152,7 @@ def change_some(
     cluster_of: Integers,
     starts: Integers,
     members: Integers,
-    rule: Rule,
+    rule: UserRule,
 ) -> None:
     """Users take other topics; with a weight >= 0 they go where these fit best, if that pays.
 
@@ -179,7 +179,7 @@ def _worth_going(
     new: Indices,
     b: int,
     cluster: Integers,
-    rule: Rule,
+    rule: UserRule,
 ) -> int:
     """The better broker, or the old one if it is of the cluster and the gain is too small."""
     was = hosting.broker_of[u]

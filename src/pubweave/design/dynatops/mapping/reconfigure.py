@@ -21,7 +21,7 @@ DEMAND_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateMapping:
     """A place on a path: what the mapping there costs, and what it costs to get there."""
 
     path: int
@@ -58,7 +58,7 @@ def has_demand(problem: MappingProblem, cost: MappingCost, beta: float = DEMAND_
 
 def candidates(
     problem: MappingProblem, paths: Sequence[ImprovementPath], origin: BrokerMapping
-) -> list[Candidate]:
+) -> list[CandidateMapping]:
     """All places of all paths; the first path begins at the mapping that is there now."""
     now = paths[0].first_cost.notification_cost
     found = []
@@ -67,18 +67,18 @@ def candidates(
             cost = path.cost_at(place)
             price = reconfiguration_cost(problem.broker_count, problem.wanted.topic_count, changed)
             benefit = now - cost.notification_cost
-            found.append(Candidate(number, place, cost, changed, price, benefit))
+            found.append(CandidateMapping(number, place, cost, changed, price, benefit))
     return found
 
 
-def chosen(among: Sequence[Candidate]) -> Candidate:
+def chosen(among: Sequence[CandidateMapping]) -> CandidateMapping:
     """Algorithm 4: the greatest Bft - Cst. Of equal ones the first, which is to stay."""
     return max(among, key=lambda each: each.net)
 
 
-def pareto_front(among: Sequence[Candidate]) -> list[Candidate]:
+def pareto_front(among: Sequence[CandidateMapping]) -> list[CandidateMapping]:
     """Whom no other beats in both costs, from no change to the cheapest. O(k log k)."""
-    front: list[Candidate] = []
+    front: list[CandidateMapping] = []
     order = sorted(among, key=lambda c: (c.reconfiguration_cost, c.cost.notification_cost))
     for candidate in order:
         cost = candidate.cost.notification_cost

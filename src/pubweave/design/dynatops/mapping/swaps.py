@@ -30,9 +30,9 @@ class SwapState:
     """The arrays of a search; kernels change ``current``."""
 
     problem: MappingProblem
-    given: kernels.Given
+    given: kernels.SwapInputs
     current: kernels.Current
-    prices: kernels.Prices
+    prices: kernels.SwapPrices
     least_gain: float
 
     @classmethod
@@ -67,7 +67,7 @@ class SwapState:
             np.array([relayed.sum(), delayed.sum()]),
         )
         topics = problem.wanted.topic_count
-        prices = kernels.Prices(
+        prices = kernels.SwapPrices(
             np.zeros(count),
             np.zeros(count),
             np.zeros(count, np.int32),
@@ -106,13 +106,13 @@ class SwapState:
         return self.prices.overhead[order], self.prices.delay[order]
 
 
-def _given(problem: MappingProblem) -> kernels.Given:
+def _given(problem: MappingProblem) -> kernels.SwapInputs:
     wanted, trees = problem.wanted, problem.trees
     owners = np.repeat(np.arange(wanted.node_count, dtype=np.int32), wanted.sizes)
     topic_starts = np.zeros(wanted.topic_count + 1, np.int64)
     np.cumsum(np.bincount(wanted.topics, minlength=wanted.topic_count), out=topic_starts[1:])
     topic_brokers: Indices = owners[np.argsort(wanted.topics, kind="stable")]
-    return kernels.Given(
+    return kernels.SwapInputs(
         trees.parents, trees.depths, trees.roots, trees.row_of, wanted.starts, wanted.topics,
         topic_starts, topic_brokers, problem.publications, float(problem.delay_weight),
     )  # fmt: skip

@@ -42,8 +42,8 @@ class PlacementRule:
     """Rounds; 0 leaves a tree at once."""
 
     @property
-    def packed(self) -> kernels.Rule:
-        return kernels.Rule(
+    def packed(self) -> kernels.UserRule:
+        return kernels.UserRule(
             float(self.load_weight), float(self.least_gain), self.is_careful, self.linger
         )
 

@@ -25,7 +25,7 @@ from pubweave.design.tco.low_oda import build_overlay
 from pubweave.design.tco.verify import verify
 
 
-class Upkeep(Enum):
+class RepairPolicy(Enum):
     """How an overlay follows its brokers' subscriptions."""
 
     REBUILT = "rebuilt"
@@ -52,7 +52,7 @@ class ConnectedBrokers:
     2
     """
 
-    def __init__(self, wanted: Flags, upkeep: Upkeep, seed: int = 1) -> None:
+    def __init__(self, wanted: Flags, upkeep: RepairPolicy, seed: int = 1) -> None:
         self._wanted = wanted.copy()
         subscriptions = subscriptions_of(wanted)
         self.links = build_overlay(subscriptions)
@@ -60,10 +60,10 @@ class ConnectedBrokers:
             MaintainedOverlay(
                 subscriptions, self.links, ChurnSettings(), np.random.default_rng(seed)
             )
-            if upkeep is not Upkeep.REBUILT
+            if upkeep is not RepairPolicy.REBUILT
             else None
         )
-        self._one_by_one = upkeep is Upkeep.EACH
+        self._one_by_one = upkeep is RepairPolicy.EACH
 
     def follow(self, wanted: Flags) -> int:
         """Let brokers want other topics; returns how many links were removed and added."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.journal.snapshot import restore_broker, take_snapshot
-from pubweave.core.mqtt.bridges.echo_filter import ECHO_S, EXPECTED_MAX, WAYS_MAX, Echoes
+from pubweave.core.mqtt.bridges.echo_filter import ECHO_S, EXPECTED_MAX, WAYS_MAX, EchoFilter
 from pubweave.core.mqtt.bridges.loop_probes import EVERY_S, LEVEL, WATCHED_MAX, WAY_S
 from pubweave.model.mqtt_packets import VERSION_3, PubAck, Publish
 from tests.mqtt_world import MqttPeer, MqttWorld
@@ -349,7 +349,7 @@ def test_it_ends_and_loses_nothing_however_slow_the_overlay_is(
 
 
 def test_expectations_end_with_time_and_are_bounded() -> None:
-    some = Echoes()
+    some = EchoFilter()
     some.learn("mqtt:left", "#", 1000.0)
     some.expect("a", b"x", "", 0.0)
     assert not some.took("a", b"x", ECHO_S)
@@ -366,7 +366,7 @@ def test_expectations_end_with_time_and_are_bounded() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.sampled_from((0.0, 1.0, 6.0)))))
 def test_expectations_are_a_multiset_with_an_end(steps: list[tuple[str, bool, float]]) -> None:
-    some, model, now = Echoes(), [], 0.0
+    some, model, now = EchoFilter(), [], 0.0
     some.learn("mqtt:left", "#", 1e9)
     for topic, is_expected, later_s in steps:
         now += later_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.core.mqtt.protocol.bridge_marks import PROPERTY, Marks
+from pubweave.core.mqtt.protocol.bridge_marks import PROPERTY, BridgeMarks
 from pubweave.model.mqtt_packets import VERSION_3, Content, PubAck, PubComp, Publish, PubRec, PubRel
 from tests.mqtt_world import MqttPeer, MqttWorld
 
@@ -87,7 +87,7 @@ def test_what_another_overlay_marked_is_new_here() -> None:
 
 
 def test_a_door_is_known_by_its_marks_of_before() -> None:
-    marks = Marks("b1", 1)
+    marks = BridgeMarks("b1", 1)
     for mark in ("b2.1", "b2.2", ""):
         marks.learn(mark)
     known = [Content(user_properties=((PROPERTY, f"{m} ann 1"),)) for m in ("b2.1", "b2.2", "")]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.journal.recovery import come_back
 from pubweave.core.journal.snapshot import restore_broker, take_snapshot
-from pubweave.core.mqtt.cluster.wildcard_interests import ABSENT_S, Interests
+from pubweave.core.mqtt.cluster.wildcard_interests import ABSENT_S, WildcardInterestTable
 from pubweave.core.mqtt.protocol.topics import matches_topic, parse_pattern
 from pubweave.core.mqtt.protocol.wildcard_topics import (
     WILD_CLIENT,
@@ -21,7 +21,7 @@ from pubweave.core.mqtt.protocol.wildcard_topics import (
     wild_client,
     wild_topics_of,
 )
-from pubweave.core.mqtt.session.cluster_messages import Takes
+from pubweave.core.mqtt.session.cluster_messages import WildcardInterests
 from pubweave.core.mqtt.wildcard_replicator import KEEP_S, LINGER_S
 from pubweave.core.session.access import DOOR_CLIENT
 from pubweave.core.vocabulary.events import AccessChanged, LoginReceived, PasswordVerified
@@ -520,8 +520,8 @@ def test_a_congested_overlay_slows_publishers_of_copies() -> None:
 
 def test_a_door_that_is_silent_still_counts_for_a_while() -> None:
     """It may come back with its sessions, and what is kept for it must have been published."""
-    interests = Interests("b1")
-    interests.heard("b2", Takes((("$mqtt/wild/a", 5.0),)))
+    interests = WildcardInterestTable("b1")
+    interests.heard("b2", WildcardInterests((("$mqtt/wild/a", 5.0),)))
     interests.silent("b2", 50.0)
     interests.silent("b2", 60.0)
     assert not interests.forget_absent(50.0 + ABSENT_S)

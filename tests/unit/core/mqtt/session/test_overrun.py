@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pubweave.core.config.mqtt import MqttConfig
-from pubweave.core.mqtt.session.inflight import Outbox, Parcel, Tally
+from pubweave.core.mqtt.session.inflight import Delivery, InflightQueue, QueueBudget
 from pubweave.core.vocabulary.events import WritingPaused
 from pubweave.model.mqtt_packets import VERSION_3, Connect, Disconnect, Publish, Reason, Will
 from pubweave.model.publications import make_publication
@@ -227,14 +227,14 @@ def test_the_outbox_counts_all_that_it_keeps(
     sizes: list[tuple[int, int]], most: int, most_bytes: int, data: st.DataObject
 ) -> None:
     """Against plain sums over what was put and is not through yet."""
-    tally = Tally()
-    outbox, other = Outbox(most, most_bytes, tally), Outbox(1, 1000, tally)
-    other.put(Parcel(make_publication("p", 0, "a", {}, b"other", 0.0), 1))
-    kept: dict[int, Parcel] = {}
-    waiting: list[Parcel] = []
+    tally = QueueBudget()
+    outbox, other = InflightQueue(most, most_bytes, tally), InflightQueue(1, 1000, tally)
+    other.put(Delivery(make_publication("p", 0, "a", {}, b"other", 0.0), 1))
+    kept: dict[int, Delivery] = {}
+    waiting: list[Delivery] = []
     is_overrun = False
     for number, (qos, size) in enumerate(sizes):
-        parcel = Parcel(make_publication("p", number, "a", {}, b"x" * size, 0.0), qos)
+        parcel = Delivery(make_publication("p", number, "a", {}, b"x" * size, 0.0), qos)
         held = [*waiting, *kept.values(), parcel]
         is_overrun = is_overrun or (
             len(held) > most or sum(p.publication.size_bytes for p in held) > most_bytes
@@ -260,14 +260,14 @@ def test_the_outbox_counts_all_that_it_keeps(
 
 
 def test_a_filled_outbox_goes_on_counting() -> None:
-    first = Outbox(3, 10_000, Tally())
-    parcel = Parcel(make_publication("p", 1, "a", {}, b"x", 0.0), 1)
+    first = InflightQueue(3, 10_000, QueueBudget())
+    parcel = Delivery(make_publication("p", 1, "a", {}, b"x", 0.0), 1)
     first.put(parcel)
     first.put(parcel)
     taken = first.take(5)
     assert taken is not None
     first.number(taken)
-    second = Outbox(3, 10_000, Tally())
+    second = InflightQueue(3, 10_000, QueueBudget())
     second.fill(*first.contents(), first.last_id)
     assert second.put(parcel)
     assert not second.put(parcel)

@@ -8,7 +8,7 @@ import pytest
 
 from pubweave.core.config.placement import PlacementConfig
 from pubweave.core.routing.rendezvous import placement_gossip as placement_telling
-from pubweave.core.routing.rendezvous.placement_gossip import ClusterTelling
+from pubweave.core.routing.rendezvous.placement_gossip import PlacementGossip
 from pubweave.model.messages.rendezvous import PlacementDigest, PlacementTold
 
 
@@ -24,10 +24,10 @@ class Cluster:
         self._post: deque[tuple[str, str, PlacementDigest]] = deque()
         self.brokers = {name: self._made(name, update_s) for name in self.names}
 
-    def _made(self, name: str, update_s: float) -> ClusterTelling:
+    def _made(self, name: str, update_s: float) -> PlacementGossip:
         members = tuple(other for other in self.names if other != name)
         config = PlacementConfig(members, update_s=update_s)
-        return ClusterTelling(
+        return PlacementGossip(
             name,
             config,
             lambda to, digest: self._post.append((name, to, digest)),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.placement import PlacementConfig
-from pubweave.core.routing.rendezvous.maintenance import RendezvousUpkeep
+from pubweave.core.routing.rendezvous.maintenance import RendezvousMaintenance
 from pubweave.core.routing.rendezvous.placement_utility import Host, best_host, similarity
 from pubweave.core.session.tokens import tag_of
 from pubweave.core.vocabulary.effects import CloseConnection, Effect, Transmit
@@ -114,7 +114,7 @@ class Bench:
         )
         self.broker.sessions.address = "here:1"
         self.effects: list[Effect] = []
-        assert isinstance(self.broker.topics, RendezvousUpkeep)
+        assert isinstance(self.broker.topics, RendezvousMaintenance)
         self.placing = self.broker.topics.placing
 
     def token_for(self, client: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from pubweave.core.broker import Broker
 from pubweave.core.client import Client
 from pubweave.core.config.broker import BrokerConfig
-from pubweave.core.mqtt.session.native_client import NativeEnd
+from pubweave.core.mqtt.session.native_client import NativeSession
 from pubweave.core.routing.topic_connected.dropped_ranges import (
     MAX_SPANS,
     REMEMBERED_S,
@@ -202,7 +202,7 @@ def test_a_client_reports_what_it_missed_behind_what_came_before() -> None:
 
 
 def test_what_is_lost_to_an_mqtt_session_is_counted_and_what_comes_around_it_comes() -> None:
-    end = NativeEnd(Client("ann", epoch=1, now=0.0), -1, "ann")
+    end = NativeSession(Client("ann", epoch=1, now=0.0), -1, "ann")
     end.opened(0.0)
     notified = end.take([pub(1), Missed("x", "pete", 3, False), pub(5)], 0.0)
     assert [publication.sequence for publication in notified] == [1, 5]

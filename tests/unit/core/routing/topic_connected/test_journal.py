@@ -9,8 +9,8 @@ from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.journal.recovery import come_back
 from pubweave.core.journal.snapshot import restore_broker, take_snapshot
-from pubweave.core.routing.rendezvous.maintenance import RendezvousUpkeep
-from pubweave.core.routing.topic_connected.repair import TopicRepair
+from pubweave.core.routing.rendezvous.maintenance import RendezvousMaintenance
+from pubweave.core.routing.topic_connected.repair import OverlayRepair
 from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.effects import Effect, OpenLink, ReportRemap
@@ -98,7 +98,7 @@ def test_what_it_keeps_for_others_is_kept_for_as_long_as_if_it_had_not_been_away
 
 def test_it_knows_the_map_and_is_there_again_as_another_incarnation() -> None:
     broker, effects = returned(lived("topic_connected"))
-    assert isinstance(broker.topics, TopicRepair)
+    assert isinstance(broker.topics, OverlayRepair)
     assert broker.topics.own.incarnation == 1 << 40
     assert broker.topics.own.topics == ("x",)
     pass_time(broker, AWAY_S + 5.0)
@@ -115,7 +115,7 @@ def opens(effects: list[Effect]) -> list[OpenLink]:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_links_that_do_not_come_back_are_lost_after_a_while_and_not_at_once(strategy: str) -> None:
     broker, _ = returned(lived(strategy))
-    assert isinstance(broker.topics, TopicRepair | RendezvousUpkeep)
+    assert isinstance(broker.topics, OverlayRepair | RendezvousMaintenance)
     link = broker.topics.links.links["b2"]
     limit_s = link.limit_s
     pass_time(broker, AWAY_S + 0.5 * limit_s)
@@ -135,7 +135,7 @@ def test_whoever_is_started_again_while_it_was_leaving_stays(strategy: str) -> N
     assert again.topics is not None
     pass_time(again, AWAY_S + 9.0)
     assert not again.topics.may_go(AWAY_S + 9.0)
-    if isinstance(again.topics, TopicRepair):
+    if isinstance(again.topics, OverlayRepair):
         assert not again.topics.own.is_leaving
         assert again.topics.own.topics == ("x",)
     else:

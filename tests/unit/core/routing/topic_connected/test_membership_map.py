@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pubweave.core.routing.topic_connected.absent_brokers import Absences
+from pubweave.core.routing.topic_connected.absent_brokers import AbsentBrokers
 from pubweave.core.routing.topic_connected.link_choice import (
     choose_backups,
     links_among,
     shadow_set,
 )
-from pubweave.core.routing.topic_connected.membership_map import MAP_TOPIC, TopicMap
+from pubweave.core.routing.topic_connected.membership_map import MAP_TOPIC, MembershipMap
 from pubweave.model.messages.topic_connected import BrokerRecord
 
 
@@ -37,8 +37,8 @@ def record(
     )
 
 
-def map_of(own: str, *records: BrokerRecord) -> TopicMap:
-    map_ = TopicMap(own)
+def map_of(own: str, *records: BrokerRecord) -> MembershipMap:
+    map_ = MembershipMap(own)
     for each in records:
         map_.take(each, 0.0)
     return map_
@@ -201,7 +201,7 @@ def test_topics_of_those_who_are_gone_and_those_in_pieces_are_missed() -> None:
         record("c", topics="z"),
         record("d", topics="y"),
     )
-    absences = Absences(map_, map_.view, grace_s=30.0)
+    absences = AbsentBrokers(map_, map_.view, grace_s=30.0)
     absences.look(10.0)
     assert absences.missed == {"z", "y", MAP_TOPIC}
     map_.take(record("c", "a", topics="z", incarnation=2), 20.0)
@@ -218,6 +218,6 @@ def test_topics_of_those_who_are_gone_and_those_in_pieces_are_missed() -> None:
 def test_one_that_leaves_on_purpose_is_not_waited_for() -> None:
     map_ = map_of("a", record("a", "b", lost="c"), record("b", "a"))
     map_.take(replace(record("c", topics="z"), is_leaving=True), 0.0)
-    absences = Absences(map_, map_.view, grace_s=30.0)
+    absences = AbsentBrokers(map_, map_.view, grace_s=30.0)
     absences.look(10.0)
     assert not absences.missed

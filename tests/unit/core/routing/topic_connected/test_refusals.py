@@ -9,8 +9,8 @@ from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.journal.recovery import event_of, record_of
 from pubweave.core.routing.topic_connected.link_choice import needs_backups
-from pubweave.core.routing.topic_connected.membership_map import TopicMap
-from pubweave.core.routing.topic_connected.repair import TopicRepair
+from pubweave.core.routing.topic_connected.membership_map import MembershipMap
+from pubweave.core.routing.topic_connected.repair import OverlayRepair
 from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.effects import OpenLink, Transmit
 from pubweave.core.vocabulary.events import (
@@ -56,8 +56,8 @@ class Setup:
             self.handle(DeadlineReached(), max(due, 0.0))
 
     @property
-    def repair(self) -> TopicRepair:
-        assert isinstance(self.broker.topics, TopicRepair)
+    def repair(self) -> OverlayRepair:
+        assert isinstance(self.broker.topics, OverlayRepair)
         return self.broker.topics
 
     def told(self) -> list[BrokerRecord]:
@@ -128,7 +128,7 @@ def test_who_is_taken_for_lost_tells_of_itself_and_only_once() -> None:
 def test_backups_are_renewed_when_the_repair_is_over() -> None:
     """b covered y, and is gone; x is covered enough by c."""
     own = BrokerRecord("a", "", 1, 1, ("x", "y"), ("c",), lost=(("b", 1, 1),), backups=("b", "c"))
-    map_ = TopicMap("a")
+    map_ = MembershipMap("a")
     for record in (
         own,
         BrokerRecord("b", "", 1, 1, ("y",)),

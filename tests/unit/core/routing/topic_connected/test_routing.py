@@ -9,7 +9,7 @@ from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.metering.counters import Counters
 from pubweave.core.routing.topic_connected.publishing import TopicPublishing
-from pubweave.core.routing.topic_connected.repair import TopicRepair
+from pubweave.core.routing.topic_connected.repair import OverlayRepair
 from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.errors import RefusedError
@@ -169,7 +169,7 @@ def test_publishing_makes_a_broker_take_part() -> None:
 
 def test_links_are_not_held_up_because_waiting_could_close_a_cycle() -> None:
     broker = Broker(BrokerConfig("b1", strategy="topic_connected"), epoch=1, now=0.0)
-    assert isinstance(broker.topics, TopicRepair)
+    assert isinstance(broker.topics, OverlayRepair)
     origin, slow = Setup().north, Setup().south
     broker._flow.hold(origin, slow, 0.0)
     assert not origin.blocked_by

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.routing.topic_connected.repair import TopicRepair
+from pubweave.core.routing.topic_connected.repair import OverlayRepair
 from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.effects import Transmit
 from pubweave.core.vocabulary.events import (
@@ -59,7 +59,7 @@ class Setup:
 
     @property
     def given_up(self) -> int:
-        assert isinstance(self.broker.topics, TopicRepair)
+        assert isinstance(self.broker.topics, OverlayRepair)
         return self.broker.topics.waits.given_up
 
 

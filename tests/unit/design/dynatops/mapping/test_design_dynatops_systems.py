@@ -23,7 +23,7 @@ from pubweave.design.dynatops.rivals.geops import (
     leaf_places,
     round_trips,
 )
-from pubweave.design.dynatops.rivals.tco import ConnectedBrokers, Upkeep, subscriptions_of
+from pubweave.design.dynatops.rivals.tco import ConnectedBrokers, RepairPolicy, subscriptions_of
 from pubweave.design.tco.verify import verify
 from pubweave.design.tree.traffic import DesignError
 from tests.dynatops_problems import problems
@@ -143,8 +143,8 @@ def test_areas_are_as_large_as_asked_and_near() -> None:
         leaf_places(places, 3)
 
 
-@pytest.mark.parametrize("upkeep", Upkeep)
-def test_a_connected_overlay_stays_so_and_counts_its_links(upkeep: Upkeep) -> None:
+@pytest.mark.parametrize("upkeep", RepairPolicy)
+def test_a_connected_overlay_stays_so_and_counts_its_links(upkeep: RepairPolicy) -> None:
     rng = np.random.default_rng(4)
     wanted = (rng.random((12, 8)) < 0.4).astype(np.uint8)
     brokers = ConnectedBrokers(wanted, upkeep)
@@ -156,7 +156,7 @@ def test_a_connected_overlay_stays_so_and_counts_its_links(upkeep: Upkeep) -> No
         after = {tuple(sorted(pair)) for pair in brokers.links.tolist()}
         assert verify(subscriptions_of(wanted), brokers.links).is_connected
         assert changed >= len(before ^ after)
-        if upkeep is Upkeep.REBUILT:
+        if upkeep is RepairPolicy.REBUILT:
             assert changed == len(before ^ after)
     _check_spreading(brokers, wanted, after)
 
