@@ -23,7 +23,7 @@ from pubweave.model.plans import PlanStatus
 from pubweave.model.topology import Topology
 from pubweave.planning.paper.algorithm_1 import PAPER_METHODS, solve_by_paper
 from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import Progress
+from pubweave.planning.problem.result import PlanningProgress
 from pubweave.planning.solve import solve
 
 RATIO = 0.2
@@ -93,7 +93,7 @@ def planned(name: str, problem: PlanningProblem, method: str, limit_s: float, se
     def passed() -> float:
         return time.perf_counter() - started_at
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: PlanningProgress) -> None:
         plan, bounds = progress.plan, progress.bounds
         if plan is None:
             return

@@ -72,7 +72,7 @@ class NotAdvertisedError(ValueError):
     """A publication that matches no advertisement of its client."""
 
 
-class Client:
+class ClientCore:
     """One client. ``epoch`` must differ from every earlier incarnation of the same client."""
 
     def __init__(

@@ -18,7 +18,7 @@ from pubweave.experiments.experiment import (
     Experiment,
     GrapeStatement,
     Report,
-    Table,
+    ResultTable,
     Verdicts,
     option,
 )
@@ -120,7 +120,7 @@ def measure_day(seed: int, setting: DaySetting, settings: ControlSettings) -> Da
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class DayOptions:
     seeds: int = option(3, "How many days.", low=1)
     first_seed: int = option(1, low=0)
     hours: float = option(24.0, low=1.0)
@@ -135,12 +135,12 @@ class Options:
         return day_settings(self.period, self.free_period)
 
 
-def _tasks(options: Options) -> list[tuple[int, Options]]:
+def _tasks(options: DayOptions) -> list[tuple[int, DayOptions]]:
     first = options.first_seed
     return [(seed, options) for seed in range(first, first + options.seeds)]
 
 
-def run_task(task: tuple[int, Options]) -> list[Day]:
+def run_task(task: tuple[int, DayOptions]) -> list[Day]:
     """One day."""
     seed, options = task
     return [measure_day(seed, DaySetting(hours=options.hours), options.settings)]
@@ -173,7 +173,7 @@ def bars(days: Sequence[Day], settings: ControlSettings) -> list[GrapeStatement]
     ]
 
 
-def _report(options: Options, days: Sequence[Day]) -> Report:
+def _report(options: DayOptions, days: Sequence[Day]) -> Report:
     judged = bars(days, options.settings)
     below = (Policy.STATIC, Policy.ONCE, Policy.FOLLOW)
     rows = []
@@ -194,7 +194,7 @@ def _report(options: Options, days: Sequence[Day]) -> Report:
     fields = {"wanted": "wanted", "found": "found", "met": "is_met"}
     return Report(
         {"days": list(days)},
-        [Table(title, headings, rows, left=0)],
+        [ResultTable(title, headings, rows, left=0)],
         [Verdicts(judged, "bars", fields, title="what we promised, and what was found")],
     )
 
@@ -205,7 +205,7 @@ AUTOPILOT_DAY = Experiment(
 
     The loop, its gate and its records are those of 'pubweave autopilot'; traffic is at flow level.
     What changes cost is counted. A day takes some minutes. Exit code 1 if a bar is missed.""",
-    Options,
+    DayOptions,
     tasks=_tasks,
     run=run_task,
     report=_report,

@@ -114,7 +114,7 @@ class Verdicts:
             for each in self.statements
         ]
 
-    def table(self) -> Table:
+    def table(self) -> ResultTable:
         has_subject = any(each.about for each in self.statements)
         rows = []
         for each in self.statements:
@@ -125,11 +125,11 @@ class Verdicts:
             rows.append((*subject, wanted, each.found, each.verdict))
         subject = ["what"] if has_subject else []
         headings = (*subject, "the paper, or our bar", "found", "")
-        return Table(self.title, headings, rows, left=len(headings))
+        return ResultTable(self.title, headings, rows, left=len(headings))
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Rows of text; the first ``left`` columns are aligned to the left, the others to the right."""
 
     title: str
@@ -140,7 +140,7 @@ class Table:
     @classmethod
     def of(
         cls, title: str, items: Iterable[Any], columns: Mapping[str, str], left: int = 1
-    ) -> Table:
+    ) -> ResultTable:
         """A row for each item; columns are format strings by heading.
 
         >>> Table.of("", [1 + 2j], {"real": "{.real:.1f}"}).rows
@@ -156,7 +156,7 @@ class Report:
 
     document: Mapping[str, Any]
     """Fields of the JSON output, without verdicts and the path; rows become documents."""
-    tables: Sequence[Table] = ()
+    tables: Sequence[ResultTable] = ()
     verdicts: Sequence[Verdicts] = ()
     notes: Sequence[str] = ()
     numbers: Any = None

@@ -13,7 +13,7 @@ from pubweave.planning.check.validate import validate_plan
 from pubweave.planning.exact.search import Finding
 from pubweave.planning.problem.indexed import IndexedProblem
 from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import OnProgress, PlanResult, Progress, Stop
+from pubweave.planning.problem.result import OnProgress, PlanningProgress, PlanResult, Stop
 
 _CLOSE = 1e-6
 _UNREACHABLE = "some link of the target cannot be reached from the source under these rules"
@@ -127,7 +127,7 @@ class Anytime:
 
     def _tell(self, message: str) -> None:
         bounds = Bounds(self._steps_at_least, math.ceil(self._cost_at_least - _CLOSE))
-        self._on_progress(Progress(message, self.plan, bounds))
+        self._on_progress(PlanningProgress(message, self.plan, bounds))
 
 
 # The reachability bound of a large problem, proven in a thread while the greedy looks for plans.

@@ -24,7 +24,13 @@ from pubweave.planning.moves import fewest_move_steps, plan_moves
 from pubweave.planning.problem.indexed import IndexedProblem, NumberedSteps, indexed
 from pubweave.planning.problem.membership import split_membership
 from pubweave.planning.problem.problem import PlanningError, PlanningProblem
-from pubweave.planning.problem.result import OnProgress, PlanResult, Progress, Stop, ignore_progress
+from pubweave.planning.problem.result import (
+    OnProgress,
+    PlanningProgress,
+    PlanResult,
+    Stop,
+    ignore_progress,
+)
 
 METHODS = ("auto", "exact", "fast", "ip-naive", "ip-all-paths", "ip-each-path", "bfs")
 Clock = Callable[[], float]
@@ -80,9 +86,9 @@ def solve(
     if split.is_trivial:
         return _Solver(problem, method, stop, clock, seed, on_progress).result()
 
-    def wrapped(progress: Progress) -> None:
+    def wrapped(progress: PlanningProgress) -> None:
         plan = None if progress.plan is None else split.wrap(progress.plan)
-        on_progress(Progress(progress.message, plan))
+        on_progress(PlanningProgress(progress.message, plan))
 
     inner = _Solver(split.inner, method, stop, clock, seed, wrapped).result()
     return split.wrap_result(inner)

@@ -19,7 +19,7 @@ from pubweave.experiments.experiment import (
     GrapeStatement,
     OptionError,
     Report,
-    Table,
+    ResultTable,
     Verdicts,
     numbers,
     option,
@@ -45,7 +45,7 @@ def report(options: Options, rows: Sequence[dict[str, int]]) -> Report:
         GrapeStatement("at most 5", str(total), total <= 5, tolerance=0.1),
         GrapeStatement("as in the paper", "[not styled]"),
     ]
-    table = Table.of("squares", rows, {"task": "{[task]}", "square": "{[square]:.1f}"})
+    table = ResultTable.of("squares", rows, {"task": "{[task]}", "square": "{[square]:.1f}"})
     return Report({"runs": rows}, [table], [Verdicts(said)], ["a note"])
 
 

@@ -16,7 +16,7 @@ from pubweave.model.topology import Topology
 from pubweave.planning import solve as solve_module
 from pubweave.planning.check.validate import InvalidPlanError, validate_plan
 from pubweave.planning.problem.problem import PlanningError, PlanningProblem
-from pubweave.planning.problem.result import PlanResult, Progress, never
+from pubweave.planning.problem.result import PlanningProgress, PlanResult, never
 from pubweave.planning.solve import solve
 from tests.naive.planning import fewest
 from tests.naive.planning_instances import small_problem
@@ -51,7 +51,7 @@ def test_a_stop_at_once_still_gives_a_valid_plan() -> None:
 
 
 def test_progress_shows_better_and_better_plans_and_bounds() -> None:
-    told: list[Progress] = []
+    told: list[PlanningProgress] = []
     problem = paper_problem(30)
     result = solve(problem, stop=never, clock=time.perf_counter, on_progress=told.append)
     plans = [progress.plan for progress in told if progress.plan is not None]

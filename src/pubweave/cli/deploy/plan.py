@@ -30,7 +30,7 @@ from pubweave.cli.output import error_console, json_option, print_json, remark, 
 
 if TYPE_CHECKING:
     from pubweave.planning.problem.problem import PlanningProblem
-    from pubweave.planning.problem.result import OnProgress, PlanResult, Progress
+    from pubweave.planning.problem.result import OnProgress, PlanningProgress, PlanResult
 
 IMPOSSIBLE = 3
 UNKNOWN = 4
@@ -291,7 +291,7 @@ def _shown_progress(as_json: bool) -> Iterator[OnProgress]:
     best = ""
     with console.status("planning (Ctrl-C ends with the best plan so far)") as line:
 
-        def tell(progress: Progress) -> None:
+        def tell(progress: PlanningProgress) -> None:
             nonlocal best
             if progress.plan is not None:
                 best = f"; best so far {progress.plan.step_count} steps, "

@@ -23,7 +23,7 @@ from pubweave.experiments.runner import EXPERIMENTS, InterruptedRunError, json_o
 from pubweave.experiments.runner import reproduce as run_experiment
 
 if TYPE_CHECKING:
-    from pubweave.experiments.experiment import Table
+    from pubweave.experiments.experiment import ResultTable
 
 ESTIMATED_AFTER = 4
 """Tasks: by then the first variants have been seen, which differ in how long they take."""
@@ -146,7 +146,7 @@ def _print(report: Report) -> None:
         click.echo(note)
 
 
-def _drawn(table: Table) -> Any:
+def _drawn(table: ResultTable) -> Any:
     from rich.table import Table as Drawing
     from rich.text import Text
 

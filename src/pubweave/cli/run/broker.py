@@ -216,7 +216,7 @@ def broker(
     from pubweave.runtime.overlay.broker_process import LOG_FORMAT
 
     written = BrokerFile() if config is None else read_broker_file(config)
-    near = {**dict(neighbors), **ring.neighbors}
+    near = dict(neighbors) | ring.neighbors
     given = BrokerFile(id_, listen, strategy, near, telemetry, sample)
     host_config = ring.applied(make_host_config(_merged(written, given)))
     coordination = _coordination(zookeeper, zookeeper_auth, overlay)
@@ -231,9 +231,7 @@ def broker(
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT)
     if host_config.security is None and not is_loopback(host_config.listen.host):
         warn_exposed(str(host_config.listen))
-    if topology is not None:
-        run_async(_store_topology(topology, coordination))
-    ctx.exit(run_async(_run(host_config, coordination, as_json)))
+    ctx.exit(run_async(_run(host_config, coordination, topology, as_json)))
 
 
 def _secured(config: HostConfig, security: BrokerSecurity | None) -> HostConfig:
@@ -275,10 +273,14 @@ async def _store_topology(path: Path, coordination: Coordination | None) -> None
         await run_command(store, create_topology(Layout(coordination.overlay), topology))
 
 
-async def _run(config: HostConfig, coordination: Coordination | None, as_json: bool) -> int:
+async def _run(
+    config: HostConfig, coordination: Coordination | None, topology: Path | None, as_json: bool
+) -> int:
     from pubweave.runtime.net.signals import StopRequest
     from pubweave.runtime.overlay.broker_process import BrokerService
 
+    if topology is not None:
+        await _store_topology(topology, coordination)
     async with StopRequest() as stop:
         service = BrokerService(config, coordination)
         if service.agent is not None:

@@ -158,13 +158,12 @@ def up(
 
     source = choose_source(topology, subscriptions, strategy)
     read = _read(source) if subscriptions is None else topology_for(subscriptions)
-    spec = _spec(source, read, strategy, run_dir, given)
+    spec = _with_mqtt(_spec(source, read, strategy, run_dir, given), mqtt, on_loop)
     journal = chosen_journal(durability, journal_dir, run_dir / JOURNAL_DIRECTORY)
     spec = replace(spec, relocation=relocation, journal_directory=journal, security=security_dir)
-    spec = placement.applied(_with_mqtt(spec, mqtt, on_loop))
+    spec = placement.applied(spec)
     if organize is not None:
-        prices = organize.read_prices(read)
-        spec = replace(spec, organize=organize.config, link_prices=prices)
+        spec = replace(spec, organize=organize.config, link_prices=organize.read_prices(read))
     _check_security(spec)
     store = _store(strategy, security_dir, given)
     restart = not given["no_restart"]

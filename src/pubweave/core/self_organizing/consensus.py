@@ -20,7 +20,11 @@ from dataclasses import dataclass
 
 from pubweave.core.config.self_organizing import MOST_HOPS, OrganizeConfig
 from pubweave.core.routing.tree.services import TreeServices
-from pubweave.core.self_organizing.cycle_cost_by_interest import CycleView, DesiredLink, Refusal
+from pubweave.core.self_organizing.cycle_cost_by_interest import (
+    CycleRefusal,
+    CycleView,
+    DesiredLink,
+)
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.core.vocabulary.effects import ProposeExchange
 from pubweave.design.ci.rules import choose_removal
@@ -174,7 +178,7 @@ class ExchangeConsensus:
             self._reply(origin, message.request_id, Verdict.BUSY, reason)
             return
         added = self._added(message, next_hop)
-        if isinstance(added, Refusal):
+        if isinstance(added, CycleRefusal):
             self._reply(origin, message.request_id, added.verdict, added.reason)
             return
         if next_hop is None:
@@ -185,14 +189,14 @@ class ExchangeConsensus:
 
     def _added(
         self, message: ExchangeRequest, next_hop: Session | None
-    ) -> ExchangeRequest | Refusal:
+    ) -> ExchangeRequest | CycleRefusal:
         """The request with this broker's part, if it can give one and the next one take it."""
         if message.rule != self._view.rule:
-            return Refusal(Verdict.DECLINED, f"{self._inside.id} goes by {self._view.rule}")
+            return CycleRefusal(Verdict.DECLINED, f"{self._inside.id} goes by {self._view.rule}")
         added = self._view.added(message)
-        if isinstance(added, Refusal) or next_hop is None or _fits(added, next_hop):
+        if isinstance(added, CycleRefusal) or next_hop is None or _fits(added, next_hop):
             return added
-        return Refusal(Verdict.DECLINED, f"too large for the window of {next_hop.remote}")
+        return CycleRefusal(Verdict.DECLINED, f"too large for the window of {next_hop.remote}")
 
     def _locked(self, message: ExchangeRequest, member: int, now: float) -> _Lock:
         until = now + self._config.lock_s

@@ -104,10 +104,10 @@ class CycleCostByInterest:
             return "its costs do not add up"
         return "" if all(map(math.isfinite, request.costs)) else "its costs are no costs"
 
-    def added(self, request: ExchangeRequest) -> ExchangeRequest | Refusal:
+    def added(self, request: ExchangeRequest) -> ExchangeRequest | CycleRefusal:
         vector = self.vector(request.brokers, request.processing, request.link_costs)
         if vector is None:
-            return Refusal(Verdict.DECLINED, f"{self._own} cannot say what it would cost")
+            return CycleRefusal(Verdict.DECLINED, f"{self._own} cannot say what it would cost")
         costs = tuple(add_costs((request.costs, vector)))
         return msgspec.structs.replace(request, costs=costs)
 
@@ -189,7 +189,7 @@ class DesiredLink:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class CycleRefusal:
     """Why a broker cannot take part; BUSY: it may, soon."""
 
     verdict: Verdict
@@ -215,7 +215,7 @@ class CycleView(Protocol):
     def fault(self, request: ExchangeRequest, member: int) -> str:
         """What is wrong with what the members before this one have added; empty if nothing is."""
 
-    def added(self, request: ExchangeRequest) -> ExchangeRequest | Refusal:
+    def added(self, request: ExchangeRequest) -> ExchangeRequest | CycleRefusal:
         """The request with this broker's part."""
 
     def removal_costs(self, request: ExchangeRequest) -> Sequence[float] | None:

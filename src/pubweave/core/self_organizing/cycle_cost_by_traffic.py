@@ -15,7 +15,7 @@ import zlib
 import msgspec
 
 from pubweave.core.config.self_organizing import OrganizeConfig
-from pubweave.core.self_organizing.cycle_cost_by_interest import DesiredLink, Refusal
+from pubweave.core.self_organizing.cycle_cost_by_interest import CycleRefusal, DesiredLink
 from pubweave.core.self_organizing.neighborhood import Known, Neighborhood
 from pubweave.core.self_organizing.prices import LinkPrices
 from pubweave.core.self_organizing.traffic_sides import SLICES, SliceRange, TrafficSides
@@ -98,15 +98,17 @@ class CycleCostByTraffic:
             return "its filters are too large"
         return ""
 
-    def added(self, request: ExchangeRequest) -> ExchangeRequest | Refusal:
+    def added(self, request: ExchangeRequest) -> ExchangeRequest | CycleRefusal:
         span = SliceRange(request.last_slice, request.slices)
         member = request.brokers.index(self._own)
         # The link that would close the ring is none yet.
         keys = self._cache.side(span, request.brokers[max(0, member - 1) : member + 2])
         if keys is None:
             if self._cache.has_overflowed(span):
-                return Refusal(Verdict.DECLINED, f"{self._own} has more to note than it has room")
-            return Refusal(Verdict.BUSY, f"{self._own} has not noted all of {span}")
+                return CycleRefusal(
+                    Verdict.DECLINED, f"{self._own} has more to note than it has room"
+                )
+            return CycleRefusal(Verdict.BUSY, f"{self._own} has not noted all of {span}")
         side = BloomFilter(request.bits, 1)
         side.add(keys)
         return msgspec.structs.replace(request, sides=(*request.sides, side.to_bytes()))

@@ -20,30 +20,37 @@ from pubweave.experiments.ci.figures import (
 )
 from pubweave.experiments.ci.real import KINDS, REAL_VARIANTS, RealCost, cost_shares, run_real
 from pubweave.experiments.ci.statements import percent, statements
-from pubweave.experiments.experiment import Experiment, Report, Table, Verdicts, data_folder, option
+from pubweave.experiments.experiment import (
+    Experiment,
+    Report,
+    ResultTable,
+    Verdicts,
+    data_folder,
+    option,
+)
 
 IN_THIS_PROCESS = "none"
 PARTS = ("notifications", "broadcasts", "reconfigurations", "exchanges")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class CiOptions:
     full: bool = option(False, "The paper's 25 underlays of 10,100 routers.")
     underlays: int | None = option(None, f"How many. [default: {SEEDS}]", low=2, high=100)
     seed: int = option(1, low=0)
     master: str = option("local[*]", "Where Spark runs; 'none' does without it.")
 
 
-def _tasks(figure: str, options: Options) -> list[CiTask]:
+def _tasks(figure: str, options: CiOptions) -> list[CiTask]:
     count = options.underlays or (FULL_SEEDS if options.full else SEEDS)
     return tasks(figure, seed=options.seed, count=count, full=options.full)
 
 
-def _master(options: Options, count: int) -> str | None:
+def _master(options: CiOptions, count: int) -> str | None:
     return None if options.master == IN_THIS_PROCESS else options.master
 
 
-def _report(figure: str, options: Options, runs: Sequence[Run]) -> Report:
+def _report(figure: str, options: CiOptions, runs: Sequence[Run]) -> Report:
     rows = []
     for variant, point in dict.fromkeys((run.variant, run.point) for run in runs):
         group = chosen(runs, variant, point)
@@ -57,16 +64,16 @@ def _report(figure: str, options: Options, runs: Sequence[Run]) -> Report:
     headings = ("heuristic", "eta or alpha", "cost", "± 95%", *PARTS)
     return Report(
         {"runs": list(runs)},
-        [Table(title, headings, rows, left=2)],
+        [ResultTable(title, headings, rows, left=2)],
         [Verdicts(statements(figure, runs))],
     )
 
 
-def _figure(name: str, about: str, example: str) -> Experiment[Options, CiTask, Run]:
+def _figure(name: str, about: str, example: str) -> Experiment[CiOptions, CiTask, Run]:
     return Experiment(
         name,
         about,
-        Options,
+        CiOptions,
         tasks=partial(_tasks, name),
         run=run_task,
         report=partial(_report, name),
@@ -79,29 +86,29 @@ def _figure(name: str, about: str, example: str) -> Experiment[Options, CiTask, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealOptions:
+class CiRealOptions:
     data: Path = field(metadata=data_folder("The folder with latency/ and topology/."))
     seeds: int = option(4, low=2, high=100)
     seed: int = option(1, low=0)
     ticks: int = option(25_000, low=2_500)
 
 
-def _real_tasks(options: RealOptions) -> list[tuple[str, int, RealOptions]]:
+def _real_tasks(options: CiRealOptions) -> list[tuple[str, int, CiRealOptions]]:
     seeds = range(options.seed, options.seed + options.seeds)
     return [(kind, seed, options) for kind in KINDS for seed in seeds]
 
 
-def _run_real(task: tuple[str, int, RealOptions]) -> Iterator[RealCost]:
+def _run_real(task: tuple[str, int, CiRealOptions]) -> Iterator[RealCost]:
     kind, seed, options = task
     return run_real(kind, seed, options.data, options.ticks)
 
 
-def _real_report(options: RealOptions, costs: Sequence[RealCost]) -> Report:
+def _real_report(options: CiRealOptions, costs: Sequence[RealCost]) -> Report:
     numbers: dict[str, dict[str, list[float]]] = {}
     for each in costs:
         numbers.setdefault(each.kind, {}).setdefault(each.variant, []).append(each.cost)
     shares = cost_shares(costs)
-    table = Table(
+    table = ResultTable(
         f"cost against the static tree, {options.seeds} seeds, 95% intervals",
         ("", *KINDS),
         [
@@ -127,7 +134,7 @@ EXPERIMENTS = (
     Experiment(
         "ci-real",
         "CI, lMST and lMIT where the paper had no data: PlanetLab, Seattle, CAIDA, SNDlib.",
-        RealOptions,
+        CiRealOptions,
         tasks=_real_tasks,
         run=_run_real,
         report=_real_report,

@@ -16,7 +16,7 @@ from pubweave.experiments.experiment import (
     Experiment,
     GrapeStatement,
     Report,
-    Table,
+    ResultTable,
     Verdicts,
     data_folder,
     option,
@@ -128,7 +128,7 @@ def _systems_report(
     options: SystemsOptions,
     rows: Sequence[SystemRun],
 ) -> Report:
-    table = Table.of("per hour, or per publication; delay in hops (Poisson) or ms (location)",
+    table = ResultTable.of("per hour, or per publication; delay in hops (Poisson) or ms (location)",
                      rows, COLUMNS, left=3)  # fmt: skip
     return Report({"runs": list(rows)}, [table], [Verdicts(judge(rows), fields=statements.FIELDS)])
 
@@ -169,13 +169,13 @@ def _mapping_tasks(options: MappingOptions) -> list[mapping.Task]:
 
 def _mapping_table(
     title: str, headings: Sequence[str], cells: Callable[[tuple[int, int], str], list[str]]
-) -> Table:
+) -> ResultTable:
     rows = [
         (f"{size[0]:,}", f"{size[1]:,}", pattern.value, *cells(size, pattern.value))
         for size in mapping.SIZES
         for pattern in mapping.PATTERNS
     ]
-    return Table(title, ("brokers", "topics", "pattern", *headings), rows, left=3)
+    return ResultTable(title, ("brokers", "topics", "pattern", *headings), rows, left=3)
 
 
 def _savings_report(options: MappingOptions, rows: Sequence[Saving]) -> Report:

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from pubweave.experiments.experiment import Experiment, Report, Table, Verdicts, data_folder, option
+from pubweave.experiments.experiment import (
+    Experiment,
+    Report,
+    ResultTable,
+    Verdicts,
+    data_folder,
+    option,
+)
 from pubweave.experiments.grape import plots, setting
 from pubweave.experiments.grape.figures import GrapeTask, mean_of, run_task, tasks
 from pubweave.experiments.grape.run import RunOutcome
@@ -26,7 +33,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class GrapeOptions:
     data: Path | None = field(
         default=None,
         metadata=data_folder(
@@ -43,7 +50,7 @@ class Options:
     jobs: int = option(1, low=1)
 
 
-def _tasks(figure: str, options: Options) -> list[GrapeTask]:
+def _tasks(figure: str, options: GrapeOptions) -> list[GrapeTask]:
     used = setting.FULL if options.full else setting.GrapeSetting()
     used = replace(
         used,
@@ -64,7 +71,7 @@ def _run(task: GrapeTask) -> list[RunOutcome]:
     return [run_task(task)]
 
 
-def _report(figure: str, options: Options, outcomes: Sequence[RunOutcome]) -> Report:
+def _report(figure: str, options: GrapeOptions, outcomes: Sequence[RunOutcome]) -> Report:
     verdicts = [Verdicts(statements(figure, outcomes))]
     told = headlines(outcomes) if figure == "grape-fig5" else []
     fields = {"what": "about", "paper": "wanted", "ours": "found"}
@@ -74,7 +81,7 @@ def _report(figure: str, options: Options, outcomes: Sequence[RunOutcome]) -> Re
     for each in outcomes:
         key = (each.distribution, each.variant, each.spread, each.threshold)
         groups.setdefault(key, []).append(each)
-    table = Table(
+    table = ResultTable(
         f"{figure}: averages over brokers or deliveries at the end of the run",
         ("workload", "variant", "at", "traced", *(column[0] for column in COLUMNS)),
         [
@@ -89,11 +96,11 @@ def _report(figure: str, options: Options, outcomes: Sequence[RunOutcome]) -> Re
     return Report({"runs": list(outcomes)}, [table], [beside, *verdicts])
 
 
-def _figure(name: str, about: str, example: str) -> Experiment[Options, GrapeTask, RunOutcome]:
+def _figure(name: str, about: str, example: str) -> Experiment[GrapeOptions, GrapeTask, RunOutcome]:
     return Experiment(
         name,
         about,
-        Options,
+        GrapeOptions,
         tasks=partial(_tasks, name),
         run=_run,
         report=partial(_report, name),

@@ -11,7 +11,7 @@ from pubweave.experiments.experiment import (
     Experiment,
     OptionError,
     Report,
-    Table,
+    ResultTable,
     Verdicts,
     numbers,
     option,
@@ -146,7 +146,7 @@ def _figure_5_report(options: Figure5Options, runs: Sequence[Measured]) -> Repor
         "the paper says (VI-C, Gurobi on a server):",
         *(f"  {words}" for words in FIGURE_5_WORDS),
     ]
-    return Report({"runs": runs}, [Table(title, headings, rows)], notes=notes, numbers=runs)
+    return Report({"runs": runs}, [ResultTable(title, headings, rows)], notes=notes, numbers=runs)
 
 
 # --- Table I -------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def _table_1_report(options: Table1Options, sizes: Sequence[ModelSize]) -> Repor
         "proposition more than its appendix (naive, all-paths); its each-path count fits no "
         "reading",
     )
-    return Report({"sizes": list(sizes)}, [Table(title, headings, rows)], notes=notes)
+    return Report({"sizes": list(sizes)}, [ResultTable(title, headings, rows)], notes=notes)
 
 
 # --- Figure 6 ------------------------------------------------------------------------------------
@@ -270,8 +270,8 @@ COLUMNS = {
 def _figure_6_report(options: Figure6Options, runs: Sequence[Disruption]) -> Report:
     found, base = means(runs), options.base
     title = "means over the runs; latencies at the 99th percentile, in ms"
-    table = Table.of(title, found, COLUMNS)
-    panels = Table(
+    table = ResultTable.of(title, found, COLUMNS)
+    panels = ResultTable(
         "Figure 6: the paper's words (VI-C, PADRES on a cluster) and ours",
         ("", "the paper", "here"),
         [(panel.letter, panel.paper, ours(found, panel, base)) for panel in PANELS],

@@ -9,7 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pubweave.experiments.experiment import Experiment, Report, Table, Verdicts, data_folder, option
+from pubweave.experiments.experiment import (
+    Experiment,
+    Report,
+    ResultTable,
+    Verdicts,
+    data_folder,
+    option,
+)
 from pubweave.experiments.shadows import figures, plots
 from pubweave.experiments.shadows.figures import Row, ShadowsTask, chosen, mean_of
 from pubweave.experiments.shadows.real import FILES, described, run_real
@@ -31,7 +38,7 @@ COLUMNS = ("backups", "primaries", "average_degree", "max_degree", "repair_ms", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class ShadowsOptions:
     """The nodes, topics and rounds are the paper's by default."""
 
     full: bool = option(False, "Three distributions and five seeds; minutes.")
@@ -54,7 +61,7 @@ class Options:
     )
 
 
-def _tasks(figure: str, options: Options) -> list[ShadowsTask]:
+def _tasks(figure: str, options: ShadowsOptions) -> list[ShadowsTask]:
     count = options.seeds or (FULL_SEEDS if options.full else 1)
     every = options.low_oda_every or (10 if options.full else 25)
     names = options.popularities or (POPULARITIES if options.full else POPULARITIES[:1])
@@ -75,7 +82,7 @@ def _run(task: ShadowsTask) -> list[Row]:
     return figures.run_task(task, time.perf_counter)
 
 
-def _report(figure: str, options: Options, rows: Sequence[Row]) -> Report:
+def _report(figure: str, options: ShadowsOptions, rows: Sequence[Row]) -> Report:
     columns = [name for name in COLUMNS if any(name in row for row in rows)]
     cells = []
     for popularity in dict.fromkeys(row["popularity"] for row in rows):
@@ -84,15 +91,15 @@ def _report(figure: str, options: Options, rows: Sequence[Row]) -> Report:
             means = (f"{mean_of(own, name):.3f}" if name in own[0] else "" for name in columns)
             cells.append((popularity, variant, *means))
     headings = ("topics", "variant", *(name.replace("_", " ") for name in columns))
-    table = Table(f"{figure}: means over nodes or rounds", headings, cells, left=2)
+    table = ResultTable(f"{figure}: means over nodes or rounds", headings, cells, left=2)
     return Report({"rows": len(rows)}, [table], [Verdicts(statements(figure, rows))])
 
 
-def _figure(name: str, about: str) -> Experiment[Options, ShadowsTask, Row]:
+def _figure(name: str, about: str) -> Experiment[ShadowsOptions, ShadowsTask, Row]:
     return Experiment(
         name,
         f"Shadows Figure {name.removeprefix('shadows-fig')}: {about}",
-        Options,
+        ShadowsOptions,
         tasks=partial(_tasks, name),
         run=_run,
         report=partial(_report, name),
@@ -108,18 +115,18 @@ def _figure(name: str, about: str) -> Experiment[Options, ShadowsTask, Row]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealOptions:
+class ShadowsRealOptions:
     data: Path = field(metadata=data_folder("The folder with subscriptions/."))
     kinds: tuple[str, ...] = option((), "[default: all]", flags=("--kind",), choices=tuple(FILES))
     rounds: int = option(400, low=2)
     seed: int = option(1, low=0)
 
 
-def _real_tasks(options: RealOptions) -> list[tuple[str, RealOptions]]:
+def _real_tasks(options: ShadowsRealOptions) -> list[tuple[str, ShadowsRealOptions]]:
     return [(kind, options) for kind in options.kinds or FILES]
 
 
-def _run_real(task: tuple[str, RealOptions]) -> list[dict[str, Any]]:
+def _run_real(task: tuple[str, ShadowsRealOptions]) -> list[dict[str, Any]]:
     kind, options = task
     run = run_real(kind, options.data, options.rounds, options.seed, time.perf_counter)
     return [described(run)]
@@ -131,7 +138,7 @@ REAL_COLUMNS = {
 }  # fmt: skip
 
 
-def _real_report(options: RealOptions, documents: Sequence[dict[str, Any]]) -> Report:
+def _real_report(options: ShadowsRealOptions, documents: Sequence[dict[str, Any]]) -> Report:
     return Report(
         {"data": documents},
         [_real_table(document) for document in documents],
@@ -139,7 +146,7 @@ def _real_report(options: RealOptions, documents: Sequence[dict[str, Any]]) -> R
     )
 
 
-def _real_table(document: dict[str, Any]) -> Table:
+def _real_table(document: dict[str, Any]) -> ResultTable:
     rows = [(f"{mode}, from scratch", built) for mode, built in document["built"].items()]
     for variant, after in document["churn"].items():
         rows.append((f"{variant}, after churn", after["kept"]))
@@ -152,7 +159,7 @@ def _real_table(document: dict[str, Any]) -> Table:
         {**row, "name": name, "connected": "yes" if row["is_connected"] else "NO"}
         for name, row in rows
     ]
-    return Table.of(title, shown, REAL_COLUMNS)
+    return ResultTable.of(title, shown, REAL_COLUMNS)
 
 
 def _churn_notes(document: dict[str, Any]) -> list[str]:
@@ -170,7 +177,7 @@ EXPERIMENTS: tuple[Experiment[Any, Any, Any], ...] = (
     Experiment(
         "shadows-real",
         "Overlays from scratch and under churn for subscriptions of real people.",
-        RealOptions,
+        ShadowsRealOptions,
         tasks=_real_tasks,
         run=_run_real,
         report=_real_report,

@@ -28,7 +28,13 @@ from pubweave.planning.paper.integer_program import (
 from pubweave.planning.paper.outcome import ChosenActions, IpOutcome, IpStatus
 from pubweave.planning.problem.membership import split_membership
 from pubweave.planning.problem.problem import PlanningError, PlanningProblem, validate_problem
-from pubweave.planning.problem.result import OnProgress, PlanResult, Progress, Stop, ignore_progress
+from pubweave.planning.problem.result import (
+    OnProgress,
+    PlanningProgress,
+    PlanResult,
+    Stop,
+    ignore_progress,
+)
 
 _NEXT = {ActionSet.EACH_PATH: ActionSet.ALL_PATHS, ActionSet.ALL_PATHS: ActionSet.NAIVE}
 _SLACK_STEPS = 2
@@ -174,11 +180,13 @@ class _Run:
         return PlanStatus.INFEASIBLE, None
 
     def _solve(self, problem: IpProblem, kind: ActionSet, t: int) -> IpOutcome:
-        self.on_progress(Progress(f"{kind.value}: is there a plan of {t} steps?"))
+        self.on_progress(PlanningProgress(f"{kind.value}: is there a plan of {t} steps?"))
 
         def tell(steps: ChosenActions) -> None:
             plan = self._plan(problem, steps)
-            self.on_progress(Progress(f"{kind.value}: plan of {plan.step_count} steps", plan))
+            self.on_progress(
+                PlanningProgress(f"{kind.value}: plan of {plan.step_count} steps", plan)
+            )
 
         outcome = self.highs.solve(problem, t, self.stop, tell)
         if outcome.variables:
@@ -245,9 +253,9 @@ def solve_by_paper(
     validate_problem(problem)
     split = split_membership(problem)
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: PlanningProgress) -> None:
         plan = None if progress.plan is None else split.wrap(progress.plan)
-        on_progress(Progress(progress.message, plan, progress.bounds))
+        on_progress(PlanningProgress(progress.message, plan, progress.bounds))
 
     if method in _ACTION_SETS:
         inner = plan_by_paper(

@@ -25,7 +25,13 @@ from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Bounds, Plan, PlanStatus, Shift
 from pubweave.planning.check.validate import validate_plan
 from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import OnProgress, PlanResult, Progress, Stop, ignore_progress
+from pubweave.planning.problem.result import (
+    OnProgress,
+    PlanningProgress,
+    PlanResult,
+    Stop,
+    ignore_progress,
+)
 
 EXPANSIONS_MAX = 10_000
 _DEPTH_PER_ESTIMATE = 2
@@ -165,7 +171,7 @@ class _BestFirstSearch:
             self.best, self.best_cost = node.actions(), node.cost
             self.best_found_at = self._clock()
             plan = Plan(tuple((action,) for action in self.best))
-            self._on_progress(Progress(f"bfs: plan of {plan.action_count} actions", plan))
+            self._on_progress(PlanningProgress(f"bfs: plan of {plan.action_count} actions", plan))
 
     def _cost(self, shift: Shift) -> float:
         costs = self._problem.action_cost

@@ -27,7 +27,7 @@ class PlanResult:
 
 
 @dataclass(frozen=True)
-class Progress:
+class PlanningProgress:
     """A line for the reader, and the best plan and bounds so far where they changed."""
 
     message: str
@@ -35,10 +35,10 @@ class Progress:
     bounds: Bounds | None = None
 
 
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[[PlanningProgress], None]
 
 
-def ignore_progress(_: Progress) -> None:
+def ignore_progress(_: PlanningProgress) -> None:
     """For callers that only want the result."""
 
 

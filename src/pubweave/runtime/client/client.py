@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
-from pubweave.core.client import Client as ClientCore
+from pubweave.core.client import ClientCore
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.matching.index import MatchIndex
 from pubweave.core.vocabulary.effects import (

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pubweave.core.broker import Broker
-from pubweave.core.client import Client
+from pubweave.core.client import ClientCore
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.journal.recovery import ORGANIZING_PAUSED
@@ -268,7 +268,7 @@ class SimClient(SimNode):
         )
         self.on_missed: Callable[[SimClient, ReportMissed], None] = lambda client, effect: None
         """Hears what was lost to this client."""
-        self.core = Client(
+        self.core = ClientCore(
             name,
             epoch=epoch,
             now=self.world.now,

@@ -24,7 +24,7 @@ from pubweave.model.topology import Topology
 from pubweave.planning import solve as solve_module
 from pubweave.planning.check.validate import InvalidPlanError, PlanRule, validate_plan
 from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import PlanResult, Progress
+from pubweave.planning.problem.result import PlanningProgress, PlanResult
 
 PNG = b"\x89PNG"
 
@@ -419,8 +419,8 @@ def test_progress_names_the_best_plan_so_far(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr(plan_verb, "error_console", Terminal)
     with plan_verb._shown_progress(as_json=False) as tell:
-        tell(Progress("looking", PAPER_PLAN))
-        tell(Progress("still looking"))
+        tell(PlanningProgress("looking", PAPER_PLAN))
+        tell(PlanningProgress("still looking"))
     assert shown[1:] == [
         "looking; best so far 2 steps, 2 actions",
         "still looking; best so far 2 steps, 2 actions",

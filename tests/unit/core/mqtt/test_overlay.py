@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pubweave.core.client import Client
+from pubweave.core.client import ClientCore
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.journal.recovery import come_back, event_of, record_of
 from pubweave.core.journal.snapshot import restore_broker, take_snapshot
@@ -238,7 +238,7 @@ class Native:
     def __init__(self, world: MqttWorld, broker: str) -> None:
         self.world, self.broker, self.got = world, broker, list[Publication]()
         self.number = world.number()
-        self.client = Client("native", epoch=5, now=world.now, first_sequence=5)
+        self.client = ClientCore("native", epoch=5, now=world.now, first_sequence=5)
         self._carry_out(world.brokers[broker].handle(ConnectionOpened(self.number), world.now))
         self._carry_out(self.client.handle(ConnectionOpened(self.number), world.now))
 

@@ -12,7 +12,7 @@ import pytest
 from pubweave.core.config.self_organizing import OrganizeConfig
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.self_organizing.consensus import DECLINED_FOR_INTERVALS, ExchangeConsensus
-from pubweave.core.self_organizing.cycle_cost_by_interest import DesiredLink, Refusal
+from pubweave.core.self_organizing.cycle_cost_by_interest import CycleRefusal, DesiredLink
 from pubweave.core.self_organizing.neighborhood import Known
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.core.vocabulary.effects import ProposeExchange
@@ -61,9 +61,9 @@ class FakeView:
     def fault(self, request: ExchangeRequest, member: int) -> str:
         return "" if len(request.costs) == len(request.brokers) else "its costs do not add up"
 
-    def added(self, request: ExchangeRequest) -> ExchangeRequest | Refusal:
+    def added(self, request: ExchangeRequest) -> ExchangeRequest | CycleRefusal:
         if self.answer is None:
-            return Refusal(Verdict.DECLINED, "it knows too little")
+            return CycleRefusal(Verdict.DECLINED, "it knows too little")
         costs = tuple(sum(pair) for pair in zip(request.costs, self.answer, strict=True))
         sides = (*request.sides, b"x" * self.weight)
         return msgspec.structs.replace(request, costs=costs, sides=sides)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pubweave.core.config.self_organizing import LinkPrice, OrganizeConfig
-from pubweave.core.self_organizing.cycle_cost_by_interest import CycleCostByInterest, Refusal
+from pubweave.core.self_organizing.cycle_cost_by_interest import CycleCostByInterest, CycleRefusal
 from pubweave.core.self_organizing.neighborhood import Neighborhood
 from pubweave.core.self_organizing.prices import LinkPrices
 from pubweave.design.ci.rules import Estimate, Heuristic
@@ -135,7 +135,7 @@ def test_members_add_their_vectors_to_a_request() -> None:
     assert isinstance(twice, ExchangeRequest)
     assert costs.removal_costs(twice) == pytest.approx([2 * cost for cost in vector])
     stranger = costs.added(ExchangeRequest("x", costs.rule, ("b1", "b2", "b9"), ones, ones, ones))
-    assert isinstance(stranger, Refusal)
+    assert isinstance(stranger, CycleRefusal)
     assert stranger.verdict is Verdict.DECLINED
 
 

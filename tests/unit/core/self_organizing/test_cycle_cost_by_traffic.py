@@ -12,7 +12,7 @@ import pytest
 
 from pubweave.core.config.self_organizing import LinkPrice, OrganizeConfig
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.self_organizing.cycle_cost_by_interest import Refusal
+from pubweave.core.self_organizing.cycle_cost_by_interest import CycleRefusal
 from pubweave.core.self_organizing.cycle_cost_by_traffic import (
     RULE,
     CycleCostByTraffic,
@@ -201,7 +201,7 @@ def test_who_has_not_noted_all_of_the_slices_is_busy_and_who_has_no_room_decline
     world = World.draw(3, kinds=5, most=5)
     first = view(world.ring[0], world.caches[world.ring[0]])
     unknown = first.added(msgspec.structs.replace(world.request(), last_slice=7))
-    assert isinstance(unknown, Refusal)
+    assert isinstance(unknown, CycleRefusal)
     assert unknown.verdict is Verdict.BUSY
     full = TrafficSides(1, 3.0, 0.0, lambda: [])
     full.turn(1.0)
@@ -210,7 +210,7 @@ def test_who_has_not_noted_all_of_the_slices_is_busy_and_who_has_no_room_decline
     full.turn(2.0)
     full.turn(3.0)
     refused = view(world.ring[0], full).added(world.request())
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, CycleRefusal)
     assert refused.verdict is Verdict.DECLINED
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pubweave.core.broker import Broker
-from pubweave.core.client import Client
+from pubweave.core.client import ClientCore
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.vocabulary.effects import CloseConnection, Effect, Transmit
 from pubweave.core.vocabulary.events import (
@@ -70,7 +70,7 @@ def test_a_connection_has_its_time_to_say_hello() -> None:
 
 
 def test_a_client_that_slept_does_not_give_its_broker_up() -> None:
-    client = Client("ann", epoch=1, now=0.0)
+    client = ClientCore("ann", epoch=1, now=0.0)
     client.handle(ConnectionOpened(1), 0.0)
     client.handle(LocalPauseEnded(44.0), 45.0)
     assert closed(client.handle(DeadlineReached(), 45.0)) == []

@@ -17,7 +17,7 @@ from pubweave.planning.check.validate import validate_plan
 from pubweave.planning.paper.algorithm_1 import RememberedSteps, plan_by_paper, step_cap
 from pubweave.planning.paper.integer_program import ActionSet
 from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import PlanResult, Progress, never
+from pubweave.planning.problem.result import PlanningProgress, PlanResult, never
 from tests.naive import planning as naive
 
 
@@ -91,7 +91,7 @@ def test_a_remembered_start_above_the_optimum_still_gives_the_fewest_steps() -> 
     memory.remember(PAPER_FIGURE_1, 4)
     asked: list[str] = []
 
-    def listen(progress: Progress) -> None:
+    def listen(progress: PlanningProgress) -> None:
         asked.append(progress.message)
 
     result = planned(PAPER_FIGURE_1, memory=memory, on_progress=listen)

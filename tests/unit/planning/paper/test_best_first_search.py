@@ -16,7 +16,7 @@ from pubweave.model.topology import Topology
 from pubweave.planning.check.validate import validate_plan
 from pubweave.planning.paper.best_first_search import _View, parallelised, plan_by_bfs
 from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import PlanResult, Progress, never
+from pubweave.planning.problem.result import PlanningProgress, PlanResult, never
 
 
 def tree(text: str) -> Topology:
@@ -113,7 +113,7 @@ def test_without_a_plan_nothing_is_claimed() -> None:
 
 def test_it_stops_when_told_and_keeps_what_it_has() -> None:
     problem = random_problem(2)
-    found: list[Progress] = []
+    found: list[PlanningProgress] = []
     calls = itertools.count()
     result = plan_by_bfs(
         problem,

@@ -11,7 +11,7 @@ from pubweave.model.topology import Topology
 from pubweave.planning.check.validate import validate_plan
 from pubweave.planning.paper.algorithm_1 import PAPER_METHODS, RememberedSteps, solve_by_paper
 from pubweave.planning.problem.problem import PlanningError, PlanningProblem
-from pubweave.planning.problem.result import PlanResult, Progress, never
+from pubweave.planning.problem.result import PlanningProgress, PlanResult, never
 
 
 def tree(text: str) -> Topology:
@@ -27,7 +27,7 @@ COMING_AND_GOING = PlanningProblem(tree("12 23 34"), tree("13 34 45"))
 
 @pytest.mark.parametrize("method", PAPER_METHODS)
 def test_every_method_appends_first_and_detaches_last(method: str) -> None:
-    told: list[Progress] = []
+    told: list[PlanningProgress] = []
     result = solved(COMING_AND_GOING, method, on_progress=told.append)
     assert result.method == method
     assert result.plan is not None

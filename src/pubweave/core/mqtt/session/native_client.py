@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from pubweave.core.client import Client
+from pubweave.core.client import ClientCore
 from pubweave.core.mqtt.session.cluster_messages import Arrived
 from pubweave.core.session.access import Access
 from pubweave.core.vocabulary.effects import (
@@ -49,7 +49,7 @@ class PendingReply(msgspec.Struct, frozen=True):
 class NativeSession:
     """A client's end of a native session; ``owner`` names the MQTT session it is for."""
 
-    def __init__(self, client: Client, connection: ConnectionId, owner: str) -> None:
+    def __init__(self, client: ClientCore, connection: ConnectionId, owner: str) -> None:
         self.client = client
         self.connection = connection
         self.owner = owner
@@ -169,7 +169,7 @@ class InProcessLink:
         been elsewhere, and is to get what is kept of its topics."""
         self._last_connection -= 1
         connection, epoch = self._last_connection, self.epoch(now)
-        client = Client(id_, epoch=epoch, now=now, first_sequence=epoch, can_move=can_move)
+        client = ClientCore(id_, epoch=epoch, now=now, first_sequence=epoch, can_move=can_move)
         if returns:
             client.session.remote_epoch = epoch  # names no session, but says that there was one
         end = self.ends[connection] = NativeSession(client, connection, owner)

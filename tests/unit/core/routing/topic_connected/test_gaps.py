@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pubweave.core.broker import Broker
-from pubweave.core.client import Client
+from pubweave.core.client import ClientCore
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.mqtt.session.native_client import NativeSession
 from pubweave.core.routing.topic_connected.dropped_ranges import (
@@ -192,7 +192,7 @@ def test_with_a_filter_on_the_content_the_number_is_a_bound() -> None:
 
 
 def test_a_client_reports_what_it_missed_behind_what_came_before() -> None:
-    client = Client("ann", epoch=1, now=0.0)
+    client = ClientCore("ann", epoch=1, now=0.0)
     client.handle(ConnectionOpened(1), 0.0)
     received = MessagesReceived(1, [pub(1), Missed("x", "pete", 3, False), pub(5)], 0.0)
     effects = [e for e in client.handle(received, 0.0) if isinstance(e, Notify | ReportMissed)]
@@ -202,7 +202,7 @@ def test_a_client_reports_what_it_missed_behind_what_came_before() -> None:
 
 
 def test_what_is_lost_to_an_mqtt_session_is_counted_and_what_comes_around_it_comes() -> None:
-    end = NativeSession(Client("ann", epoch=1, now=0.0), -1, "ann")
+    end = NativeSession(ClientCore("ann", epoch=1, now=0.0), -1, "ann")
     end.opened(0.0)
     notified = end.take([pub(1), Missed("x", "pete", 3, False), pub(5)], 0.0)
     assert [publication.sequence for publication in notified] == [1, 5]
