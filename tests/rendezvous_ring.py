@@ -72,10 +72,10 @@ class Planes:
         for _ in range(rounds):
             self.now += STEP_S
             for broker, plane in list(self.planes.items()):
-                plane.chord.look(self.now)
+                plane.chord.check(self.now)
                 for other in plane.table.needed():
                     self._link(broker, other)
-                plane.trees.look(self.now, self.subscribed[broker], self.offered[broker])
+                plane.trees.check(self.now, self.subscribed[broker], self.offered[broker])
                 self._deliver()
 
     def _link(self, one: str, other: str) -> None:
@@ -100,7 +100,7 @@ class Planes:
             sender, receiver, message = self._queue.popleft()
             self.messages += 1
             if sender in self.links.get(receiver, ()) and receiver in self.planes:
-                self.planes[receiver].take(sender, message, self.now)
+                self.planes[receiver].receive(sender, message, self.now)
 
     def ids(self) -> list[int]:
         return sorted(plane.table.own.position for plane in self.planes.values())

@@ -18,7 +18,7 @@ ROOM_MODULES_MAX = 15
 ROOM_LINES_MAX = 2_500
 SIGN_LINES_MAX = 15
 RETIRED = re.compile(
-    r"(^|_)(comings|knocks?|anew|doors?|isolation|circles|beyond|topical|wiring|inside)(_|$)"
+    r"(^|_)(comings|dial_once?|anew|doors?|isolation|circles|beyond|topical|wiring|inside)(_|$)"
 )
 """Words of our own that the field's words have replaced, in names of modules."""
 

@@ -96,7 +96,7 @@ class ActionArbiter:
 
         def arrive() -> None:
             if broker.incarnation == incarnation:
-                broker.take(event)
+                broker.handle(event)
 
         self._world.after(self._store_s(), arrive)
 

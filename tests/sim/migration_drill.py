@@ -96,7 +96,7 @@ class MigrationDrill:
         )
 
     def ask(self, destination: BrokerId = "d") -> None:
-        self.m.home.take(MigrationRequested("m", destination))
+        self.m.home.handle(MigrationRequested("m", destination))
 
     def run(self, disturb: Callable[[], None] | None = None, offset_s: float = 0.0) -> None:
         """Everybody publishes for 0.6 s; the migration begins in it, the disturbance after it."""

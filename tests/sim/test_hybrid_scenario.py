@@ -28,14 +28,14 @@ def test_nothing_is_lost_in_many_runs(first: int) -> None:
 @pytest.mark.slow
 def test_gateways_in_charge_are_lost_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[tuple[int, str, str]] = set()
-    look = RingGateway.look
+    look = RingGateway.check
 
     def watched(self: RingGateway, *args: object, **named: object) -> None:
         look(self, *args, **named)  # type: ignore[arg-type]
         if self.in_charge is not None:
             seen.add((seed, self.in_charge.partition("b")[0], self.in_charge))
 
-    monkeypatch.setattr(RingGateway, "look", watched)
+    monkeypatch.setattr(RingGateway, "check", watched)
     for seed in range(20, 30):
         assert not HybridScenario(seed, max_brokers=10).run().violations
     clusters = {(seed, cluster) for seed, cluster, _ in seen}
@@ -64,7 +64,7 @@ def test_a_gateway_that_does_not_take_over_is_caught(impatient: pytest.MonkeyPat
 def test_a_ring_that_does_not_hold_the_clusters_topics_is_caught(
     impatient: pytest.MonkeyPatch,
 ) -> None:
-    impatient.setattr(AttachedClusters, "look", lambda self, now: None)
+    impatient.setattr(AttachedClusters, "check", lambda self, now: None)
     assert _failed(range(3))
 
 

@@ -178,7 +178,7 @@ def test_migrations_on_the_same_and_on_crossing_paths() -> None:
         def more(drill: MigrationDrill = drill) -> None:
             for client, destination in [("c-x", "y"), ("c-d", "a"), ("c-a", "d"), ("m", "y")]:
                 home = drill.overlay.clients[client].home
-                home.take(MigrationRequested(client, destination))
+                home.handle(MigrationRequested(client, destination))
 
         drill.run(more, 0.08 * step)
         assert drill.problems() == []

@@ -129,7 +129,7 @@ class Broker:
             lambda link: self.actions is not None and self.actions.is_held(link),
             now,
         )
-        self._endings.on_end = self.upkeep.forget
+        self._endings.on_end = self.upkeep.discard
         self._gate: PublisherGate | None = None
         self.actions: ActionCoordinator | None = None
         self.migrations: MigrationCoordinator | None = None
@@ -206,7 +206,7 @@ class Broker:
             access,
             loop,
             now,
-            is_topical=isinstance(self.routing, TopicRouting),
+            routes_whole_topics=isinstance(self.routing, TopicRouting),
             is_leaving=lambda: bool(self.sessions.closed_reason),
         )
         if isinstance(self.routing, TopicRouting):
@@ -226,7 +226,7 @@ class Broker:
         self._sending.effects = effects = list[Effect]()
         if type(event) is MessagesReceived:
             self._on_messages(event, now)
-        elif self.door is None or not self.door.take(event, now, effects):
+        elif self.door is None or not self.door.handle(event, now, effects):
             self._on_other(event, now)
             self._flush(None, now)
         if self.door is not None:
@@ -237,12 +237,12 @@ class Broker:
             if self.door is not None:
                 self.door.finish(effects, now)
         if self.migrations is not None and self.migrations.is_eager:
-            self.migrations.look(now)
+            self.migrations.check(now)
             self._flush(None, now)
             if self.door is not None:
                 self.door.finish(effects, now)
         if self._meter is not None:
-            records = self._meter.take()
+            records = self._meter.pop()
             if records:
                 effects.append(EmitTelemetry(records))
         return effects
@@ -325,7 +325,7 @@ class Broker:
         if self.migrations is not None:
             self.migrations.on_deadline(now)
         if self.topics is not None and now >= self.topics.deadline:
-            self.topics.look(now)
+            self.topics.check(now)
         if self.door is not None and now >= self.door.deadline:
             self.door.on_deadline(now, effects)
         if now >= self.upkeep.tick_at:
@@ -447,14 +447,14 @@ class Broker:
                 self._on_overlay_message(origin, message, now)
             elif isinstance(message, OrganizeMessage):
                 if self.organizer is not None and not origin.is_client:
-                    self.organizer.take(origin, message, now)
+                    self.organizer.receive(origin, message, now)
             elif isinstance(message, MigrationMessage):
                 if self.migrations is not None and not origin.is_client:
-                    self.migrations.take(origin, message, now)
+                    self.migrations.receive(origin, message, now)
                     self._publishing.forget_routes(origin)
             elif isinstance(message, RelocationMessage):
                 if self.relocator is not None and not origin.is_client:
-                    self.relocator.take(origin, message, now)
+                    self.relocator.receive(origin, message, now)
             elif not self._is_kept(origin, message, now):
                 self._on_table_message(origin, message, now)
 
@@ -475,7 +475,7 @@ class Broker:
         is_strange = isinstance(message, RendezvousMessage) and isinstance(part, OverlayRepair)
         if origin.is_client or part is None or is_strange:
             raise RemoteProtocolError(f"{type(message).__name__} is not for {self.config.id!r}")
-        part.take(origin, message, now)  # type: ignore[arg-type]
+        part.receive(origin, message, now)  # type: ignore[arg-type]
         self._publishing.forget_routes(origin)
 
     def _on_table_message(
@@ -483,7 +483,7 @@ class Broker:
     ) -> None:
         try:
             self.sessions.access.check_entry(origin, message)
-            self.routing.take(origin, message)
+            self.routing.receive(origin, message)
         except RefusedError as error:
             self._refuse(origin, getattr(message, "id", "synced"), str(error))
             return

@@ -138,7 +138,7 @@ class ClientCore:
         del self.subscriptions[id_]
         self.session.pending.append(Unsubscribe(id_))
 
-    def forget(self, id_: str) -> None:
+    def discard(self, id_: str) -> None:
         """The broker refused this advertisement or subscription: do not tell it again."""
         self.advertisements.pop(id_, None)
         self.subscriptions.pop(id_, None)

@@ -85,7 +85,7 @@ def _end_mqtt_sessions(broker: Broker, entries: Entries, now: float) -> None:
         reason = access.why_not_stay(client)
         if not reason:
             reason = next((why for _, why in _forbidden(broker, client, entries)), "")
-        if not reason and broker.door.doors.is_topical:
+        if not reason and broker.door.doors.routes_whole_topics:
             # What is in the tables are wild topics, which say nothing of rights.
             wild = session.subscriptions.wild()
             filters = [f for s in wild for f in filters_of(s.pattern, s.content)]

@@ -287,7 +287,7 @@ class Poller:
         """Until cancelled."""
         while True:
             began = time.monotonic()
-            await self.look()
+            await self.poll()
             took_s = time.monotonic() - began
             every_s = self._interval_s * (MOTION_SHARE if self._is_in_motion else 1.0)
             await self._source.wait_for_news(max(every_s - took_s, every_s / 2))
@@ -297,7 +297,7 @@ class Poller:
         seen = self._board.snapshot
         return seen is not None and seen.deployment is not None and seen.deployment.is_under_way
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Look once."""
         try:
             snapshot = await self._source.snapshot()

@@ -139,7 +139,7 @@ class Agent:
             case _:
                 if isinstance(event, StoreAnswer):
                     self._reports.note_stored(event)
-                self._mirror.take(event, now)
+                self._mirror.handle(event, now)
         if self._mirror.is_connected:
             self._act()
         told, self._effects = self._effects, []

@@ -105,7 +105,7 @@ class Executor:
         """Take an event in; return what is to be asked, and what to tell if that changed."""
         mirror = self._mirror
         self._looked_at = now
-        mirror.take(event, now)
+        mirror.handle(event, now)
         self._watch()
         if mirror.is_connected and self._elect():
             self._execute(now)
@@ -274,7 +274,7 @@ class Executor:
         states = self._states(deployment)
         # Whom the end waits for; it has no time limit, because there is no way back.
         needed = self._brokers_of(deployment, states, (ActionState.COMMITTED,))
-        self._clock.look(needed, self._mirror.children(self._layout.brokers) or needed, now)
+        self._clock.check(needed, self._mirror.children(self._layout.brokers) or needed, now)
         for id_, state in states.items():
             document = self._action(id_)
             if state in UNDECIDED and document is not None:
@@ -325,7 +325,7 @@ class Executor:
         living = self._mirror.children(self._layout.brokers)
         if living is None:
             return True  # not known: neither start anything nor blame anybody
-        self._clock.look(self._brokers_of(deployment, states, UNDECIDED), living, now)
+        self._clock.check(self._brokers_of(deployment, states, UNDECIDED), living, now)
         gone = self._clock.gone(now)
         if gone:
             self._give_up(deployment, f"{', '.join(gone)} did not come back")
@@ -422,7 +422,7 @@ class StepClock:
             self._began_at = now
             self._missing_since = {}
 
-    def look(self, needed: Collection[BrokerId], living: Collection[BrokerId], now: float) -> None:
+    def check(self, needed: Collection[BrokerId], living: Collection[BrokerId], now: float) -> None:
         """Who is needed, and who of all brokers is there."""
         self._missing_since = {
             broker: self._missing_since.get(broker, now)

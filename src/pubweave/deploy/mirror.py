@@ -135,7 +135,7 @@ class Mirror:
 
     # --- the store -------------------------------------------------------------------------
 
-    def take(self, event: StoreEvent, now: float) -> None:
+    def handle(self, event: StoreEvent, now: float) -> None:
         """Learn from what the store says."""
         match event:
             case StoreAnswer():

@@ -298,7 +298,7 @@ def test_what_was_sent_before_a_failure_is_not_lost(monkeypatch: pytest.MonkeyPa
     def fail(*_: object) -> None:
         raise AssertionError("a bug")
 
-    monkeypatch.setattr(bench.broker.routing, "take", fail)
+    monkeypatch.setattr(bench.broker.routing, "receive", fail)
     with pytest.raises(AssertionError, match="a bug"):
         bench.receive(2, Ack(3), Subscribe("sub:2", parse_filter("class = 'U'")))
     bench.effects = bench.broker.salvage()

@@ -19,17 +19,17 @@ def test_a_look_that_fails_keeps_what_was_seen_and_says_since_when(
     async def look() -> None:
         overlay, board = MadeOverlay(5), PageState(settled_layout)
         looker = Poller(overlay, board)
-        await looker.look()
+        await looker.poll()
         overlay.failure = RuntimeError("the cable was cut")
-        await looker.look()
+        await looker.poll()
         troubles = json.loads(board.part("troubles") or b"")
         assert [(t["kind"], t["severity"]) for t in troubles] == [("source_failed", "error")]
         assert "the cable was cut" in troubles[0]["text"]
         assert len(json.loads(board.part("picture") or b"")["brokers"]) == 5
-        await looker.look()
+        await looker.poll()
         assert json.loads(board.part("troubles") or b"")[0]["since"] == troubles[0]["since"]
         overlay.failure = None
-        await looker.look()
+        await looker.poll()
         assert json.loads(board.part("troubles") or b"") == []
 
     asyncio.run(look())

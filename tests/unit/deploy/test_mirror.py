@@ -32,10 +32,10 @@ def mirror() -> Mirror:
     """It watches NODE and its children and has read both."""
     mirror = Mirror(retry_s=0.5)
     mirror.watch([NODE], [NODE])
-    mirror.take(CONNECTED, 0.0)
+    mirror.handle(CONNECTED, 0.0)
     assert mirror.flush(0.0) == [Read(NODE, watch=True), List(NODE, watch=True)]
     answer(mirror, Read(NODE, watch=True), Outcome.OK, encode(DOCUMENT), 3)
-    mirror.take(StoreAnswer(List(NODE, watch=True), Outcome.OK, children=("a",)), 0.0)
+    mirror.handle(StoreAnswer(List(NODE, watch=True), Outcome.OK, children=("a",)), 0.0)
     return mirror
 
 
@@ -46,7 +46,7 @@ def answer(
     data: bytes = b"",
     version: int = 0,
 ) -> None:
-    mirror.take(StoreAnswer(request, outcome, data, version), 0.0)
+    mirror.handle(StoreAnswer(request, outcome, data, version), 0.0)
 
 
 def test_nothing_is_asked_before_the_session_stands() -> None:
@@ -67,7 +67,7 @@ def test_what_was_read_is_known(mirror: Mirror) -> None:
 
 def test_a_node_that_is_only_the_way_to_others_is_not_there(mirror: Mirror) -> None:
     """A late report makes anew the nodes above it that were swept with its plan."""
-    mirror.take(NodeChanged(NODE), 1.0)
+    mirror.handle(NodeChanged(NODE), 1.0)
     mirror.flush(1.0)
     answer(mirror, Read(NODE, watch=True), Outcome.OK, b"", 0)
     assert mirror.is_settled(NODE)
@@ -76,7 +76,7 @@ def test_a_node_that_is_only_the_way_to_others_is_not_there(mirror: Mirror) -> N
 
 
 def test_a_notice_makes_it_read_again(mirror: Mirror) -> None:
-    mirror.take(NodeChanged(NODE), 1.0)
+    mirror.handle(NodeChanged(NODE), 1.0)
     assert not mirror.is_settled(NODE)
     assert mirror.children(NODE) is None
     assert mirror.document(NODE, ExecutorDocument) == DOCUMENT, "the last known is still told"
@@ -87,9 +87,9 @@ def test_a_notice_makes_it_read_again(mirror: Mirror) -> None:
 
 
 def test_a_notice_during_a_read_makes_it_read_once_more(mirror: Mirror) -> None:
-    mirror.take(NodeChanged(NODE), 1.0)
+    mirror.handle(NodeChanged(NODE), 1.0)
     mirror.flush(1.0)
-    mirror.take(NodeChanged(NODE), 1.0)
+    mirror.handle(NodeChanged(NODE), 1.0)
     assert mirror.flush(1.0) == []
     answer(mirror, Read(NODE, watch=True), Outcome.OK, encode(DOCUMENT), 4)
     assert not mirror.is_settled(NODE)
@@ -133,10 +133,10 @@ def test_an_unsure_answer_makes_it_read_again_after_a_while(mirror: Mirror) -> N
     change = Write(NODE, b"{}", 3)
     mirror.send(change)
     mirror.flush(1.0)
-    mirror.take(StoreAnswer(change, Outcome.UNSURE), 1.0)
+    mirror.handle(StoreAnswer(change, Outcome.UNSURE), 1.0)
     assert mirror.flush(1.0) == []
     assert mirror.next_deadline() == 1.5
-    mirror.take(TimerFired(), 1.5)
+    mirror.handle(TimerFired(), 1.5)
     assert mirror.flush(1.5) == [Read(NODE, watch=True)]
     assert mirror.next_deadline() == math.inf
 
@@ -149,25 +149,25 @@ def test_a_denied_request_is_a_problem_in_words(mirror: Mirror) -> None:
 
 
 def test_nothing_is_settled_while_suspended_and_all_is_read_again_after(mirror: Mirror) -> None:
-    mirror.take(SessionChanged(StoreSessionState.SUSPENDED), 1.0)
+    mirror.handle(SessionChanged(StoreSessionState.SUSPENDED), 1.0)
     assert not mirror.is_settled(NODE)
     assert mirror.children(NODE) is None
     mirror.send(Create("/x"))
     assert mirror.flush(1.0) == []
-    mirror.take(CONNECTED, 2.0)
+    mirror.handle(CONNECTED, 2.0)
     assert mirror.flush(2.0) == [Read(NODE, watch=True), List(NODE, watch=True)]
     assert mirror.sessions == 0
 
 
 def test_only_a_lost_session_is_counted_as_another(mirror: Mirror) -> None:
-    mirror.take(SessionChanged(StoreSessionState.SUSPENDED), 1.0)
-    mirror.take(SessionChanged(StoreSessionState.LOST), 2.0)
-    mirror.take(CONNECTED, 2.0)
+    mirror.handle(SessionChanged(StoreSessionState.SUSPENDED), 1.0)
+    mirror.handle(SessionChanged(StoreSessionState.LOST), 2.0)
+    mirror.handle(CONNECTED, 2.0)
     assert mirror.sessions == 1
 
 
 def test_what_is_not_watched_any_more_is_forgotten(mirror: Mirror) -> None:
     mirror.watch(["/other"])
     assert mirror.flush(1.0) == [Read("/other", watch=True)]
-    mirror.take(NodeChanged(NODE), 1.0)
+    mirror.handle(NodeChanged(NODE), 1.0)
     assert mirror.flush(1.0) == []

@@ -81,7 +81,7 @@ def test_matching_time_fills_only_what_the_core_left_open() -> None:
     publication = make_publication("p", 1, "T", {}, b"", 1.0)
     metering.publication_accepted(publication, 2.0)
     metering.hop(publication, "b1", 2.0, 2.5)
-    for name, rows in metering.take().items():
+    for name, rows in metering.pop().items():
         filled = with_matching_ms(rows, 0.75)
         assert [row[TABLES[name].index("matching_ms")] for row in filled] == [0.75]
         assert [row[:-1] for row in filled] == [row[:-1] for row in rows]
@@ -93,7 +93,7 @@ def test_driver_figures_reach_their_columns_and_no_other() -> None:
     metering.load_sampled(1.0, LoadCounters(1.0, CounterStatus(), *range(6)))
     metering.dropped_records = 4
     metering.load_sampled(2.0, LoadCounters(1.0, CounterStatus(), *range(6)))
-    rows = metering.take()["broker_loads"]
+    rows = metering.pop()["broker_loads"]
     filled = with_driver_figures(rows, cpu_s=0.25, writer_dropped_records=10)
     table = TABLES["broker_loads"]
     cpu_s, dropped = table.index("cpu_s"), table.index("dropped_records")

@@ -64,7 +64,7 @@ class Maintenance:
         """A client waits for what neighbors have to say, but not for long."""
         self._stale_until[client] = now + self._config.publisher_wait_s
 
-    def forget(self, session: Session) -> None:
+    def discard(self, session: Session) -> None:
         """A session is over or began anew: a grace of before would end too early."""
         self._stale_until.pop(session, None)
 

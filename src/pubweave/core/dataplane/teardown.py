@@ -42,11 +42,11 @@ class SessionTeardown:
 
     def end(self, session: Session, reason: str, now: float) -> None:
         """Forget a session; what was queued for it is gone."""
-        self._sessions.forget(session, reason, now, self._sending.effects)
+        self._sessions.discard(session, reason, now, self._sending.effects)
         session.restart()
         self._sending.touched.pop(session, None)
         self.on_end(session)
-        self._flow.forget(session, self._sending.effects)
+        self._flow.discard(session, self._sending.effects)
 
     def expire(self, client: Session, reason: str, now: float) -> None:
         """Give a client up that did not wish it."""

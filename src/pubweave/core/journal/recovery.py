@@ -77,7 +77,7 @@ def come_back(broker: Broker, *, epoch: int, now: float) -> list[Effect]:
     effects: list[Effect] = []
     outer = [connection for connection in broker.sessions.connections() if connection > 0]
     if broker.door is not None:
-        broker.door.came_back(now)
+        broker.door.restored(now)
         outer += broker.door.connections()
     for connection in outer:
         effects += broker.handle(ConnectionClosed(connection), now)
@@ -87,7 +87,7 @@ def come_back(broker: Broker, *, epoch: int, now: float) -> list[Effect]:
         if session.congested_since is not None:
             session.congested_since = now
     if broker.topics is not None:
-        broker.topics.came_back(epoch, away_s, now)
+        broker.topics.restored(epoch, away_s, now)
         effects += broker.salvage()
     return effects
 

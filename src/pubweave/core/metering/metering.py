@@ -282,7 +282,7 @@ class Metering:
             totals.queue_bytes,
         )
 
-    def take(self) -> Records:
+    def pop(self) -> Records:
         """Hand over all records by table and forget them; empty when there are none."""
         if not self._pending:
             return {}

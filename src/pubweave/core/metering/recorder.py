@@ -38,8 +38,8 @@ class BrokerMeter:
     def dropped_records(self) -> int:
         return self._metering.dropped_records
 
-    def take(self) -> Records:
-        return self._metering.take()
+    def pop(self) -> Records:
+        return self._metering.pop()
 
     def routed(
         self,

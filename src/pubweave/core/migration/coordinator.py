@@ -152,9 +152,9 @@ class MigrationCoordinator:
         parts = self.parts.by_client
         return bool(parts) and any(part.is_eager for part in parts.values())
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         for part in list(self.parts.by_client.values()):
-            part.look(now)
+            part.check(now)
             self.parts.drop_if_over(part)
             if isinstance(part, MigrationSource) and part.is_over:
                 self._let_go(part, now)
@@ -165,7 +165,7 @@ class MigrationCoordinator:
 
     # --- messages --------------------------------------------------------------------------
 
-    def take(self, origin: Session, message: MigrationMessage, now: float) -> None:
+    def receive(self, origin: Session, message: MigrationMessage, now: float) -> None:
         """A message about a migration came over a link."""
         if isinstance(message, MigrationSeek):
             self._on_seek(origin, message, now)
@@ -173,7 +173,7 @@ class MigrationCoordinator:
             self.parts.knows(message.migration)
             or self._is_on_our_way(message.migration.path, origin.remote)
         ):
-            self.parts.take(origin, message, now)
+            self.parts.receive(origin, message, now)
 
     def _is_way(self, path: tuple[BrokerId, ...]) -> bool:
         """Whether it passes this broker, and nobody twice; whatever else a neighbor makes up is

@@ -97,7 +97,7 @@ class MigrationParticipant:
 
     # --- what comes ------------------------------------------------------------------------
 
-    def take(self, message: MigrationEntries | MigrationUpdate) -> None:
+    def receive(self, message: MigrationEntries | MigrationUpdate) -> None:
         """The update, or what it is about."""
         if isinstance(message, MigrationEntries):
             self._entries.add(message)
@@ -200,7 +200,7 @@ class MigrationParticipant:
         self._is_waiting = False
         after = self._session(self.after)
         for id_ in self._missing:
-            self.inside.routing.take(after, Unsubscribe(id_))
+            self.inside.routing.receive(after, Unsubscribe(id_))
         self._missing = {}
         self.inside.routing.set_gate(after, is_shut=False)
 
@@ -268,9 +268,9 @@ class MigrationParticipant:
         """Whether something waits for its moment."""
         return self._owes_update or self.doubt.is_open
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Pass on what is owed, if the link it goes over is fit for it."""
-        self.doubt.look(now)
+        self.doubt.check(now)
         if self._owes_update and self._is_fit(self.after):
             self._owes_update = False
             self._pass_update()

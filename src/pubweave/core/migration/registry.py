@@ -117,7 +117,7 @@ class MigrationRegistry:
 
     # --- messages --------------------------------------------------------------------------
 
-    def take(
+    def receive(
         self,
         origin: Session,
         message: MigrationSignal | MigrationEntries | MigrationUpdate | MigrationComplete,
@@ -130,8 +130,8 @@ class MigrationRegistry:
         else:
             part = self._remade(message.migration, now)
             if part is not None:
-                part.take(message)
-                part.look(now)
+                part.receive(message)
+                part.check(now)
 
     def keeps(self, origin: Session, message: TableMessage | Synced) -> bool:
         """Whether a table message is kept from the tables by a migration of its client."""

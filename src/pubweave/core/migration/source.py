@@ -76,8 +76,8 @@ class MigrationSource(MigrationParticipant):
     def is_eager(self) -> bool:
         return super().is_eager or self.stage is Stage.MOVED
 
-    def look(self, now: float) -> None:
-        super().look(now)
+    def check(self, now: float) -> None:
+        super().check(now)
         if self.stage is Stage.MOVED and self.is_settled and self._is_drained():
             self.is_over = True
 
@@ -117,7 +117,7 @@ class MigrationDestination(MigrationParticipant):
         self.address = inside.sessions.address
         self._early: tuple[ConnectionId, Hello] | None = None
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         if self._owes_update:
             self._owes_update = False
             self._adopt(now)

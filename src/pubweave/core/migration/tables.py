@@ -82,7 +82,7 @@ def move_advertisements(
             if after.is_client:
                 routing.own.add(after, id_, filter_)
         # Operation 3 goes before 2: nothing may be amiss in between.
-        routing.take(after, Advertise(id_, filter_))
+        routing.receive(after, Advertise(id_, filter_))
         if before is not after:
             routing.own.remove(before, id_)
             table = routing.links.get(before)
@@ -125,7 +125,7 @@ def move_subscriptions(
         if id_ in missing:
             _change_hop(routing, id_, after)
         else:
-            routing.take(entry.hop, Unsubscribe(id_))
+            routing.receive(entry.hop, Unsubscribe(id_))
     return missing
 
 

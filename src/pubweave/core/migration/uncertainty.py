@@ -63,7 +63,7 @@ class MigrationUncertainty:
             if self._inside.routing.sync.release(link):
                 self._inside.routing.set_gate(link, is_shut=False)
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """End it if it has lasted too long."""
         if self.is_open and now >= self._until:
             self.end()

@@ -83,7 +83,7 @@ class ConnectHandler:
         is_present = session is not None and session.is_confirmed
         if session is None:
             user = self._access.proven_user(connection.number)
-            can_move = connection.is_v5 and not self._doors.is_topical
+            can_move = connection.is_v5 and not self._doors.routes_whole_topics
             session = self._sessions.begin(name, client_id, user, now, can_move=can_move)
             may_be_missed = self._doors.has_others or self._sessions.is_untold(name)
             session.is_confirmed = connect.clean_start or not may_be_missed

@@ -78,7 +78,7 @@ class MqttGateway:
         loop: InProcessLink,
         now: float,
         *,
-        is_topical: bool,
+        routes_whole_topics: bool,
         is_leaving: Callable[[], bool],
     ) -> None:
         self.config = config
@@ -86,9 +86,13 @@ class MqttGateway:
         self._loop = loop
         loop.on_notified = self._on_notified
         loop.on_settled = self._on_settled
-        self.sessions = MqttSessionTable(broker, config, loop, access, is_topical=is_topical)
+        self.sessions = MqttSessionTable(
+            broker, config, loop, access, routes_whole_topics=routes_whole_topics
+        )
         loop.on_missed = self.sessions.missed
-        self.doors = GatewayGossip(broker, config, loop, now, is_topical=is_topical)
+        self.doors = GatewayGossip(
+            broker, config, loop, now, routes_whole_topics=routes_whole_topics
+        )
         self.moving = SessionHandover(broker, config, loop, self.sessions, self.doors)
         connecting = ConnectHandler(broker, config, access, self.sessions, self.doors)
         self.comings = ConnectionTable(
@@ -99,7 +103,7 @@ class MqttGateway:
         self.moving.on_claimed = self._on_claimed
         self.moving.on_arrived = self.comings.session_arrived
         self.moving.on_late = self.comings.session_late
-        self.doors.on_move = self.moving.take
+        self.doors.on_move = self.moving.receive
         self.doors.on_gone = self.moving.forget_door
         self.doors.sessions_digest = self.moving.digest
         self.doors.tell_sessions = self.moving.tell_all
@@ -122,9 +126,9 @@ class MqttGateway:
     def connections(self) -> list[ConnectionId]:
         return list(self.comings.connections)
 
-    def came_back(self, now: float) -> None:
+    def restored(self, now: float) -> None:
         """The broker has come back from its journal, perhaps with other settings."""
-        self.doors.came_back(now)
+        self.doors.restored(now)
         for session in self.sessions.all():
             session.config = self.config
 
@@ -133,7 +137,7 @@ class MqttGateway:
         for part in (self.comings, self.sessions, self.doors):
             part.excuse(seconds)
 
-    def take(self, event: Event, now: float, effects: list[Effect]) -> bool:
+    def handle(self, event: Event, now: float, effects: list[Effect]) -> bool:
         """What happens to a connection of this door; False: the event is about something else."""
         self.comings.effects = effects
         if isinstance(event, MqttOpened):
@@ -167,7 +171,7 @@ class MqttGateway:
                 self.comings.end_overrun(session, now)
             self._loop.turn(effects, now)
         self.doors.tell_changes(now)
-        self.rings.look(now)
+        self.rings.check(now)
         self._loop.turn(effects, now)
         self.comings.flush(effects)
 
@@ -253,7 +257,7 @@ class MqttGateway:
             self.sessions.confirmed(session)
         match packet:
             case Publish():
-                self._publishing.take(connection, session, packet, now)
+                self._publishing.receive(connection, session, packet, now)
             case PubAck() | PubRec() | PubComp():
                 session.acknowledged(packet, now)
             case PubRel():
@@ -295,7 +299,7 @@ class MqttGateway:
         self, end: NativeSession, publications: Sequence[Publication], now: float
     ) -> None:
         if not end.owner:
-            self.doors.take(publications, now)
+            self.doors.receive(publications, now)
             return
         session = self.sessions.get(end.owner)
         if session is None or session.end is not end:

@@ -84,7 +84,7 @@ class PublishHandler:
         self._waiting: dict[str, Waiting] = {}
         """By session; none of them is empty."""
 
-    def take(
+    def receive(
         self, connection: MqttConnection, session: MqttSession, packet: Publish, now: float
     ) -> None:
         """Hand a publication on, or refuse it. MqttError: the client may not even try."""

@@ -83,7 +83,7 @@ class SubscribeHandler:
             return f"{Reason.TOPIC_FILTER_INVALID:#x} {error}"
         if names_doors(shared.pattern):
             return f"{Reason.NOT_AUTHORIZED:#x} {wish.pattern!r} is not for clients"
-        if self._doors.is_topical and has_wildcards(shared.pattern):
+        if self._doors.routes_whole_topics and has_wildcards(shared.pattern):
             # The broker is asked for a wild topic, to which nobody has a right of their own.
             forbidden = self._access.why_not_subscribe(
                 session.user, filters_of(shared.pattern, content)
@@ -121,7 +121,7 @@ class SubscribeHandler:
                     reasons.append(wish.qos)
                     greetings += greeting
                     self._add(session, wanted)
-                    if is_new and self._doors.is_topical:
+                    if is_new and self._doors.routes_whole_topics:
                         _note_past(session, greeting)
                     continue
                 text = f"more is retained for {wish.pattern!r} than a session may keep"
@@ -215,7 +215,7 @@ def _take_back(session: MqttSession, native: str, *, is_refused: bool = False) -
     if session.end is None:
         return
     if is_refused:
-        session.end.client.forget(native)
+        session.end.client.discard(native)
     else:
         session.end.client.unsubscribe(native)
 

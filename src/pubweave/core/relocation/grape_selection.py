@@ -109,7 +109,7 @@ class GrapeSelection:
         choice = Choice(selection, path, reports, bool(ping_ms), now - began_at)
         self._on_chosen(publisher, choice, now)
 
-    def forget(self, publisher: ClientId) -> None:
+    def discard(self, publisher: ClientId) -> None:
         self._asked.pop(publisher, None)
 
 

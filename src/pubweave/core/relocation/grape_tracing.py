@@ -229,7 +229,7 @@ class GrapeTracing:
         self.given_up += 1
         self.sessions.pop(publisher, None)
 
-    def forget(self, publisher: ClientId) -> None:
+    def discard(self, publisher: ClientId) -> None:
         self.sessions.pop(publisher, None)
         self._gatherings.pop(publisher, None)
         self._open.pop(publisher, None)

@@ -101,7 +101,7 @@ class PopSelection:
             took_s = now - (until - self._answer_limit_s)
             self._on_closest(message.publisher, tuple(reversed(message.brokers)), took_s, now)
 
-    def forget(self, publisher: ClientId) -> None:
+    def discard(self, publisher: ClientId) -> None:
         self._results.pop(publisher, None)
         self._asked.pop(publisher, None)
 

@@ -162,7 +162,7 @@ class PopTracing:
         """Whether results of a publisher are outstanding. O(publications awaited)."""
         return any(key[0] == publisher for key in self._awaited)
 
-    def forget(self, publisher: ClientId) -> None:
+    def discard(self, publisher: ClientId) -> None:
         self.tables.pop(publisher, None)
         self._windows.pop(publisher, None)
 

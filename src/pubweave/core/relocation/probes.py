@@ -62,7 +62,7 @@ class Probing:
         ping_ms = {broker: rtt for broker, rtt in reply.rtt_ms if 0 <= rtt < float("inf")}
         self.listeners[question.asker](client.remote, ping_ms, now)
 
-    def forget(self, client: ClientId) -> None:
+    def discard(self, client: ClientId) -> None:
         for number in [n for n, question in self._open.items() if question.client == client]:
             del self._open[number]
 

@@ -185,7 +185,7 @@ class Relocator:
 
     # --- messages --------------------------------------------------------------------------
 
-    def take(self, origin: Session, message: RelocationMessage, now: float) -> None:
+    def receive(self, origin: Session, message: RelocationMessage, now: float) -> None:
         """A message about a trace came over a link. RemoteProtocolError if it is none."""
         match message:
             case TraceResult():
@@ -199,7 +199,7 @@ class Relocator:
             case TraceInformationAnswer():
                 self.grape.take_answer(origin, message, now)
             case PlacementRound():
-                self.rounds.take(origin, message, now)
+                self.rounds.receive(origin, message, now)
 
     def take_reply(self, client: Session, reply: ProbeReply, now: float) -> None:
         self._probing.take_reply(client, reply, now)
@@ -286,10 +286,10 @@ class Relocator:
 
     def _forget_local(self, client: ClientId) -> None:
         for part in (self.pop, self._pop_selection, self.grape, self._grape_selection):
-            part.forget(client)
-        self._probing.forget(client)
-        self.rounds.forget(client)
-        self.decisions.forget(client)
+            part.discard(client)
+        self._probing.discard(client)
+        self.rounds.discard(client)
+        self.decisions.discard(client)
         self._asked_for.pop(client, None)
         self._rests.pop(client, None)
         self._idle_until.pop(client, None)
@@ -311,7 +311,7 @@ class Relocator:
         asked = Asked.by(request, preference)
         self.decisions.placements.clear()
         for publisher in publishers:
-            self.decisions.forget(publisher)
+            self.decisions.discard(publisher)
             self._asked_for[publisher] = asked
             self._idle_until.pop(publisher, None)
 
@@ -334,9 +334,9 @@ class Relocator:
         knows = self._inside.routing.knows_publisher
         known = {*self.pop.tables, *self.grape.sessions, *self.rounds.publishers}
         for publisher in [p for p in known if not knows(p)]:
-            self.pop.forget(publisher)
-            self.grape.forget(publisher)
-            self.rounds.forget(publisher)
+            self.pop.discard(publisher)
+            self.grape.discard(publisher)
+            self.rounds.discard(publisher)
         self._rests = {client: until for client, until in self._rests.items() if until > now}
         attached = self._inside.sessions.clients
         local = {*self.decisions.selections, *self._asked_for, *self.pop.local, *self.grape.local}
@@ -410,7 +410,7 @@ class Decisions:
     def placed(self, client: ClientId, selection: Selection, has_pings: bool, now: float) -> None:
         self.placements[client] = as_status(client, selection, has_pings, now)
 
-    def forget(self, client: ClientId) -> None:
+    def discard(self, client: ClientId) -> None:
         self.selections.pop(client, None)
         self.placements.pop(client, None)
 

@@ -143,7 +143,7 @@ class SubscriberRounds:
         self._under_way[publisher] = now + ROUND_LIMIT_S
         self._visit(message, now)
 
-    def take(self, origin: Session, message: PlacementRound, now: float) -> None:
+    def receive(self, origin: Session, message: PlacementRound, now: float) -> None:
         """A round comes from the neighbor on the publisher's side, or back from another one."""
         above, below = self._neighbors(message)
         if origin.remote == above:
@@ -261,7 +261,7 @@ class SubscriberRounds:
 
     # --- ends ------------------------------------------------------------------------------
 
-    def forget(self, client: ClientId) -> None:
+    def discard(self, client: ClientId) -> None:
         """A client has left this broker, or is gone altogether."""
         for known in (self._noted, self._settled, self._pings, self._waiting, self._under_way):
             known.pop(client, None)

@@ -69,7 +69,7 @@ class RoutingStrategy(Protocol):
     def client_left(self, client: Session) -> None:
         """A client's session is over: withdraw all that it advertised and subscribed to."""
 
-    def take(self, hop: Session, message: TableMessage | Synced) -> None:
+    def receive(self, hop: Session, message: TableMessage | Synced) -> None:
         """A table message came from ``hop``. Raises RefusedError for a client's bad request."""
 
     def route(self, publication: Publication, origin: Session) -> tuple[Session, ...]:
@@ -132,7 +132,7 @@ class ClientAdvertisements:
             del ids[id_]
             self._allowed[client].remove(id_)
 
-    def forget(self, client: Session) -> list[AdvertisementId]:
+    def discard(self, client: Session) -> list[AdvertisementId]:
         """A client is gone; what it had advertised."""
         self._allowed.pop(client, None)
         return list(self._ids.pop(client, {}))

@@ -51,7 +51,7 @@ class Broadcasts:
 
     # --- telling ---------------------------------------------------------------------------
 
-    def tell(self) -> None:
+    def send(self) -> None:
         """Turn to a new interval: forget, sample prices, and broadcast."""
         self._around.forget_stale()
         self._prices.sample(self._links())
@@ -96,7 +96,7 @@ class Broadcasts:
 
     # --- learning --------------------------------------------------------------------------
 
-    def take(self, origin: Session, message: InterestBroadcast) -> None:
+    def receive(self, origin: Session, message: InterestBroadcast) -> None:
         """A broadcast came over a link. RemoteProtocolError if it is none."""
         fault = broadcast_fault(message, origin.remote)
         if fault:

@@ -154,12 +154,12 @@ class Organizer:
             if not self._requests.is_paused:
                 self._ask_next(now)
 
-    def take(self, origin: Session, message: OrganizeMessage, now: float) -> None:
+    def receive(self, origin: Session, message: OrganizeMessage, now: float) -> None:
         """A message about the organization came over a link. RemoteProtocolError if it is none."""
         self.cache.turn(now)
         match message:
             case InterestBroadcast():
-                self._broadcasts.take(origin, message)
+                self._broadcasts.receive(origin, message)
             case ExchangeRequest():
                 self._requests.take_request(origin, message, now)
             case ExchangeReply():
@@ -186,7 +186,7 @@ class Organizer:
         self._requests.cool(now)
         for broker in self._prices.to_probe(self._promising(), now):
             self._inside.emit(ProbeBroker(broker))
-        self._broadcasts.tell()
+        self._broadcasts.send()
         self._tried.clear()
 
     def _on_refused(self, now: float) -> None:

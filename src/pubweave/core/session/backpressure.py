@@ -66,7 +66,7 @@ class FlowControl:
             held.ack(effects)
         session.blocking.clear()
 
-    def forget(self, session: Session, effects: list[Effect]) -> None:
+    def discard(self, session: Session, effects: list[Effect]) -> None:
         """A session is over: it neither waits nor makes others wait."""
         self._ack_due.pop(session, None)
         for other in session.blocked_by:

@@ -77,7 +77,7 @@ def link_began(
     broker: Broker, link: Session, under_way: list[SequencedMessage], now: float
 ) -> None:
     """Tables are told afresh; publications that were under way go again after them."""
-    broker.upkeep.forget(link)
+    broker.upkeep.discard(link)
     if broker.migrations is not None:
         broker.migrations.remark(link, under_way)
     if broker.actions is None or not broker.actions.link_began(link, under_way, now):

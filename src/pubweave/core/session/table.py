@@ -41,9 +41,9 @@ class SessionTable:
         """Where clients reach this broker, in the words of its driver."""
         self.closed_reason = ""
         """Why no further clients are taken; empty: they are."""
-        self.is_beyond: Callable[[Hello], bool] = lambda hello: False
+        self.accepts_foreign_link: Callable[[Hello], bool] = lambda hello: False
         """Whether a broker that routes otherwise may be a neighbor all the same."""
-        self.is_sent: Callable[[Hello], bool] = lambda hello: False
+        self.was_redirected_here: Callable[[Hello], bool] = lambda hello: False
         """Whether a client was sent here, and is taken although no further ones are."""
         self._by_connection: dict[ConnectionId, Session] = {}
         self._unknown: dict[ConnectionId, float] = {}
@@ -144,7 +144,7 @@ class SessionTable:
                 f"speaks protocol version {message.version}, this broker speaks {PROTOCOL_VERSION}"
             )
         is_stranger = message.role is Role.BROKER and message.routing != self._routing
-        if is_stranger and not self.is_beyond(message):
+        if is_stranger and not self.accepts_foreign_link(message):
             raise RemoteProtocolError(
                 f"broker {message.id!r} routes by {message.routing!r}, this one by "
                 f"{self._routing!r}: start all brokers with the same strategy"
@@ -196,7 +196,7 @@ class SessionTable:
             return self.links[hello.id]
         session = self.clients.get(hello.id)
         if session is None:
-            is_late = not hello.id.startswith(OBSERVER_MARK) and not self.is_sent(hello)
+            is_late = not hello.id.startswith(OBSERVER_MARK) and not self.was_redirected_here(hello)
             if self.closed_reason and is_late:
                 raise RemoteProtocolError(self.closed_reason)
             if len(self.clients) >= self._config.max_clients:
@@ -235,7 +235,7 @@ class SessionTable:
             session.down_since = now
         return session
 
-    def forget(self, session: Session, reason: str, now: float, effects: list[Effect]) -> None:
+    def discard(self, session: Session, reason: str, now: float, effects: list[Effect]) -> None:
         """End a session for good."""
         if session.connection is not None:
             self.drop(session.connection, reason, now, effects)

@@ -35,7 +35,7 @@ LOOK_S = 0.1
 class MembershipPart(Participant):
     """What the parts of append and detach share."""
 
-    def take(self, origin: Session, message: ActionMessage, now: float) -> None:
+    def receive(self, origin: Session, message: ActionMessage, now: float) -> None:
         if not isinstance(message, ActionSignal):
             return
         match message.signal:
@@ -53,12 +53,12 @@ class MembershipPart(Participant):
         """The link is in the topology now; its tables are told from the beginning."""
         session = self.use_made(now)
         self.inside.routing.link_added(session)
-        self.tell_others(Signal.COMMITTED)
+        self.signal_others(Signal.COMMITTED)
         self.inside.routing.link_began(session)
         self.unstash(session, now)
 
     def roll_back(self, now: float) -> None:
-        self.tell_others(Signal.ABORTED, self.reason)
+        self.signal_others(Signal.ABORTED, self.reason)
         self._unmake(now)
 
 
@@ -103,7 +103,7 @@ class AppendJoining(MembershipPart):
         self.open_link()
 
     def made_established(self, now: float) -> None:
-        self.tell(self.action.neighbor, Signal.LINKED)
+        self.send_signal(self.action.neighbor, Signal.LINKED)
 
     def roll_forward(self, now: float) -> None:
         self._begin_link(now)
@@ -188,7 +188,7 @@ class DetachLeaving(MembershipPart):
         for client in self._clients():
             self.inside.let_go(client, self.inside.sessions.closed_reason, now)
         self.phase = Phase.READY
-        self.tell(self.action.neighbor, Signal.MARKER)
+        self.send_signal(self.action.neighbor, Signal.MARKER)
 
     def _is_gated(self) -> bool:
         """Whether publications wait for the neighbor to know enough: the marker comes behind."""
@@ -212,7 +212,7 @@ class DetachLeaving(MembershipPart):
 def _forget_link(part: MembershipPart, neighbor: str, now: float) -> None:
     session = part.inside.link(neighbor)
     assert session is not None, f"{part.inside.id} lost its link to {neighbor}"
-    part.tell_others(Signal.COMMITTED)
+    part.signal_others(Signal.COMMITTED)
     part.inside.routing.link_removed(session)
     part.end_link(session, "the broker left the overlay", now)
     part.inside.link_changed(neighbor, False, now)

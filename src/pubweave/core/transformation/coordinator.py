@@ -155,12 +155,12 @@ class ActionCoordinator:
             self._part.decided(committed, "", now)
             self._look(now)
 
-    def take(self, origin: Session, message: ActionMessage, now: float) -> None:
+    def receive(self, origin: Session, message: ActionMessage, now: float) -> None:
         """A message about an action came over a link."""
         if isinstance(message, ActionReserve):
             self._on_reserve(origin, message, now)
         elif self._part is not None and self._part.action_id == message.action_id:
-            self._part.take(origin, message, now)
+            self._part.receive(origin, message, now)
             self._look(now)
 
     def on_deadline(self, now: float) -> None:

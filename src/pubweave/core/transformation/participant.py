@@ -78,7 +78,7 @@ class Participant:
 
     # --- to be provided --------------------------------------------------------------------
 
-    def take(self, origin: Session, message: ActionMessage, now: float) -> None:
+    def receive(self, origin: Session, message: ActionMessage, now: float) -> None:
         """A message of this action came."""
         raise AssertionError("provided by subclasses")
 
@@ -137,14 +137,14 @@ class Participant:
         self.phase = Phase.OVER
         self._unmake(now)
 
-    def tell(self, broker: BrokerId, signal: Signal, reason: str = "") -> None:
+    def send_signal(self, broker: BrokerId, signal: Signal, reason: str = "") -> None:
         session = self.inside.link(broker)
         if session is not None:
             self.inside.send(session, ActionSignal(self.action_id, signal, self.attempt, reason))
 
-    def tell_others(self, signal: Signal, reason: str = "") -> None:
+    def signal_others(self, signal: Signal, reason: str = "") -> None:
         for broker in self.others():
-            self.tell(broker, signal, reason)
+            self.send_signal(broker, signal, reason)
 
     # --- time ------------------------------------------------------------------------------
 

@@ -126,12 +126,12 @@ class ShiftPart(Participant):
             routing.tidy(link, gone)
 
     def roll_back(self, now: float) -> None:
-        self.tell_others(Signal.ABORTED, self.reason)
+        self.signal_others(Signal.ABORTED, self.reason)
         if self.hold is not None:
             self._resume(self._held_links)
         self._unmake(now)
 
-    def take(self, origin: Session, message: ActionMessage, now: float) -> None:
+    def receive(self, origin: Session, message: ActionMessage, now: float) -> None:
         if isinstance(message, ActionSignal):
             match message.signal:
                 case Signal.COMMITTED:
@@ -201,12 +201,12 @@ class Mover(LeadingParticipant, ShiftPart):
         self.phase = Phase.HOLDING
         self._retry_at = None
         self._hold((self.action.old_peer,), now)
-        self.tell(self.action.old_peer, Signal.MARKER)
-        self.tell(self.action.new_peer, Signal.QUIET)
+        self.send_signal(self.action.old_peer, Signal.MARKER)
+        self.send_signal(self.action.new_peer, Signal.QUIET)
 
     def roll_forward(self, now: float) -> None:
         old, new = self._session(self.action.old_peer), self.use_made(now)
-        self.tell_others(Signal.COMMITTED)
+        self.signal_others(Signal.COMMITTED)
         switch_mover(self.inside.routing, old, new)
         if self._made_began:
             self.inside.routing.link_began(new)
@@ -231,10 +231,10 @@ class OldPeer(ShiftPart):
     def _on_signal(self, origin: Session, message: ActionSignal, now: float) -> None:
         match message.signal:
             case Signal.BUSY | Signal.REFUSED if self.phase is Phase.RESERVED:
-                self.tell(self.action.mover, message.signal, message.reason)
+                self.send_signal(self.action.mover, message.signal, message.reason)
                 self.leave(now)
             case Signal.RESERVED:
-                self.tell(self.action.mover, Signal.RESERVED)
+                self.send_signal(self.action.mover, Signal.RESERVED)
             case Signal.MARKER if self.phase is Phase.RESERVED:
                 self._markers.add(origin.remote)
                 if len(self._markers) == self.MARKERS:
@@ -248,8 +248,8 @@ class OldPeer(ShiftPart):
         )
         self.phase = Phase.READY
         self._hold((mover, new_peer), now)
-        self.tell(mover, Signal.MARKER)
-        self.tell(new_peer, Signal.MARKER)
+        self.send_signal(mover, Signal.MARKER)
+        self.send_signal(new_peer, Signal.MARKER)
         for part in given.parts(self.action_id):
             self.inside.send(self._session(new_peer), part)
 
@@ -260,7 +260,7 @@ class OldPeer(ShiftPart):
     def roll_forward(self, now: float) -> None:
         assert self._prepared is not None
         mover, new_peer = self._session(self.action.mover), self._session(self.action.new_peer)
-        self.tell_others(Signal.COMMITTED)
+        self.signal_others(Signal.COMMITTED)
         switch_old_peer(
             self.inside.routing, mover, new_peer, self._prepared, began=self._new_peer_began
         )
@@ -281,18 +281,18 @@ class NewPeer(ShiftPart):
     def begin(self, now: float) -> None:
         self.make_link(self.action.mover)
         self.open_link()
-        self.tell(self.action.old_peer, Signal.RESERVED)
+        self.send_signal(self.action.old_peer, Signal.RESERVED)
         if self._made_stands:
             self.made_established(now)
 
     def made_established(self, now: float) -> None:
-        self.tell(self.action.mover, Signal.LINKED)
+        self.send_signal(self.action.mover, Signal.LINKED)
 
     def _on_signal(self, origin: Session, message: ActionSignal, now: float) -> None:
         if message.signal is Signal.QUIET and self.phase is Phase.RESERVED:
             self.phase = Phase.HOLDING
             self._hold((self.action.old_peer,), now)
-            self.tell(self.action.old_peer, Signal.MARKER)
+            self.send_signal(self.action.old_peer, Signal.MARKER)
 
     def _on_tables(self, message: ShiftTables, now: float) -> None:
         if self.phase is not Phase.HOLDING:
@@ -302,14 +302,14 @@ class NewPeer(ShiftPart):
             self.phase = Phase.READY
             old_peer = self._session(self.action.old_peer)
             self._told = told_to_mover(self.inside.routing, old_peer, self._given)
-            self.tell(self.action.mover, Signal.READY)
+            self.send_signal(self.action.mover, Signal.READY)
 
     def held_link_began(self, session: Session) -> None:
         self._old_peer_began = True
 
     def roll_forward(self, now: float) -> None:
         mover, old_peer = self.use_made(now), self._session(self.action.old_peer)
-        self.tell_others(Signal.COMMITTED)
+        self.signal_others(Signal.COMMITTED)
         switch_new_peer(
             self.inside.routing,
             mover,

@@ -72,11 +72,11 @@ class OpenLink(msgspec.Struct, frozen=True, gc=False):
     """An action needs a link to ``neighbor``: keep a connection standing (the smaller id dials).
 
     The core has made the session already; no `LinkAdded` is to follow. Where only the core knows
-    the ``address`` it says so. If it ``knocks``, dial once, whoever has the smaller id."""
+    the ``address`` it says so. If it ``dial_once``, dial once, whoever has the smaller id."""
 
     neighbor: BrokerId
     address: str = ""
-    knocks: bool = False
+    dial_once: bool = False
 
 
 class CloseLink(msgspec.Struct, frozen=True, gc=False):

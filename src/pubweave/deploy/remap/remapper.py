@@ -65,7 +65,7 @@ class Remapper:
     def handle(self, event: StoreEvent, now: float) -> list[RemapperEffect]:
         """Take an event in; return what is to be asked, and what to tell if that changed."""
         self._looked_at = now
-        self._mirror.take(event, now)
+        self._mirror.handle(event, now)
         self._watch()
         self._is_leading = is_leading = self._mirror.is_connected and self._elect()
         self._watch()  # what the others have done concerns only whoever leads
@@ -173,7 +173,7 @@ class RemapAgent:
         if isinstance(event, ReportRemap):
             self._reported = event.version, event.step
         else:
-            self._mirror.take(event, now)
+            self._mirror.handle(event, now)
         told: list[RemapAgentEffect] = []
         if self._mirror.is_connected:
             self._watch()

@@ -143,13 +143,13 @@ def topic_filter(topic: str) -> Filter:
 
 
 def topic_of(filter_: Filter) -> str | None:
-    """The one topic that a filter names by ``=``; None if it names none.
+    """The one topic of a filter; None if it names none, or not by equality alone.
 
     >>> topic_of(Filter((Predicate(TOPIC_ATTRIBUTE, Operator.EQ, "STOCK"),)))
     'STOCK'
     >>> topic_of(Filter((Predicate(TOPIC_ATTRIBUTE, Operator.PREFIX, "STO"),)))
     """
-    for predicate in filter_.predicates:
-        if predicate.attribute == TOPIC_ATTRIBUTE and predicate.operator is Operator.EQ:
-            return str(predicate.value)
-    return None
+    on_topic = [p for p in filter_.predicates if p.attribute == TOPIC_ATTRIBUTE]
+    if len(on_topic) != 1 or on_topic[0].operator is not Operator.EQ:
+        return None
+    return str(on_topic[0].value)

@@ -90,7 +90,7 @@ class BrokerHost:
         self._timer = DeadlineTimer(self._clock, self._on_deadline)
         self._connections: dict[ConnectionId, Connection] = {}
         self._dialers: dict[BrokerId, Dialer] = {}
-        self._knocks: dict[BrokerId, Dialer] = {}
+        self._single_dials: dict[BrokerId, Dialer] = {}
         """Dialers that dial once, at brokers whose part it is to dial us."""
         self._told: dict[BrokerId, Address] = {}
         self._delay_lines: dict[ConnectionId, DelayLine] = {}
@@ -172,8 +172,8 @@ class BrokerHost:
             return
         if effect.address:
             self._told[effect.neighbor] = Address.parse(effect.address)
-        if effect.knocks:
-            self._knock(effect.neighbor)
+        if effect.dial_once:
+            self._dial_once(effect.neighbor)
         else:
             self._dial(effect.neighbor)
 
@@ -183,11 +183,11 @@ class BrokerHost:
         self._dialers[neighbor] = dialer = self._dialer(neighbor)
         dialer.start()
 
-    def _knock(self, neighbor: BrokerId) -> None:
-        before = self._knocks.get(neighbor)
+    def _dial_once(self, neighbor: BrokerId) -> None:
+        before = self._single_dials.get(neighbor)
         if before is not None:
             before.cease()
-        self._knocks[neighbor] = dialer = self._dialer(neighbor, is_single=True)
+        self._single_dials[neighbor] = dialer = self._dialer(neighbor, is_single=True)
         dialer.start()
 
     def _dialer(self, neighbor: BrokerId, *, is_single: bool = False) -> Dialer:
@@ -208,7 +208,7 @@ class BrokerHost:
         return dialer
 
     def _dial_no_more(self, neighbor: BrokerId) -> None:
-        for dialers in (self._dialers, self._knocks):
+        for dialers in (self._dialers, self._single_dials):
             dialer = dialers.pop(neighbor, None)
             if dialer is not None:
                 dialer.cease()
@@ -216,7 +216,7 @@ class BrokerHost:
     async def stop(self) -> None:
         """Close every connection and write out all telemetry."""
         self._timer.cancel()
-        for dialer in (*self._dialers.values(), *self._knocks.values()):
+        for dialer in (*self._dialers.values(), *self._single_dials.values()):
             await dialer.stop()
         self._doorway.close()
         if self._entrance is not None:
@@ -243,7 +243,7 @@ class BrokerHost:
             return
         fresh = secured(self.config.broker, security)
         revoked = self._doorway.reload(security)
-        for dialer in (*self._dialers.values(), *self._knocks.values()):
+        for dialer in (*self._dialers.values(), *self._single_dials.values()):
             dialer.context = self._doorway.dial_context
         if self._entrance is not None:
             self._entrance.end_revoked(revoked)
@@ -269,7 +269,7 @@ class BrokerHost:
 
     def connection_opened(self, connection: Connection) -> None:
         self._connections[connection.number] = connection
-        dialers = (*self._dialers.values(), *self._knocks.values())
+        dialers = (*self._dialers.values(), *self._single_dials.values())
         neighbor = next((d.remote for d in dialers if d.connection is connection), None)
         self.handle(ConnectionOpened(connection.number, neighbor, connection.certified))
 

@@ -383,7 +383,7 @@ class Client:
         finally:
             refusal = self._unconfirmed.pop(id_)
         if refusal is not None:
-            self._core.forget(id_)
+            self._core.discard(id_)
             raise ClientError(refusal)
         return id_
 

@@ -122,7 +122,7 @@ class TroubleBook:
         self._since: dict[str, float] = {}
         self._told: dict[str, Alert] = {}
 
-    def tell(self, kind: str, severity: Severity, text: str, now: float) -> None:
+    def report(self, kind: str, severity: Severity, text: str, now: float) -> None:
         since = self._since.get(kind, now)
         self._told[kind] = Alert(kind, severity, text, since)
 
@@ -175,7 +175,7 @@ class OverlaySource:
             found = self._finder.find()
             self._observer.credentials = self._credentials(found)
         except OverlayError as error:
-            self._troubles.tell("no_overlay", Severity.ERROR, str(error), now)
+            self._troubles.report("no_overlay", Severity.ERROR, str(error), now)
             await self._let_go()
             return _stopped(self._last or Snapshot(now, ""), now, self._close())
         view = await self._look_at_store(found, now)
@@ -183,7 +183,7 @@ class OverlaySource:
         seen = await self._observer.snapshot()
         self._tell_down(seen, now)
         if loop := mqtt_loop(seen.up):
-            self._troubles.tell("mqtt_loop", Severity.WARNING, loop, now)
+            self._troubles.report("mqtt_loop", Severity.WARNING, loop, now)
         self._rates.take(seen)
         self._last = await self._put_together(found, view, seen, now)
         return self._last
@@ -231,7 +231,7 @@ class OverlaySource:
         """What the store says, or said when it was last there."""
         if found.coordination is None:
             text = "this overlay runs without ZooKeeper: it has no plans and no decisions"
-            self._troubles.tell("no_zookeeper", Severity.NOTE, text, now)
+            self._troubles.report("no_zookeeper", Severity.NOTE, text, now)
             await self._let_go_of_store()
             return StoreView()
         if self._reader is None or self._reader.where != found.coordination:
@@ -242,12 +242,12 @@ class OverlaySource:
             self._view = await self._reader.look(with_addresses=found.addresses is None)
             if self._view.problem:
                 kind = "decision_unreadable"
-                self._troubles.tell(kind, Severity.WARNING, self._view.problem, now)
+                self._troubles.report(kind, Severity.WARNING, self._view.problem, now)
         except StoreUnreachable as error:
             text = f"{error}; plans and decisions are shown as they were last seen"
-            self._troubles.tell("zookeeper_away", Severity.WARNING, text, now)
+            self._troubles.report("zookeeper_away", Severity.WARNING, text, now)
         except ValueError as error:
-            self._troubles.tell("store_unreadable", Severity.ERROR, str(error), now)
+            self._troubles.report("store_unreadable", Severity.ERROR, str(error), now)
         return self._view
 
     async def _let_go_of_store(self) -> None:
@@ -269,23 +269,23 @@ class OverlaySource:
     def _tell_down(self, seen: OverlayStatuses, now: float) -> None:
         down = sorted(seen.down, key=natural_order)
         if not seen.statuses:
-            self._troubles.tell("no_brokers", Severity.WARNING, "no broker is known yet", now)
+            self._troubles.report("no_brokers", Severity.WARNING, "no broker is known yet", now)
         elif not seen.up:
             text = "no broker answers: the overlay is starting, or it was killed"
-            self._troubles.tell("brokers_down", Severity.ERROR, text, now)
+            self._troubles.report("brokers_down", Severity.ERROR, text, now)
         elif down:
             more = f" and {len(down) - NAMED_AT_MOST} more" if len(down) > NAMED_AT_MOST else ""
             named = ", ".join(down[:NAMED_AT_MOST]) + more
             text = f"broker {named} does not" if len(down) == 1 else f"brokers {named} do not"
             text += " answer"
-            self._troubles.tell("brokers_down", Severity.WARNING, text, now)
+            self._troubles.report("brokers_down", Severity.WARNING, text, now)
 
     # --- telemetry ---------------------------------------------------------------------------
 
     async def _telemetry(self, found: FoundOverlay, now: float) -> RecentTelemetry | None:
         if found.telemetry is None:
             text = "where the telemetry is was not said (--telemetry): latency and cost are missing"
-            self._troubles.tell("no_telemetry", Severity.NOTE, text, now)
+            self._troubles.report("no_telemetry", Severity.NOTE, text, now)
             return None
         if self._tail is None or self._tail[0] != found.telemetry:
             self._tail = found.telemetry, TelemetryTail(found.telemetry)
@@ -293,10 +293,10 @@ class OverlaySource:
         last = recent.last_record_at
         if last is None:
             text = "no telemetry of publications yet: latency and cost are missing"
-            self._troubles.tell("no_telemetry", Severity.NOTE, text, now)
+            self._troubles.report("no_telemetry", Severity.NOTE, text, now)
         elif now - last > TELEMETRY_QUIET_S and self._rates.publications_per_s:
             text = "the telemetry brings nothing new although clients publish"
-            self._troubles.tell("telemetry_quiet", Severity.WARNING, text, now)
+            self._troubles.report("telemetry_quiet", Severity.WARNING, text, now)
         return recent
 
     # --- beginning and end -------------------------------------------------------------------

@@ -208,7 +208,7 @@ class ChurnScenario(RoutingScenario):
         strangers = [other for other in others if other not in self._known_to(name)] or others
         contact = self.world.choice([o for o in strangers if self._knows_most(o)] or strangers)
         node.link(contact)
-        node.take(LinkAdded(contact))
+        node.handle(LinkAdded(contact))
         self.watch.happened()
 
     def _is_introduced(self, name: BrokerId) -> bool:
@@ -242,7 +242,7 @@ class ChurnScenario(RoutingScenario):
         """Also again, for a broker that was started anew is to stay."""
         if node.is_up() and self._leaving[node.name] != node.incarnation:
             self._leaving[node.name] = node.incarnation
-            node.take(LeaveRequested())
+            node.handle(LeaveRequested())
 
     def _see_off(self, name: BrokerId) -> None:
         node = self.overlay.brokers.get(name)

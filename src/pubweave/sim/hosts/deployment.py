@@ -101,7 +101,7 @@ class SimAgent:
             if isinstance(effect, _REQUESTS):
                 self._line.ask(effect)
             else:
-                self.broker.take(effect)
+                self.broker.handle(effect)
                 if isinstance(effect, LinkAdded):
                     self.broker.link(effect.neighbor)
         deadline = agent.next_deadline()

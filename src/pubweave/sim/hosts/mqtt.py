@@ -42,13 +42,13 @@ class MqttSimBroker(SimBroker):
     def opened(self, connection: SimConnection) -> None:
         if isinstance(connection.ends[0], SimMqttClient):
             self.connections[connection.number] = connection
-            self.take(MqttOpened(connection.number))
+            self.handle(MqttOpened(connection.number))
         else:
             super().opened(connection)
 
     def received(self, connection: SimConnection, messages: Sequence[Any]) -> None:
         if isinstance(connection.ends[0], SimMqttClient):
-            self.take(PacketsReceived(connection.number, list(messages)))
+            self.handle(PacketsReceived(connection.number, list(messages)))
         else:
             super().received(connection, messages)
 

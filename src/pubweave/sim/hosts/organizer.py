@@ -128,7 +128,7 @@ class SimOrganizerHost:
 
     def _give_probe(self, other: str, rtt_s: float | None, incarnation: int) -> None:
         if self._broker.incarnation == incarnation:
-            self._broker.take(BrokerProbed(other, None if rtt_s is None else rtt_s * 1000.0))
+            self._broker.handle(BrokerProbed(other, None if rtt_s is None else rtt_s * 1000.0))
 
     def _run(self, script: Any, on_end: Callable[[Any, DeploymentError | None], None]) -> None:
         incarnation = self._incarnation
@@ -191,7 +191,7 @@ class SimOrganizerHost:
 
     def _tell(self, request_id: str, done: bool, reason: str) -> None:
         if self._broker.is_up():
-            self._broker.take(ExchangeEnded(request_id, done, reason))
+            self._broker.handle(ExchangeEnded(request_id, done, reason))
 
     # --- what others left ------------------------------------------------------------------
 

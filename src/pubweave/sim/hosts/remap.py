@@ -55,7 +55,7 @@ class SimRemapAgent:
             if isinstance(effect, StoreRequest):
                 self.line.ask(effect)
             else:
-                self._broker.take(effect)
+                self._broker.handle(effect)
         deadline = self._agent.next_deadline()
         if deadline < float("inf"):
             self._world.at(deadline, self._give, TimerFired())

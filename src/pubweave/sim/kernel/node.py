@@ -80,24 +80,24 @@ class SimNode:
 
     def opened(self, connection: SimConnection) -> None:
         self.connections[connection.number] = connection
-        self.take(ConnectionOpened(connection.number, self.dialed_neighbor(connection)))
+        self.handle(ConnectionOpened(connection.number, self.dialed_neighbor(connection)))
 
     def dialed_neighbor(self, connection: SimConnection) -> str | None:
         return connection.ends[1].name if connection.ends[0] is self else None
 
     def received(self, connection: SimConnection, messages: Sequence[Message]) -> None:
-        self.take(MessagesReceived(connection.number, messages, self.world.now))
+        self.handle(MessagesReceived(connection.number, messages, self.world.now))
 
     def closed(self, connection: SimConnection) -> None:
         if not self.is_up():
             return
         if self.connections.pop(connection.number, None) is not None:
-            self.take(ConnectionClosed(connection.number))
+            self.handle(ConnectionClosed(connection.number))
         self.connection_ended(connection)
 
     # --- one thing at a time ---------------------------------------------------------------
 
-    def take(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Handle an event when this node is free, after those that came before it."""
         if not self.is_up():
             return
@@ -179,7 +179,7 @@ class SimNode:
         if incarnation != self.incarnation or armed_for != self._timer_at:
             return
         self._timer_at = None
-        self.take(DeadlineReached())
+        self.handle(DeadlineReached())
 
 
 def _show_event(event: Event) -> str:

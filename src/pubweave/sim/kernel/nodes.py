@@ -115,7 +115,7 @@ class SimBroker(SimNode):
         if self.journal is not None:
             self._begin_journal(self.journal, self.core, epoch, is_back=back is not None)
         for neighbor in sorted(self.links):
-            self.take(LinkAdded(neighbor))
+            self.handle(LinkAdded(neighbor))
             if self.name < neighbor:
                 self._redial(neighbor, self.incarnation)
         self.arm()
@@ -144,14 +144,14 @@ class SimBroker(SimNode):
         elif self.core is not None and self.core.organizer is not None:
             self.core.organizer.pause(is_paused)
 
-    def link(self, neighbor: str, *, knocks: bool = False) -> None:
-        """Keep a connection with a neighbor from now on; the smaller name dials, or who knocks."""
+    def link(self, neighbor: str, *, dial_once: bool = False) -> None:
+        """Keep a connection with a neighbor from now on; the smaller name dials, or `dial_once`."""
         if neighbor not in self.links:
             assert self.find_path is not None, "this overlay's links never change"
             self.links[neighbor] = self.find_path(self.name, neighbor)
-        elif not knocks:
+        elif not dial_once:
             return
-        if self.is_up() and (knocks or self.name < neighbor):
+        if self.is_up() and (dial_once or self.name < neighbor):
             self._redial(neighbor, self.incarnation)
 
     def unlink(self, neighbor: str) -> None:
@@ -211,7 +211,7 @@ class SimBroker(SimNode):
             self._on_telemetry(self.name, effect.records, self._handling.per_match_s)
         elif isinstance(effect, ActionEffect):
             if isinstance(effect, OpenLink):
-                self.link(effect.neighbor, knocks=effect.knocks)
+                self.link(effect.neighbor, dial_once=effect.dial_once)
             elif isinstance(effect, CloseLink):
                 self.unlink(effect.neighbor)
             self.on_action(self, effect)
@@ -233,7 +233,7 @@ class SimBroker(SimNode):
         if self.network.dial(link, self, far):
             return
         if not far.is_up() and self.network.tells_refusals:
-            self.take(DialRefused(neighbor))
+            self.handle(DialRefused(neighbor))
         if self.name < neighbor:
             delay_s = self.world.uniform(*REDIAL_S)
             self.world.after(delay_s, self._redial, neighbor, incarnation)

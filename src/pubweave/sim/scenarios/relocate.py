@@ -186,7 +186,7 @@ class RelocateScenario(TransformScenario):
         client = self.overlay.clients[world.choice(list(self.overlay.clients))]
         destination = "nowhere" if world.chance(STRAY_SHARE) else world.choice(self.homes())
         self.tally["migrations_asked"] += 1
-        client.home.take(MigrationRequested(client.name, destination))
+        client.home.handle(MigrationRequested(client.name, destination))
 
     # --- crashes ---------------------------------------------------------------------------
 

@@ -49,14 +49,14 @@ def everything_recorded() -> Metering:
 
 
 def test_every_table_has_a_recording_method_whose_records_fit_it() -> None:
-    records = everything_recorded().take()
+    records = everything_recorded().pop()
     assert list(records) == list(TABLES)
     for table, rows in records.items():
         assert record_batch(table, rows).num_rows == 1
 
 
 def test_records_say_what_happened() -> None:
-    records = {t: named(t, rows[0]) for t, rows in everything_recorded().take().items()}
+    records = {t: named(t, rows[0]) for t, rows in everything_recorded().pop().items()}
     accepted = records["publications"]
     assert (accepted["published_at"], accepted["accepted_at"]) == (10.0, 10.25)
     assert accepted["queueing_ms"] == 125.0
@@ -79,7 +79,7 @@ def test_records_say_what_happened() -> None:
 
 
 def test_a_load_record_holds_each_counter_under_its_own_name() -> None:
-    load = named("broker_loads", everything_recorded().take()["broker_loads"][0])
+    load = named("broker_loads", everything_recorded().pop()["broker_loads"][0])
     fields = ["messages_in", "publications_accepted", "notifications_lost", "queue_bytes", "links"]
     assert [load[name] for name in fields] == [1, 4, 12, 14, 18]
     assert (load["sampled_at"], load["window_s"], load["cpu_s"]) == (9.0, 2.0, None)
@@ -89,12 +89,12 @@ def test_a_filter_that_is_not_known_at_removal_is_null() -> None:
     metering = Metering("b1", epoch=1)
     metering.subscription_changed("c1", "c1/s1", None, TableChange.REMOVED, 1.0)
     metering.subscription_changed("c1", "c1/s2", parse_filter("x > 1"), TableChange.ADDED, 1.0)
-    rows = [named("subscription_changes", r) for r in metering.take()["subscription_changes"]]
+    rows = [named("subscription_changes", r) for r in metering.pop()["subscription_changes"]]
     assert [(r["filter"] is None, r["topic"]) for r in rows] == [(True, None), (False, None)]
 
 
 def test_link_loads_are_the_growth_since_the_last_sample() -> None:
-    load = named("link_loads", everything_recorded().take()["link_loads"][0])
+    load = named("link_loads", everything_recorded().pop()["link_loads"][0])
     assert load["window_s"] == 2.0
     assert (load["messages_in"], load["messages_out"]) == (5, 6)
     assert (load["bytes_in"], load["bytes_out"]) == (700, 800)
@@ -105,7 +105,7 @@ def test_a_link_counter_that_began_anew_counts_from_zero() -> None:
     metering = Metering("b1", epoch=1)
     metering.link_load_sampled("b2", 1.0, LinkTotals(100, 100, 100, 100, 0, 0))
     metering.link_load_sampled("b2", 2.0, LinkTotals(3, 104, 9, 109, 0, 0))
-    load = named("link_loads", metering.take()["link_loads"][0])
+    load = named("link_loads", metering.pop()["link_loads"][0])
     assert [load[n] for n in ("messages_in", "messages_out", "bytes_in", "bytes_out")] == [
         3,
         4,
@@ -119,25 +119,25 @@ def test_a_removed_link_opens_a_new_window_when_it_returns() -> None:
     metering.link_load_sampled("b2", 1.0, LinkTotals(1, 1, 1, 1, 0, 0))
     metering.link_changed("b2", LinkChange.REMOVED, 2.0)
     metering.link_load_sampled("b2", 900.0, LinkTotals(9, 9, 9, 9, 0, 0))
-    assert "link_loads" not in metering.take()
+    assert "link_loads" not in metering.pop()
 
 
 def test_take_hands_over_once() -> None:
     metering = everything_recorded()
-    assert metering.take()
-    assert metering.take() == {}
+    assert metering.pop()
+    assert metering.pop() == {}
     metering.rtt_sampled("b2", 1.0, 20.0)
-    assert list(metering.take()) == ["link_rtts"]
+    assert list(metering.pop()) == ["link_rtts"]
 
 
 def test_records_beyond_the_bound_are_dropped_counted_and_leave_a_gap() -> None:
     metering = Metering("b1", epoch=1, max_pending_records=2)
     for _ in range(5):
         metering.delivered(publication(), "c1", 1.0)
-    first = metering.take()["deliveries"]
+    first = metering.pop()["deliveries"]
     metering.delivered(publication(), "c1", 2.0)
     metering.load_sampled(3.0, NO_LOAD)
-    later = metering.take()
+    later = metering.pop()
     number = TABLES["deliveries"].index("record_number")
     assert [row[number] for row in first + later["deliveries"]] == [0, 1, 5]
     assert metering.dropped_records == 3

@@ -277,7 +277,7 @@ def test_the_pause_of_a_client_is_recorded() -> None:
     assert "migrations" not in TABLES
     metering = Metering("i", epoch=1)
     metering.migration_ended("c", "k", "done", 2, 250.0, 7.5)
-    [record] = metering.take()["migrations"]
+    [record] = metering.pop()["migrations"]
     named = dict(zip(RECORDED_TABLES["migrations"].column_names, record, strict=True))
     assert named["ended_at"] == 7.5
     assert (named["client"], named["destination"], named["outcome"]) == ("c", "k", "done")

@@ -77,7 +77,7 @@ class Chain:
             self.proposed.append((node.name, effect))
         elif isinstance(effect, ProbeBroker):
             self.probed.append((node.name, effect))
-            node.take(BrokerProbed(effect.broker, 30.0))
+            node.handle(BrokerProbed(effect.broker, 30.0))
 
     def run(self, until: float) -> None:
         """Publish ten times a second."""
@@ -140,7 +140,7 @@ def test_what_was_noted_while_links_changed_around_here_is_not_used() -> None:
     cache = node.broker.organizer.cache  # type: ignore[union-attr]
     assert isinstance(cache, TrafficSides)
     assert cache.sound_span() is not None
-    node.take(ExchangeEnded(exchange.request_id, False, "somebody else came before"))
+    node.handle(ExchangeEnded(exchange.request_id, False, "somebody else came before"))
     chain.run(3.4)
     assert cache.sound_span() is None
 
@@ -170,7 +170,7 @@ def test_while_an_exchange_is_under_way_its_brokers_agree_to_no_other() -> None:
     assert len(chain.proposed) == 1
     decider, exchange = chain.proposed[0]
     node = chain.overlay.brokers[decider]
-    node.take(ExchangeEnded(exchange.request_id, False, "somebody else came before"))
+    node.handle(ExchangeEnded(exchange.request_id, False, "somebody else came before"))
     chain.run(10.0)
     assert len(chain.proposed) > 1
     status = node.broker.status(10.0).organizing

@@ -53,7 +53,7 @@ def hello(id_: str, role: Role = Role.CLIENT) -> Hello:
 
 
 class Door:
-    """A broker with rules, and whoever knocks."""
+    """A broker with rules, and whoever dial_once."""
 
     def __init__(self, rules: AccessRules | None, **config: Any) -> None:
         self.broker = Broker(BrokerConfig("b1", access=rules, **config), epoch=9, now=0.0)
@@ -238,7 +238,7 @@ def test_rights_that_were_taken_away_stop_what_was_advertised_before() -> None:
     uri = Certified(Role.CLIENT, "al").uri
     door.come(1, hello("al"), certified=uri)
     client = door.broker.sessions.clients["al"]
-    door.broker.routing.take(client, Advertise("al:1", stocks))
+    door.broker.routing.receive(client, Advertise("al:1", stocks))
     effects = door.say(1, make_publication("al", 1, "STOCK", {}, b"", 0.0))
     assert "may not publish this on 'STOCK'" in told(effects, Refused)[0].reason
     assert door.refused == {"publish": 1}

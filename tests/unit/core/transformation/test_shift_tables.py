@@ -52,13 +52,13 @@ class Trio:
     def say(self, name: str, *messages: SequencedMessage) -> None:
         """A client says something, and everything that follows from it happens."""
         for message in messages:
-            self.routing[name].take(self.client[name], message)  # type: ignore[arg-type]
+            self.routing[name].receive(self.client[name], message)  # type: ignore[arg-type]
         self.settle()
 
     def settle(self) -> None:
         while self.under_way:
             near, far, message = self.under_way.pop(0)
-            self.routing[far].take(self.session[far, near], message)  # type: ignore[arg-type]
+            self.routing[far].receive(self.session[far, near], message)  # type: ignore[arg-type]
 
     def shift(self, during: dict[str, list[SequencedMessage]] | None = None) -> None:
         """Hold, hand over, let clients talk meanwhile, switch, let go."""
@@ -204,7 +204,7 @@ def test_a_new_peer_that_forgot_everything_has_to_tell_the_movers_entries_again(
     told = [message for near, far, message in trio.under_way if (near, far) == ("j", "k")]
     assert advertise("J:1", "class = 'T'") in told
     trio.under_way.clear()
-    j.take(s["j", "k"], Synced(SyncStage.SUBSCRIPTIONS))
+    j.receive(s["j", "k"], Synced(SyncStage.SUBSCRIPTIONS))
     j.forget_stale(s["j", "k"])
     assert set(j.advertisements) == {"J:1"}
     assert not j.subscriptions

@@ -26,11 +26,11 @@ def test_a_step_is_late_after_its_time_and_each_step_has_its_own() -> None:
 def test_a_broker_is_gone_after_its_grace_and_forgiven_when_it_is_back() -> None:
     clock = StepClock(10.0, 3.0)
     clock.run("1-a", 0, 0.0)
-    clock.look(["b1", "b2"], ["b2"], 1.0)
-    clock.look(["b1", "b2"], [], 2.0)
+    clock.check(["b1", "b2"], ["b2"], 1.0)
+    clock.check(["b1", "b2"], [], 2.0)
     assert clock.missing == ("b1", "b2")
     assert sorted(clock.deadlines()) == [4.0, 5.0, 10.0]
     assert clock.gone(4.0) == ["b1"]
-    clock.look(["b1", "b2"], ["b1"], 4.5)
+    clock.check(["b1", "b2"], ["b1"], 4.5)
     assert clock.gone(4.5) == []
     assert clock.gone(5.0) == ["b2"]

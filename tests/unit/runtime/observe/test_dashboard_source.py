@@ -36,13 +36,13 @@ def test_without_an_overlay_the_page_waits_and_says_for_what(tmp_path: Path) -> 
 
 def test_a_trouble_keeps_its_beginning_until_it_is_over() -> None:
     book = TroubleBook()
-    book.tell("a", Severity.NOTE, "first", 10.0)
+    book.report("a", Severity.NOTE, "first", 10.0)
     assert [t.since for t in book.close()] == [10.0]
-    book.tell("a", Severity.NOTE, "in other words", 20.0)
-    book.tell("b", Severity.ERROR, "graver", 20.0)
+    book.report("a", Severity.NOTE, "in other words", 20.0)
+    book.report("b", Severity.ERROR, "graver", 20.0)
     assert [(t.kind, t.since) for t in book.close()] == [("b", 20.0), ("a", 10.0)]
     assert book.close() == ()
-    book.tell("a", Severity.NOTE, "again", 30.0)
+    book.report("a", Severity.NOTE, "again", 30.0)
     assert [t.since for t in book.close()] == [30.0]
 
 

@@ -77,7 +77,7 @@ class LoopProbes:
     def _may_be(self) -> bool:
         return self._config.recognises_echoes and self._doors.bridges.count > 1
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """The end of an event: where bridges came or went, all are probed, and soon again, because
         the far ends may not be ready yet."""
         if self._doors.bridges.changes != self._changes:

@@ -64,9 +64,9 @@ class GatewayGossip:
         loop: InProcessLink,
         now: float,
         *,
-        is_topical: bool,
+        routes_whole_topics: bool,
     ) -> None:
-        self.is_topical = is_topical
+        self.routes_whole_topics = routes_whole_topics
         """Whether the overlay's strategy routes by whole topics only."""
         self.retained = RetainedStore(config.retained_messages, config.retained_bytes)
         self.groups = SharedGroups()
@@ -108,7 +108,7 @@ class GatewayGossip:
 
     def filters_of(self, pattern: str, content: Filter | None) -> tuple[Filter, ...]:
         """The filters of the overlay that together let all of a pattern through."""
-        return (ways_of if self.is_topical else filters_of)(pattern, content)
+        return (ways_of if self.routes_whole_topics else filters_of)(pattern, content)
 
     def number(self, now: float) -> int:
         """A number that no door has given out before."""
@@ -128,17 +128,17 @@ class GatewayGossip:
             return
         self._end = end = self._loop.open(f"{DOOR_CLIENT}{self._broker}", DOOR_USER, "", now)
         end.client.advertise(topic_filter(DOORS_TOPIC))
-        if self._config.draws_subscriptions and not self.is_topical:
+        if self._config.draws_subscriptions and not self.routes_whole_topics:
             # A publication can follow its advertisement at once, but the subscriptions that the
             # advertisement draws take the way there and back: the first one would be missed.
             end.client.advertise(Filter())
         end.client.subscribe(topic_filter(DOORS_TOPIC))
         self._members_told = not self._members
         self.say(self._here(wants_answer=True), now)
-        if self.is_topical:
+        if self.routes_whole_topics:
             self.say(self.interests.own(), now)
 
-    def came_back(self, now: float) -> None:
+    def restored(self, now: float) -> None:
         """While this door was away, it could not hear of others."""
         self._heard_at = dict.fromkeys(self._heard_at, now)
 
@@ -253,7 +253,7 @@ class GatewayGossip:
         """A session came, went or subscribed: it may be a bridge, a member of groups, or take wild
         topics."""
         self.bridges.note(session, is_over=is_over)
-        if self.is_topical:
+        if self.routes_whole_topics:
             self.interests.note(session, is_over=is_over)
         members: tuple[GroupMember, ...] = ()
         if session.subscriptions.shared and not is_over:
@@ -303,7 +303,7 @@ class GatewayGossip:
 
     # --- what others say -------------------------------------------------------------------
 
-    def take(self, publications: Sequence[Publication], now: float) -> None:
+    def receive(self, publications: Sequence[Publication], now: float) -> None:
         """Words of doors, the own ones among them."""
         for publication in publications:
             door = publication.publisher.removeprefix(DOOR_CLIENT)

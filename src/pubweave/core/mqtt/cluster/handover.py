@@ -96,7 +96,7 @@ class SessionHandover:
             self._until[name] = since + self._config.handover_limit_s
             return True
         _, asked = self._awaited.get(name, (0.0, ""))
-        holder = self._holders.forget(name) or asked
+        holder = self._holders.discard(name) or asked
         if is_clean or self._sessions.get(name) is not None:
             holder = ""
         self._doors.say(Claim(name, since, holder), since)
@@ -160,7 +160,7 @@ class SessionHandover:
 
     # --- what other doors say --------------------------------------------------------------
 
-    def take(self, door: BrokerId, word: MoveWord, now: float) -> None:
+    def receive(self, door: BrokerId, word: MoveWord, now: float) -> None:
         match word:
             case Redirected():
                 self.on_redirected(word.session, now)
@@ -306,9 +306,14 @@ class SessionHandover:
     def _settle(self, name: str, head: SessionHeader, parts: list[Handover], now: float) -> None:
         # This broker may have taken in what the old door's has not got yet, and will not get before
         # it lets go of the session.
-        is_topical = self._doors.is_topical
+        routes_whole_topics = self._doors.routes_whole_topics
         session = self._sessions.begin(
-            name, head.client_id, head.user, now, can_move=not is_topical, returns=is_topical
+            name,
+            head.client_id,
+            head.user,
+            now,
+            can_move=not routes_whole_topics,
+            returns=routes_whole_topics,
         )
         session.expiry_s = head.expiry_s
         session.is_confirmed = True
@@ -356,7 +361,7 @@ class SessionHandover:
 
     def _deliver_held(self, session: MqttSession, tail: list[Delivery], now: float) -> None:
         held, session.held = session.held or [], None
-        if self._doors.is_topical:
+        if self._doors.routes_whole_topics:
             # What is in the tail was given to the session, and the rest is later
             # (`session/deduplicator`).
             for parcel in tail:
@@ -377,7 +382,7 @@ class SessionHandover:
         first of the ways by which it comes."""
         return (
             session.ways.news(notified, session.subscriptions)
-            if self._doors.is_topical
+            if self._doors.routes_whole_topics
             else notified
         )
 

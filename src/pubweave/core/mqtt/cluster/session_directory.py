@@ -15,7 +15,7 @@ class SessionDirectory:
     >>> holders.put("mqtt:ann", "b2")
     >>> holders.of("mqtt:ann"), holders.digest("b2") == digest_of(["mqtt:ann"])
     ('b2', True)
-    >>> holders.forget("mqtt:ann"), holders.digest("b2")
+    >>> holders.discard("mqtt:ann"), holders.digest("b2")
     ('b2', 0)
     """
 
@@ -32,11 +32,11 @@ class SessionDirectory:
         return self._digests.get(door, 0)
 
     def put(self, name: str, door: BrokerId) -> None:
-        self.forget(name)
+        self.discard(name)
         self._by_name[name] = door
         self._digests[door] = self.digest(door) ^ digest_of((name,))
 
-    def forget(self, name: str) -> BrokerId:
+    def discard(self, name: str) -> BrokerId:
         """Who had it; empty: nobody."""
         door = self._by_name.pop(name, "")
         if door:
@@ -47,10 +47,10 @@ class SessionDirectory:
         """Those that a door says it has no more, unless they are elsewhere by now."""
         for name in names:
             if self.of(name) == door:
-                self.forget(name)
+                self.discard(name)
 
     def forget_door(self, door: BrokerId) -> None:
         """O(sessions)."""
         for name in [n for n, holder in self._by_name.items() if holder == door]:
-            self.forget(name)
+            self.discard(name)
         self._digests.pop(door, None)

@@ -129,7 +129,7 @@ class InflightQueue:
         self._grow(size_bytes)
         return True
 
-    def take(self, receive_max: int) -> Delivery | None:
+    def pop(self, receive_max: int) -> Delivery | None:
         """The next that may be sent; None while enough are under way."""
         if not self._waiting or len(self._numbered) >= min(receive_max, PACKET_IDS):
             return None
@@ -152,7 +152,7 @@ class InflightQueue:
         known = self._numbered.get(packet_id)
         if known is None or known.is_released:
             return False
-        self.forget(packet_id)
+        self.discard(packet_id)
         return True
 
     def received(self, packet_id: int) -> bool:
@@ -168,7 +168,7 @@ class InflightQueue:
         known = self._numbered.get(packet_id)
         if known is None or not known.is_released:
             return False
-        self.forget(packet_id)
+        self.discard(packet_id)
         return True
 
     def expects(self, packet_id: int) -> type[PubAck | PubRec | PubComp] | None:
@@ -180,7 +180,7 @@ class InflightQueue:
             return PubAck
         return PubComp if known.is_released else PubRec
 
-    def forget(self, packet_id: int) -> None:
+    def discard(self, packet_id: int) -> None:
         """A number is free: the client has what was sent under it, or cannot have it."""
         known = self._numbered.pop(packet_id, None)
         if known is not None:

@@ -86,7 +86,7 @@ class NativeSession:
             due.append(self.promises.popleft())
         return due
 
-    def take(self, messages: Sequence[Message], now: float) -> Sequence[Publication]:
+    def receive(self, messages: Sequence[Message], now: float) -> Sequence[Publication]:
         """What the broker transmitted; the notifications among it."""
         notified: list[Publication] = []
         for effect in self.client.handle(MessagesReceived(self.connection, messages, now), now):
@@ -238,7 +238,7 @@ class InProcessLink:
             end.lost_reason = effect.reason
         elif isinstance(effect, Transmit):
             missed = end.missed
-            notified = end.take(effect.messages, now)
+            notified = end.receive(effect.messages, now)
             if end.missed > missed:
                 self.on_missed(end.missed - missed)
             if notified:

@@ -81,7 +81,7 @@ class MqttSession:
         """When a client last connected to it."""
         self.came_from: BrokerId = ""
         """The door that had it before; who asks for it there has not heard yet that it is here."""
-        self.is_topical = False
+        self.routes_whole_topics = False
         """The overlay routes by whole topics only, and takes no other advertisements."""
         self.advertises_all = False
         self.is_confirmed = True
@@ -180,9 +180,13 @@ class MqttSession:
         if self.advertises_all or topic in self._advertised:
             return
         client = self._end.client
-        if self.is_topical and len(self._advertised) >= TOPICS_MAX:
+        if self.routes_whole_topics and len(self._advertised) >= TOPICS_MAX:
             client.unadvertise(self._advertised.pop(next(iter(self._advertised))))
-        if self.is_topical or len(self._advertised) < self.config.topics_advertised or not rights:
+        if (
+            self.routes_whole_topics
+            or len(self._advertised) < self.config.topics_advertised
+            or not rights
+        ):
             self._advertised[topic] = client.advertise(topic_filter(topic))
             return
         self.advertises_all = True
@@ -288,13 +292,13 @@ class MqttSession:
         if connection is None or connection.connect is None or connection.is_slow:
             return
         receive_max = connection.connect.receive_max
-        while (parcel := self.outbox.take(receive_max)) is not None:
+        while (parcel := self.outbox.pop(receive_max)) is not None:
             packet_id = self.outbox.number(parcel)
             packet = None
             if not is_expired(parcel.publication, now):
                 packet = connection.packet(parcel, packet_id, now)
             if packet is None:
-                self.outbox.forget(packet_id)
+                self.outbox.discard(packet_id)
             else:
                 connection.say(packet)
 
@@ -309,7 +313,7 @@ class MqttSession:
                 continue
             packet = connection.packet(numbered.parcel, numbered.packet_id, now, is_duplicate=True)
             if packet is None:
-                self.outbox.forget(numbered.packet_id)
+                self.outbox.discard(numbered.packet_id)
             else:
                 connection.say(packet)
         self.pump(now)

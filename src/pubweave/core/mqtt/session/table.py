@@ -26,9 +26,9 @@ class MqttSessionTable:
         loop: InProcessLink,
         access: Access,
         *,
-        is_topical: bool = False,
+        routes_whole_topics: bool = False,
     ) -> None:
-        self._is_topical = is_topical
+        self._routes_whole_topics = routes_whole_topics
         self._broker = broker
         self._config = config
         self._loop = loop
@@ -82,7 +82,7 @@ class MqttSessionTable:
         Its name has the broker's in it: what a client published at one broker may be under way
         still while it publishes at another, and is no older copy of that."""
         session = MqttSession(name, client_id, user, self._config, self._overrun, self._tally)
-        session.is_topical = self._is_topical
+        session.routes_whole_topics = self._routes_whole_topics
         id_ = native_id(name, self._broker)
         session.end = self._loop.open(id_, user, name, now, can_move=can_move, returns=returns)
         self._by_name[name] = session

@@ -63,7 +63,7 @@ class RingAbsences:
 
     # --- this broker -----------------------------------------------------------------------
 
-    def look(self, subscribed: Collection[str], now: float) -> None:
+    def check(self, subscribed: Collection[str], now: float) -> None:
         """Tell neighbors what this broker wants, if that has changed, but not all the time."""
         wanted = dict.fromkeys(subscribed)
         if now >= self._tell_at and wanted.keys() != self._told.keys():
@@ -84,7 +84,7 @@ class RingAbsences:
         for known in self.known.values():
             known.until += seconds
 
-    def came_back(self, now: float) -> None:
+    def restored(self, now: float) -> None:
         """This broker was away and is there again."""
         self._tell_at = now
         self._sum_up(now)
@@ -109,7 +109,7 @@ class RingAbsences:
             self._take_away(known, 0.0, now)
             self._spread(neighbor, neighbor, now)
 
-    def take(self, sender: BrokerId, message: RingMember, now: float) -> None:
+    def receive(self, sender: BrokerId, message: RingMember, now: float) -> None:
         broker, is_away = message.broker, message.away_s is not None
         known = self.known.get(broker)
         if broker == self._id:

@@ -90,7 +90,7 @@ class ChordMaintenance:
 
     # --- what is heard ---------------------------------------------------------------------
 
-    def take(self, sender: BrokerId, message: ChordMessage) -> None:
+    def receive(self, sender: BrokerId, message: ChordMessage) -> None:
         match message:
             case ChordNeighbors(_, own, around, asks):
                 self._leaving.discard(sender)
@@ -111,7 +111,7 @@ class ChordMaintenance:
                 self._hear((found,))
             case ChordLeaving(_, around):
                 self._leaving.add(sender)
-                self.table.forget(sender)
+                self.table.discard(sender)
                 self._hear(around)
 
     def _meet(self, occupant: Occupant, holds: bool) -> None:
@@ -145,7 +145,7 @@ class ChordMaintenance:
         """A link is lost: its far end counts as crashed until it says something."""
         self._leaving.discard(broker)
         self.met.discard(broker)
-        self.table.forget(broker)
+        self.table.discard(broker)
 
     def excuse(self) -> None:
         """This broker did not run: others may have closed the ring without it."""
@@ -153,7 +153,7 @@ class ChordMaintenance:
 
     # --- by the clock ----------------------------------------------------------------------
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Compare notes and look fingers up, when it is time; at once after a change."""
         self._trim()
         around = tuple(occupant.broker for occupant in self.table.around())
@@ -185,7 +185,7 @@ class ChordMaintenance:
         kept = {*self.table.needed(), *self._linked()}
         for occupant in list(self.table.known):
             if occupant.broker not in kept:
-                self.table.forget(occupant.broker)
+                self.table.discard(occupant.broker)
 
 
 # What one broker knows of a Chord ring: who else is on it, as far as it has to know.
@@ -241,7 +241,7 @@ class ChordTable:
             self._known[occupant.broker] = occupant
             self._sort()
 
-    def forget(self, broker: BrokerId) -> None:
+    def discard(self, broker: BrokerId) -> None:
         """Somebody is gone. O(known log known)."""
         if self._known.pop(broker, None) is not None:
             self._sort()

@@ -36,7 +36,7 @@ class AttachedClusters:
         """Topics of gateways that are away, or have yet to say what they want."""
         self._held: dict[str, None] = {}
         """Topics that gateways want."""
-        sessions.is_beyond = self.is_gateway
+        sessions.accepts_foreign_link = self.is_gateway
 
     def is_gateway(self, hello: Hello) -> bool:
         """Whether a Hello is one of a cluster's broker that is no neighbor on the ring."""
@@ -48,7 +48,7 @@ class AttachedClusters:
         self.gateways.pop(neighbor, None)
         self._wishes.pop(neighbor, None)
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Hold what gateways want now, and nothing else. O(topics of gateways)."""
         wanted: dict[str, None] = {}
         self.missed = {}

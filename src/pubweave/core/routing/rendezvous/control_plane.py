@@ -44,11 +44,11 @@ class ControlPlane:
         """Whether all whom this broker needs around it have told it where they are."""
         return self.table.needed().keys() <= self.chord.met
 
-    def take(self, sender: BrokerId, message: ChordMessage | TreeMessage, now: float) -> None:
+    def receive(self, sender: BrokerId, message: ChordMessage | TreeMessage, now: float) -> None:
         if isinstance(message, ChordMessage):
-            self.chord.take(sender, message)
+            self.chord.receive(sender, message)
         else:
-            self.trees.take(sender, message, now)
+            self.trees.receive(sender, message, now)
 
     def lost(self, broker: BrokerId, now: float) -> None:
         self.chord.lost(broker)

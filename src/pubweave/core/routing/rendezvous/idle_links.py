@@ -41,7 +41,7 @@ class IdleLinks:
         self._offered_at: dict[BrokerId, float] = {}
         self.closed = 0
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Offer what has been of no use; close what the other end has closed. O(links)."""
         for neighbor in list(self._links.links):
             session = self._sessions.links.get(neighbor)
@@ -55,7 +55,7 @@ class IdleLinks:
                 self._unused_since[neighbor] = now
                 self._offer(neighbor, now)
 
-    def came_back(self) -> None:
+    def restored(self) -> None:
         """This broker was away: a link that does not stand may be needed all the same."""
         self._unused_since.clear()
         self._offered_at.clear()
@@ -79,6 +79,6 @@ class IdleLinks:
     def _close(self, neighbor: BrokerId, now: float) -> None:
         self._unused_since.pop(neighbor, None)
         self._offered_at.pop(neighbor, None)
-        self._links.forget(neighbor, now)
+        self._links.discard(neighbor, now)
         self._on_close(neighbor)
         self.closed += 1

@@ -156,7 +156,7 @@ class RendezvousMaintenance:
         """An operator takes a link away; the ring may open it again."""
         self._given.discard(neighbor)
         if neighbor in self.links.links:
-            self.links.forget(neighbor, now)
+            self.links.discard(neighbor, now)
             self._lose(neighbor, now)
 
     def greeted(self, hello: Message, now: float) -> None:
@@ -178,7 +178,7 @@ class RendezvousMaintenance:
 
     def link_began(self, link: Session, now: float) -> None:
         """A neighbor knows nothing of us, or another one did."""
-        self.gaps.forget(link)
+        self.gaps.discard(link)
         if link.remote in self.clusters.gateways:
             return  # it says what it wants
         for plane in self.planes.values():
@@ -224,11 +224,11 @@ class RendezvousMaintenance:
         self.deadline = min(self.deadline, soon)
         self._planes_at = min(self._planes_at, soon)
 
-    def take(self, link: Session, message: TopicMessage | RendezvousMessage, now: float) -> None:
+    def receive(self, link: Session, message: TopicMessage | RendezvousMessage, now: float) -> None:
         if isinstance(message, BrokerRecord):
             raise RemoteProtocolError("BrokerRecord is not for rendezvous brokers")
         if isinstance(message, TopicMissed):
-            self.gaps.take(link, message, now)
+            self.gaps.receive(link, message, now)
             return
         if isinstance(message, TopicMessage):
             self._routing.take_wanted(link, message)
@@ -241,9 +241,9 @@ class RendezvousMaintenance:
             case LinkUnused():
                 self.spare.take(link.remote, now)
             case PlacementDigest():
-                self.placing.take(link.remote, message, now)
+                self.placing.receive(link.remote, message, now)
             case RingMember():
-                self.absences.take(link.remote, message, now)
+                self.absences.receive(link.remote, message, now)
             case _:
                 self._take_in_version(link.remote, message, now)
 
@@ -254,7 +254,7 @@ class RendezvousMaintenance:
             self._catch_up(message, now)
         plane = self.planes.get(message.version)
         if plane is not None and plane.is_active:
-            plane.take(sender, message, now)
+            plane.receive(sender, message, now)
             self.hurry(now)
 
     def _catch_up(self, message: ChordNeighbors | ChordLeaving, now: float) -> None:
@@ -310,7 +310,7 @@ class RendezvousMaintenance:
     def excuse(self, seconds: float) -> None:
         """As `TopicRepair.excuse`: others may have closed the ring without this broker."""
         self.links.excuse(seconds)
-        self.spare.came_back()
+        self.spare.restored()
         self._routing.excuse(seconds)
         self.topics.excuse(seconds)
         self.absences.excuse(seconds)
@@ -321,41 +321,41 @@ class RendezvousMaintenance:
         self.remapping.excuse(seconds)
         self.deadline = self._planes_at = 0.0
 
-    def came_back(self, incarnation: int, away_s: float, now: float) -> None:
-        """As `TopicRepair.came_back`; here sessions alone tell one incarnation from another."""
+    def restored(self, incarnation: int, away_s: float, now: float) -> None:
+        """As `OverlayRepair.restored`; here sessions alone tell one incarnation from another."""
         self.excuse(away_s)
-        self.links.came_back(now)
-        self.absences.came_back(now)
+        self.links.restored(now)
+        self.absences.restored(now)
         for plane in self.planes.values():
             plane.table.is_leaving = False
-        self.remapping.came_back()
-        self.placing.came_back()
+        self.remapping.restored()
+        self.placing.restored()
         self._leaving_at = None
         self._inside.sessions.closed_reason = ""
         self._tidy_at = now + TIDY_EVERY_S
 
     # --- looking around --------------------------------------------------------------------
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Bring links, ring, trees and wishes up to date. O(topics + links)."""
         self.deadline = now + self._topics.look_every_s
         self._looked_at = self._routing.now = now
         self._look_at_links(now)
-        self.gaps.look(now)
-        self.placing.look(now)
+        self.gaps.check(now)
+        self.placing.check(now)
         if now < self._planes_at:
             return
         self._planes_at = now + self._config.retry_s
-        self.clusters.look(now)
+        self.clusters.check(now)
         offered = self.topics.offered(now)
         subscribed = self.subscribed
-        self.absences.look(subscribed, now)
+        self.absences.check(subscribed, now)
         for plane in self.planes.values():
             self._look_at_plane(plane, subscribed, offered, now)
-        self.remapping.look(subscribed, offered, now)
+        self.remapping.check(subscribed, offered, now)
         # Two that joined by one that sleeps know each other, and nobody who stays.
         is_alone = self.links.has_strangers or not self.plane.table.known
-        self.topics.look(now, is_alone=is_alone)
+        self.topics.check(now, is_alone=is_alone)
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY_S
             self.topics.tidy(now, has_strangers=self.links.has_strangers)
@@ -368,12 +368,12 @@ class RendezvousMaintenance:
         now: float,
     ) -> None:
         if plane.is_active:
-            plane.chord.look(now)
+            plane.chord.check(now)
             for broker in plane.table.needed():
                 if broker not in self.links.links:
                     self.links.open(broker, now)
         if plane.is_live:
-            plane.trees.look(now, subscribed, offered)
+            plane.trees.check(now, subscribed, offered)
 
     def is_lost(self, broker: BrokerId) -> bool:
         """Whether a link with a broker is lost."""
@@ -381,8 +381,8 @@ class RendezvousMaintenance:
         return link is not None and link.is_lost
 
     def _look_at_links(self, now: float) -> None:
-        self.spare.look(now)
-        self.links.look(now)
+        self.spare.check(now)
+        self.links.check(now)
         lost = {broker for broker, link in self.links.links.items() if link.is_lost}
         # One that was lost may have said that it is there, and be gone again before this look.
         counted_on = {broker for plane in self.planes.values() for broker in plane.table.brokers}

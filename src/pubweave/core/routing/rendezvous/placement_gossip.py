@@ -65,7 +65,7 @@ class PlacementGossip:
                 return name
         return None
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Tell when it is time, or when somebody else collects. O(cluster x topics) if so."""
         collector = self.collector()
         if collector != self._collector:
@@ -112,7 +112,7 @@ class PlacementGossip:
 
     # --- what comes ------------------------------------------------------------------------
 
-    def take(self, member: BrokerId, digest: PlacementDigest, now: float) -> None:
+    def receive(self, member: BrokerId, digest: PlacementDigest, now: float) -> None:
         """A neighbor tells what it knows."""
         if member not in self._config.members:
             return
@@ -152,7 +152,7 @@ class PlacementGossip:
         self._fresh.discard(member)
         self._coming.pop(member, None)
 
-    def came_back(self) -> None:
+    def restored(self) -> None:
         """This broker was away."""
         self._below.clear()
         self._fresh.clear()

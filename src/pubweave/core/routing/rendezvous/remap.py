@@ -134,11 +134,11 @@ class Remapping:
         """This broker did not run for so long."""
         self._waits_until += seconds
 
-    def came_back(self) -> None:
+    def restored(self) -> None:
         """This broker was away: what it had reported may not have been heard."""
         self._reported = -1
 
-    def look(self, subscribed: Collection[str], offered: Collection[str], now: float) -> None:
+    def check(self, subscribed: Collection[str], offered: Collection[str], now: float) -> None:
         """Report what has been done."""
         plane = self.plane
         if plane is None or self._reported == self.entered:

@@ -147,7 +147,7 @@ class RendezvousTopics:
             return False
         return self._is_rendezvous(topic)
 
-    def look(self, now: float, *, is_alone: bool) -> None:
+    def check(self, now: float, *, is_alone: bool) -> None:
         """Take part in what is needed here; what is not ends when others have what is kept, or,
         if this broker ``is_alone``, when it is old. Then tell neighbors what is wanted of them."""
         routing = self._routing

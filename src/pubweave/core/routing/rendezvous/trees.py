@@ -101,7 +101,7 @@ class TopicTrees:
 
     # --- what is heard ---------------------------------------------------------------------
 
-    def take(self, sender: BrokerId, message: TreeMessage, now: float) -> None:
+    def receive(self, sender: BrokerId, message: TreeMessage, now: float) -> None:
         match message:
             case TreeJoin(_, target, topics, joins, hops):
                 self._pass_on(target, topics, joins, hops, now)
@@ -247,7 +247,7 @@ class TopicTrees:
 
     # --- by the clock ----------------------------------------------------------------------
 
-    def look(self, now: float, subscribed: Collection[str], offered: Collection[str]) -> None:
+    def check(self, now: float, subscribed: Collection[str], offered: Collection[str]) -> None:
         """Say again what has to be said. O(topics)."""
         self._expire(now)
         self._hand_on(now)

@@ -80,9 +80,9 @@ class UserPlacing:
         """Whether others may send users here."""
         if self._config.members:
             routing.on_wishes = self._changed
-            inside.sessions.is_sent = self._is_sent
+            inside.sessions.was_redirected_here = self._was_redirected_here
 
-    def _is_sent(self, hello: Hello) -> bool:
+    def _was_redirected_here(self, hello: Hello) -> bool:
         """Whether one of the cluster sent a client here. Others may not know yet that this broker
         leaves: whom they send is sent on from here."""
         words, _, tag = hello.token.rpartition(":")
@@ -123,14 +123,14 @@ class UserPlacing:
             for client in clients.values():
                 self._changed(client)
 
-    def came_back(self) -> None:
+    def restored(self) -> None:
         """This broker was away: what was asked is forgotten, and it is open again."""
         self.is_open = True
         self._offers.clear()
-        self.telling.came_back()
+        self.telling.restored()
 
-    def take(self, member: BrokerId, digest: PlacementDigest, now: float) -> None:
-        self.telling.take(member, digest, now)
+    def receive(self, member: BrokerId, digest: PlacementDigest, now: float) -> None:
+        self.telling.receive(member, digest, now)
         self._hear()
 
     def lost(self, broker: BrokerId) -> None:
@@ -146,15 +146,15 @@ class UserPlacing:
 
     def greeted(self, hello: Hello, now: float) -> None:
         """A client that comes because it was sent here is left alone for a while."""
-        if self._is_sent(hello):
+        if self._was_redirected_here(hello):
             self._resting[hello.id] = now + self._config.rest_s
             self._placed[hello.id] = None
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Tell, when it is time, and place whoever is due. O(due x cluster x topics of one)."""
         if not self._config.members:
             return
-        self.telling.look(now)
+        self.telling.check(now)
         self._hear()
         if now >= self._tidy_at:
             self._tidy_at = now + self._config.update_s

@@ -31,7 +31,7 @@ class AbsentBrokers:
         self.missed: frozenset[str] = frozenset()
         """The topics of which nothing is old, as of the last look."""
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """See what is missed. O(topics of those who are gone)."""
         view, records = self._view(), self._map.records
         until = now + self._grace_s

@@ -49,7 +49,7 @@ class TopicGaps:
         self._routing = inside.routing
         self._doubts: dict[str, dict[Session, SuspectedGap]] = {}
 
-    def take(self, link: Session, message: TopicMissed, now: float) -> None:
+    def receive(self, link: Session, message: TopicMissed, now: float) -> None:
         """A neighbor keeps no more what we lack, or never had it. O(spans)."""
         topic, publisher = message.topic, message.publisher
         log = self._routing.logs.get(topic)
@@ -112,7 +112,7 @@ class TopicGaps:
         """Whether something is waited for that may fill a gap."""
         return any(self._doubts.values())
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Ask again where a gap was doubted for long enough. O(doubts)."""
         routing = self._routing
         for topic, doubts in list(self._doubts.items()):
@@ -133,7 +133,7 @@ class TopicGaps:
             for doubt in doubts.values():
                 doubt.since += seconds
 
-    def forget(self, link: Session) -> None:
+    def discard(self, link: Session) -> None:
         """A link begins anew: its far end is asked again anyway."""
         for doubts in self._doubts.values():
             doubts.pop(link, None)

@@ -45,7 +45,7 @@ class RingGateway:
         """Topics that whoever is in charge takes part in; of this broker: that the ring wants."""
         self._held: dict[str, None] = {}
         """Topics in which this broker takes part for the cluster."""
-        inside.sessions.is_beyond = self.is_ring_broker
+        inside.sessions.accepts_foreign_link = self.is_ring_broker
         inside.routing.beyond = self.ring
 
     def is_ring_broker(self, hello: Hello) -> bool:
@@ -91,11 +91,11 @@ class RingGateway:
         self._crossed_at += seconds
         self._keep_until += seconds
 
-    def look(
+    def check(
         self, present: Mapping[BrokerId, BrokerRecord], *, is_leaving: bool, now: float
     ) -> None:
         """See who is in charge, and act if it is us. O(brokers), and O(topics of all) if it is."""
-        self.links.look(now)
+        self.links.check(now)
         others = {name: record for name, record in present.items() if name != self._id}
         linked = [n for n, record in others.items() if record.is_gateway and not record.is_leaving]
         if self.is_linked and not (is_leaving and linked):

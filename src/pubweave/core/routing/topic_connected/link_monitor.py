@@ -3,7 +3,7 @@
 A link is lost when it has no connection for too long, or never gets one. Then its session ends,
 and a fresh one waits in its place: whoever was only cut off comes back by itself, with nothing of
 before. Of two brokers the one with the smaller id dials, as everywhere; the other, if it was it
-who wanted the link, knocks: it dials once, and the connection is taken as any other.
+who wanted the link, dial_once: it dials once, and the connection is taken as any other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class WatchedLink:
     lost_at: float | None = None
     lost_age: Age = NO_AGE
     """Of the last record of the far end when it was lost."""
-    knocked_at: float = 0.0
+    dialed_once_at: float = 0.0
     dialed_at: str | None = None
     """The address that the driver was told to dial."""
 
@@ -94,12 +94,12 @@ class LinkMonitor:
         # The far end need not know of us: if it is to dial, we knock at the next look.
         before = now - self._config.knock_after_s
         limit_s = self._config.start_limit_s
-        self.links[neighbor] = WatchedLink(now, limit_s, knocked_at=before, dialed_at="")
+        self.links[neighbor] = WatchedLink(now, limit_s, dialed_once_at=before, dialed_at="")
 
     def accept(self, neighbor: BrokerId, now: float) -> None:
         """A broker that is no neighbor says Hello: it is one now."""
         self._make_session(neighbor, now)
-        self.links[neighbor] = WatchedLink(now, self._config.open_limit_s, knocked_at=now)
+        self.links[neighbor] = WatchedLink(now, self._config.open_limit_s, dialed_once_at=now)
 
     def open(self, neighbor: BrokerId, now: float, *, is_probe: bool = False) -> None:
         """Make a link that repair has chosen, or that may not come to stand."""
@@ -117,8 +117,8 @@ class LinkMonitor:
     def _dial(self, neighbor: BrokerId, link: WatchedLink, now: float) -> None:
         address = self._address_of(neighbor)
         if self.own > neighbor:
-            link.knocked_at = now
-            self._inside.emit(OpenLink(neighbor, address, knocks=True))
+            link.dialed_once_at = now
+            self._inside.emit(OpenLink(neighbor, address, dial_once=True))
         elif link.dialed_at is None or (address and link.dialed_at not in ("", address)):
             link.dialed_at = address
             self._inside.emit(OpenLink(neighbor, address))
@@ -127,11 +127,11 @@ class LinkMonitor:
         """This broker did not run for so long: each link has as much more time."""
         for link in self.links.values():
             link.up_at += seconds
-            link.knocked_at += seconds
+            link.dialed_once_at += seconds
             if link.lost_at is not None:
                 link.lost_at += seconds
 
-    def came_back(self, now: float) -> None:
+    def restored(self, now: float) -> None:
         """This broker was away: its driver knows no link any more, and each has its time anew."""
         for neighbor, link in self.links.items():
             link.up_at = now
@@ -153,7 +153,7 @@ class LinkMonitor:
 
     # --- by the clock ----------------------------------------------------------------------
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Notice what stands and what is lost; O(links)."""
         for neighbor, link in list(self.links.items()):
             session = self._inside.sessions.links.get(neighbor)
@@ -164,7 +164,7 @@ class LinkMonitor:
             elif link.lost_at is None and now - link.up_at > link.limit_s:
                 self._lose(neighbor, link, session, now)
             elif self._is_hopeless(neighbor, link, now):
-                self.forget(neighbor, now)
+                self.discard(neighbor, now)
             elif self._may_dial(neighbor, link, now):
                 self._dial(neighbor, link, now)
 
@@ -178,7 +178,7 @@ class LinkMonitor:
         if self.own < neighbor:
             return bool(self._address_of(neighbor))
         every_s = self._config.knock_after_s * (5 if link.is_lost else 1)
-        return now - link.knocked_at > every_s
+        return now - link.dialed_once_at > every_s
 
     def _stands(self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float) -> None:
         link.up_at = now
@@ -196,7 +196,7 @@ class LinkMonitor:
         link.lost_at = now
         link.lost_age = self._age_of(neighbor)
 
-    def forget(self, neighbor: BrokerId, now: float) -> None:
+    def discard(self, neighbor: BrokerId, now: float) -> None:
         """The link is over for good."""
         session = self._inside.sessions.links.get(neighbor)
         if session is not None:

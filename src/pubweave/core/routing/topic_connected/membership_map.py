@@ -71,7 +71,7 @@ class MembershipMap:
         self._gone: dict[BrokerId, tuple[int, int]] = {}
         """Who has been gone, by its last record."""
 
-    def take(self, record: BrokerRecord, now: float) -> bool:
+    def receive(self, record: BrokerRecord, now: float) -> bool:
         """Enter a record; False if it is no news."""
         broker = record.broker
         known = self.records.get(broker)
@@ -111,7 +111,7 @@ class MembershipMap:
         buried = self._buried.get(record.broker)
         return buried is not None and buried >= record.age
 
-    def forget(self, record: BrokerRecord) -> bool:
+    def discard(self, record: BrokerRecord) -> bool:
         """Somebody has forgotten a broker; whether that is news."""
         known = self.records.get(record.broker)
         if known is None or known.age > record.age:

@@ -57,7 +57,7 @@ class OverlayRepair:
         self.map = MembershipMap(self._id)
         self.links = LinkMonitor(inside, self._address_of, self._age_of)
         self.gateway = RingGateway(inside)
-        self.map.take(BrokerRecord(self._id, inside.sessions.address, incarnation, 0), now)
+        self.map.receive(BrokerRecord(self._id, inside.sessions.address, incarnation, 0), now)
         self._view: MembershipView | None = None
         self._fading: dict[str, float] = {}
         """Topics that no client wants any more, since when."""
@@ -123,7 +123,7 @@ class OverlayRepair:
     def link_removed(self, neighbor: BrokerId, now: float) -> None:
         """An operator takes a link away."""
         if neighbor in self._watch_of(neighbor).links:
-            self._watch_of(neighbor).forget(neighbor, now)
+            self._watch_of(neighbor).discard(neighbor, now)
             self._hurry(now)
 
     def _watch_of(self, neighbor: BrokerId) -> LinkMonitor:
@@ -159,7 +159,7 @@ class OverlayRepair:
     def link_began(self, link: Session, now: float) -> None:
         """A neighbor knows nothing, or another one did: tell the whole map."""
         self._hurry(now)
-        self.gaps.forget(link)
+        self.gaps.discard(link)
         if link.remote in self.gateway.ring:
             return
         # Who is gone is told of with those who know that: the neighbor keeps for it, too.
@@ -168,25 +168,25 @@ class OverlayRepair:
             if broker not in doubtful:
                 self._inside.send(link, self.map.told_of(broker, now))
 
-    def take(self, link: Session, message: TopicMessage, now: float) -> None:
+    def receive(self, link: Session, message: TopicMessage, now: float) -> None:
         if isinstance(message, BrokerRecord) and link.remote in self.gateway.ring:
             raise RemoteProtocolError("BrokerRecord is for brokers of one topic-connected overlay")
         if isinstance(message, TopicMissed):
-            self.gaps.take(link, message, now)
+            self.gaps.receive(link, message, now)
         elif not isinstance(message, BrokerRecord):
             self._inside.routing.take_wanted(link, message)
-            self.waits.look(now)
+            self.waits.check(now)
         elif message.broker == self._id:
             self._outlive(message, now)
         elif message.silent_s >= self._config.forget_after_s:
-            if self.map.forget(message):
+            if self.map.discard(message):
                 self._view = None
                 self._hurry(now)
                 self._inside.routing.tell_all(message, but=link)
         elif self.map.has_forgotten(message):
             told = replace(message, silent_s=self._config.forget_after_s)
             self._inside.send(link, told)
-        elif self.map.take(message, now):
+        elif self.map.receive(message, now):
             self._view = None
             self._hurry(now)
             if self._id in message.links and message.broker not in self.links.links:
@@ -230,17 +230,17 @@ class OverlayRepair:
         self._fading = {topic: at + seconds for topic, at in self._fading.items()}
         self._told_off = {topic: at + seconds for topic, at in self._told_off.items()}
         self._broken_at = {topic: at + seconds for topic, at in self._broken_at.items()}
-        self.waits.came_back()
+        self.waits.restored()
         self._wishes.clear()
         self._renew_at = self.deadline = 0.0
 
-    def came_back(self, incarnation: int, away_s: float, now: float) -> None:
+    def restored(self, incarnation: int, away_s: float, now: float) -> None:
         """This broker was away and has come back as it was (`journal/recovery`). Others may have
         lost it: as another incarnation it counts as there again. If it was leaving, whoever has
         started it again wants it to stay."""
         self.excuse(away_s)
-        self.links.came_back(now)
-        self.gateway.links.came_back(now)
+        self.links.restored(now)
+        self.gateway.links.restored(now)
         self.leaving.cancel()
         version = self.own.version + 1
         self._tell(replace(self.own, incarnation=incarnation, version=version), now)
@@ -248,19 +248,19 @@ class OverlayRepair:
 
     # --- looking around --------------------------------------------------------------------
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Bring links, topics and record up to date, and mend what is broken."""
         self.deadline = now + self._config.look_every_s
         self._inside.routing.now = now
-        self.links.look(now)
-        self.gateway.look(self.view.present, is_leaving=self.is_leaving, now=now)
+        self.links.check(now)
+        self.gateway.check(self.view.present, is_leaving=self.is_leaving, now=now)
         topics = self._staying_topics(now)
         self._refresh(topics, now)
         self._mend(now)
         self._probe(now)
         self.leaving.seek(now)
-        self.gaps.look(now)
-        self.waits.look(now)
+        self.gaps.check(now)
+        self.waits.check(now)
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY_S
             self._tidy(now)
@@ -326,7 +326,7 @@ class OverlayRepair:
         self._backed_up = self.view
 
     def _tell(self, record: BrokerRecord, now: float) -> None:
-        self.map.take(record, now)
+        self.map.receive(record, now)
         self._view = None
         self._inside.routing.tell_all(record)
 
@@ -335,7 +335,7 @@ class OverlayRepair:
         for record in self.map.forget_silent(now, config.forget_after_s):
             self._view = None
             self._inside.routing.tell_all(record)
-        self.absences.look(now)
+        self.absences.check(now)
         routing = self._inside.routing
         keeps_all = self.links.has_strangers or self.gateway.keeps_all(now)
         lasting = routing.topics if keeps_all else self.absences.missed

@@ -289,9 +289,9 @@ class TopicRouting:
             self._unsubscribe(client, id_)
         for id_ in [i for i, claim in self.advertisements.items() if claim.client is client]:
             self._unadvertise(client, id_)
-        self.own.forget(client)
+        self.own.discard(client)
 
-    def take(self, hop: Session, message: TableMessage | Synced) -> None:
+    def receive(self, hop: Session, message: TableMessage | Synced) -> None:
         if not hop.is_client:
             raise RemoteProtocolError(f"{type(message).__name__} is not for topic brokers")
         match message:

@@ -75,12 +75,12 @@ class SubscribeBarrier:
         records = self._map.records
         return all(n in records for record in records.values() for n in record.links)
 
-    def came_back(self) -> None:
+    def restored(self) -> None:
         """The broker was away: whoever waits is looked at afresh."""
         for waited in self._waiting.values():
             waited.update(dict.fromkeys(waited))
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Acknowledge what need not wait any longer."""
         if not self._waiting:
             return

@@ -84,7 +84,7 @@ class PublisherGate:
         if is_returning:
             self.returning[client] = None
 
-    def forget(self, client: Session) -> None:
+    def discard(self, client: Session) -> None:
         """A client's session is over or begins anew."""
         self._waiting.pop(client, None)
         self.returning.pop(client, None)

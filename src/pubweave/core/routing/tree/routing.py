@@ -131,16 +131,16 @@ class TreeRouting:
             # It has not answered, or not all: it waits for others, and what it has not told may
             # be theirs. Its answer gives it its time again.
             return
-        advertisements, subscriptions = self.stale.take(link)
+        advertisements, subscriptions = self.stale.pop(link)
         for subscription in subscriptions:
             self._unsubscribe(link, subscription)
         for advertisement in advertisements:
             self._unadvertise(link, advertisement)
 
     def client_left(self, client: Session) -> None:
-        self.gate.forget(client)
+        self.gate.discard(client)
         self.sync.forget_client(client)
-        self._withdraw(client, self.own.forget(client))
+        self._withdraw(client, self.own.discard(client))
 
     def _withdraw(self, hop: Session, advertisements: list[AdvertisementId]) -> None:
         for subscription in list(self._by_hop.get(hop, {})):
@@ -150,7 +150,7 @@ class TreeRouting:
 
     # --- table messages --------------------------------------------------------------------
 
-    def take(self, hop: Session, message: TableMessage | Synced) -> None:
+    def receive(self, hop: Session, message: TableMessage | Synced) -> None:
         match message:
             case Subscribe(id_, filter_):
                 self._subscribe(hop, id_, filter_)
@@ -379,7 +379,7 @@ class TreeRouting:
     def drop_link(self, link: Session) -> None:
         """A link that an action removed after its entries went elsewhere."""
         self.sync.removed(link)
-        self.stale.take(link)
+        self.stale.pop(link)
         del self.links[link]
 
     def from_hop(self, hop: Session) -> tuple[dict[str, Filter], dict[str, Filter]]:
@@ -482,7 +482,7 @@ class StaleEntries:
         for ids in self._of.get(link, ()):
             ids.discard(id_)
 
-    def take(self, link: Session) -> tuple[list[AdvertisementId], list[SubscriptionId]]:
+    def pop(self, link: Session) -> tuple[list[AdvertisementId], list[SubscriptionId]]:
         """All of a link, in an order that is always the same; none is stale any more."""
         advertisements, subscriptions = self._of.pop(link, ((), ()))
         return sorted(advertisements), sorted(subscriptions)

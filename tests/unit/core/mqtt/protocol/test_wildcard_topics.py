@@ -472,7 +472,7 @@ def test_what_its_new_broker_had_already_comes_to_a_session_that_moves(strategy:
     notified, door._loop.on_notified = (
         door._loop.on_notified,
         lambda end, publications, now: (
-            door.doors.take(publications, now) if not end.owner else None
+            door.doors.receive(publications, now) if not end.owner else None
         ),
     )
     for topic in ("a/1", "b"):

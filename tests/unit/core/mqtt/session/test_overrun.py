@@ -242,7 +242,7 @@ def test_the_outbox_counts_all_that_it_keeps(
         assert outbox.put(parcel) is not is_overrun
         if not is_overrun:
             waiting.append(parcel)
-        if data.draw(st.booleans()) and (taken := outbox.take(4)) is not None:
+        if data.draw(st.booleans()) and (taken := outbox.pop(4)) is not None:
             assert taken is waiting.pop(0)
             kept[outbox.number(taken)] = taken
         if kept and data.draw(st.booleans()):
@@ -264,7 +264,7 @@ def test_a_filled_outbox_goes_on_counting() -> None:
     parcel = Delivery(make_publication("p", 1, "a", {}, b"x", 0.0), 1)
     first.put(parcel)
     first.put(parcel)
-    taken = first.take(5)
+    taken = first.pop(5)
     assert taken is not None
     first.number(taken)
     second = InflightQueue(3, 10_000, QueueBudget())

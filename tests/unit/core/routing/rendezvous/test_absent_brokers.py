@@ -39,23 +39,23 @@ def away(number: int, *topics: str, broker: str = "b2", away_s: float = 0.0) -> 
 
 def test_a_broker_tells_its_neighbors_what_it_wants_and_not_all_the_time() -> None:
     absences = Heard()
-    absences.look(("x",), 1.0)
-    absences.look(("x",), 1.1)
+    absences.check(("x",), 1.0)
+    absences.check(("x",), 1.1)
     mine = there(1, "x", broker="b1")
     assert absences.said() == [("b2", mine), ("b3", mine)]
-    absences.look(("x", "y"), 1.2)
+    absences.check(("x", "y"), 1.2)
     assert absences.said() == []
-    absences.look(("x", "y"), 2.0)
+    absences.check(("x", "y"), 2.0)
     assert [message.number for _, message in absences.said()] == [2, 2]
 
 
 def test_whoever_is_lost_is_away_and_others_hear_of_it_once() -> None:
     absences = Heard()
-    absences.take("b2", there(1, "x"), 0.0)
+    absences.receive("b2", there(1, "x"), 0.0)
     assert absences.said() == []
     absences.lost("b2", 10.0)
     assert absences.said() == [("b3", away(1, "x"))]
-    absences.take("b3", away(1, "x"), 10.1)
+    absences.receive("b3", away(1, "x"), 10.1)
     assert absences.said() == []
     assert list(absences.missed) == ["x"]
     assert list(absences.tidy(100.0)) == ["x"]
@@ -63,7 +63,7 @@ def test_whoever_is_lost_is_away_and_others_hear_of_it_once() -> None:
 
 def test_one_that_left_is_not_waited_for() -> None:
     absences = Heard()
-    absences.take("b2", there(2), 0.0)
+    absences.receive("b2", there(2), 0.0)
     absences.lost("b2", 10.0)
     absences.lost("b3", 10.0)
     assert absences.said() == []
@@ -72,7 +72,7 @@ def test_one_that_left_is_not_waited_for() -> None:
 
 def test_a_new_neighbor_hears_who_is_away_and_for_how_long() -> None:
     absences = Heard()
-    absences.take("b2", away(4, "x", broker="b7", away_s=20.0), 30.0)
+    absences.receive("b2", away(4, "x", broker="b7", away_s=20.0), 30.0)
     absences.said()
     absences.link_began("b5", 40.0)
     assert absences.said() == [("b5", away(4, "x", broker="b7", away_s=30.0))]
@@ -80,12 +80,12 @@ def test_a_new_neighbor_hears_who_is_away_and_for_how_long() -> None:
 
 def test_only_its_own_word_brings_a_broker_back_and_then_it_has_the_time_of_any_link() -> None:
     absences = Heard()
-    absences.take("b3", away(4, "x", broker="b7"), 0.0)
+    absences.receive("b3", away(4, "x", broker="b7"), 0.0)
     absences.said()
-    absences.take("b2", there(4, "x", broker="b7"), 50.0)
+    absences.receive("b2", there(4, "x", broker="b7"), 50.0)
     assert absences.known["b7"].is_away
     assert absences.said() == []
-    absences.take("b2", there(5, "x", broker="b7"), 60.0)
+    absences.receive("b2", there(5, "x", broker="b7"), 60.0)
     assert absences.said() == [("b3", there(5, "x", broker="b7"))]
     assert list(absences.tidy(89.0)) == ["x"]
     assert not absences.tidy(91.0)
@@ -94,40 +94,40 @@ def test_only_its_own_word_brings_a_broker_back_and_then_it_has_the_time_of_any_
 
 def test_who_tells_what_is_old_hears_what_is_new() -> None:
     absences = Heard()
-    absences.take("b2", there(5, "x"), 0.0)
-    absences.take("b3", away(4, "x"), 1.0)
+    absences.receive("b2", there(5, "x"), 0.0)
+    absences.receive("b3", away(4, "x"), 1.0)
     assert absences.said() == [("b3", there(5, "x"))]
     assert not absences.known["b2"].is_away
 
 
 def test_a_broker_that_is_taken_for_away_says_that_it_is_there() -> None:
     absences = Heard()
-    absences.look(("x",), 0.0)
+    absences.check(("x",), 0.0)
     absences.said()
-    absences.take("b3", away(1, "x", broker="b1"), 1.0)
+    absences.receive("b3", away(1, "x", broker="b1"), 1.0)
     assert absences.said() == [(name, there(2, "x", broker="b1")) for name in ("b2", "b3")]
-    absences.take("b2", away(1, "x", broker="b1"), 1.1)
+    absences.receive("b2", away(1, "x", broker="b1"), 1.1)
     assert absences.said() == [("b2", there(2, "x", broker="b1"))]
 
 
 def test_one_that_has_lost_its_journal_outlives_what_is_said_of_its_earlier_life() -> None:
     absences = Heard()
-    absences.take("b2", away(7, "x", broker="b1"), 1.0)
+    absences.receive("b2", away(7, "x", broker="b1"), 1.0)
     assert {message.number for _, message in absences.said()} == {8}
 
 
 def test_one_that_was_away_itself_has_heard_nobody_meanwhile() -> None:
     absences = Heard()
-    absences.take("b2", away(1, "x", broker="b7"), 0.0)
+    absences.receive("b2", away(1, "x", broker="b7"), 0.0)
     absences.excuse(200.0)
-    absences.came_back(210.0)
+    absences.restored(210.0)
     assert list(absences.tidy(310.0)) == ["x"]
     assert not absences.tidy(321.0)
 
 
 def test_one_that_is_away_for_too_long_is_forgotten() -> None:
     absences = Heard()
-    absences.take("b2", away(1, "x", broker="b7"), 10.0)
+    absences.receive("b2", away(1, "x", broker="b7"), 10.0)
     assert list(absences.tidy(129.0)) == ["x"]
     assert not absences.tidy(131.0)
     assert not absences.known

@@ -68,7 +68,7 @@ def test_a_key_is_routed_to_the_one_responsible(
         needed = table.needed()
         for occupant in list(table.known):
             if occupant.broker not in needed:
-                table.forget(occupant.broker)
+                table.discard(occupant.broker)
     place, hops = data.draw(st.integers(0, len(ids) - 1)), 0
     while (hop := made[place].next_hop(key)) is not None:
         place, hops = ids.index(hop.position), hops + 1

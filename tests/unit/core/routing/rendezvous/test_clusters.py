@@ -19,26 +19,26 @@ def session(name: str, *, stands: bool) -> Session:
 
 def test_what_a_gateway_wanted_is_held_and_kept_until_its_link_is_given_up() -> None:
     routing = RendezvousRouting(lambda to, message: None)
-    sessions: Any = SimpleNamespace(links={}, is_beyond=None)
+    sessions: Any = SimpleNamespace(links={}, accepts_foreign_link=None)
     clusters = AttachedClusters(sessions, routing)
     clusters.gateways["g"] = None
     link = sessions.links["g"] = session("g", stands=True)
     routing.wanted[link] = {"x": {}}
-    clusters.look(0.0)
+    clusters.check(0.0)
     assert (list(routing.subscribed), list(clusters.missed)) == (["x"], [])
 
     del routing.wanted[link]
     link = sessions.links["g"] = session("g", stands=False)
     routing.wanted[link] = {}
-    clusters.look(100.0)
+    clusters.check(100.0)
     assert (list(routing.subscribed), list(clusters.missed)) == (["x"], ["x"])
 
     link.state = SessionState.ESTABLISHED
-    clusters.look(100.0 + SAID_WITHIN_S)
+    clusters.check(100.0 + SAID_WITHIN_S)
     assert list(clusters.missed) == ["x"], "it is back, and has yet to say what it wants"
-    clusters.look(100.1 + SAID_WITHIN_S)
+    clusters.check(100.1 + SAID_WITHIN_S)
     assert (list(routing.subscribed), list(clusters.missed)) == ([], [])
 
     sessions.links.clear()
-    clusters.look(200.0)
+    clusters.check(200.0)
     assert not clusters.gateways

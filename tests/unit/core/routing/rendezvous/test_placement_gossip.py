@@ -46,7 +46,7 @@ class Cluster:
         until = self.now + seconds
         while self.now < until:
             for broker in list(self.brokers.values()):
-                broker.look(self.now)
+                broker.check(self.now)
                 self._deliver()
             self.now += 0.1
         return sum(each.messages for each in self.brokers.values()) - before
@@ -55,7 +55,7 @@ class Cluster:
         while self._post:
             sender, to, digest = self._post.popleft()
             if self.is_linked(sender, to):
-                self.brokers[to].take(sender, digest, self.now)
+                self.brokers[to].receive(sender, digest, self.now)
 
     def crash(self, name: str) -> None:
         del self.brokers[name]
@@ -131,7 +131,7 @@ def test_a_broker_that_closes_is_forgotten_soon_and_one_that_comes_back_known() 
     cluster.run(0.5)
     assert all("b4" not in cluster.heard(name) for name in cluster.names if name != "b4")
     cluster.open["b4"] = True
-    cluster.brokers["b4"].came_back()
+    cluster.brokers["b4"].restored()
     cluster.run(11.0)
     cluster.check()
 
@@ -146,5 +146,5 @@ def test_long_digests_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_strangers_are_not_listened_to() -> None:
     cluster = Cluster(3)
     digest = PlacementDigest((("z", PlacementTold(("x",), 1, "z", True)),), is_last=True)
-    cluster.brokers["b1"].take("z", digest, 0.0)
+    cluster.brokers["b1"].receive("z", digest, 0.0)
     assert cluster.heard("b1") == {}

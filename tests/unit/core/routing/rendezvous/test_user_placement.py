@@ -126,7 +126,7 @@ class Bench:
         """What this broker, which collects, was told by others."""
         for member, each in told.items():
             digest = PlacementDigest(((member, each),), is_last=True)
-            self.placing.take(member, digest, self.now)
+            self.placing.receive(member, digest, self.now)
 
     def attach(self, *topics: str, can_move: bool = True) -> None:
         self.broker.handle(ConnectionOpened(1), self.now)

@@ -204,6 +204,6 @@ def test_a_client_reports_what_it_missed_behind_what_came_before() -> None:
 def test_what_is_lost_to_an_mqtt_session_is_counted_and_what_comes_around_it_comes() -> None:
     end = NativeSession(ClientCore("ann", epoch=1, now=0.0), -1, "ann")
     end.opened(0.0)
-    notified = end.take([pub(1), Missed("x", "pete", 3, False), pub(5)], 0.0)
+    notified = end.receive([pub(1), Missed("x", "pete", 3, False), pub(5)], 0.0)
     assert [publication.sequence for publication in notified] == [1, 5]
     assert end.missed == 3

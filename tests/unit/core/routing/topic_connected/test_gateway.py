@@ -37,17 +37,17 @@ def gateway_of(*ring: str) -> RingGateway:
     topics = TopicConfig(ring=ring, keep_s=KEEP_S, forget_after_s=FORGET_S)
     inside: Any = SimpleNamespace(
         config=BrokerConfig("plain", strategy="topic_connected", topics=topics),
-        sessions=SimpleNamespace(links={}, dialed={}, is_beyond=None),
+        sessions=SimpleNamespace(links={}, dialed={}, accepts_foreign_link=None),
         routing=SimpleNamespace(asked={}, beyond=None, now=0.0),
     )
     made = RingGateway(inside)
-    made.links = SimpleNamespace(look=lambda now: None, excuse=lambda s: None)  # type: ignore[assignment]
+    made.links = SimpleNamespace(check=lambda now: None, excuse=lambda s: None)  # type: ignore[assignment]
     return made
 
 
 def look(gateway: RingGateway, now: float, *, is_linked: bool) -> None:
     other = BrokerRecord("other", "", 1, 0, is_gateway=is_linked)
-    gateway.look({"other": other}, is_leaving=False, now=now)
+    gateway.check({"other": other}, is_leaving=False, now=now)
 
 
 def test_everybody_keeps_for_the_ring_once_its_gateway_is_lost() -> None:

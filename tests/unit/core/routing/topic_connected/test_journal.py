@@ -104,7 +104,7 @@ def test_it_knows_the_map_and_is_there_again_as_another_incarnation() -> None:
     pass_time(broker, AWAY_S + 5.0)
     assert set(broker.topics.map.records) == {"b0", "b1", "b2"}
     # Its driver knows nothing of links: b2 is dialed, b0, which dials us, is knocked at.
-    opened = {(effect.neighbor, effect.address, effect.knocks) for effect in opens(effects)}
+    opened = {(effect.neighbor, effect.address, effect.dial_once) for effect in opens(effects)}
     assert opened == {("b2", "there:2", False), ("b0", "afar:0", True)}
 
 

@@ -40,36 +40,36 @@ def record(
 def map_of(own: str, *records: BrokerRecord) -> MembershipMap:
     map_ = MembershipMap(own)
     for each in records:
-        map_.take(each, 0.0)
+        map_.receive(each, 0.0)
     return map_
 
 
 def test_only_newer_records_are_news() -> None:
     map_ = map_of("a", record("b", version=2))
-    assert not map_.take(record("b", version=1), 0.0)
-    assert not map_.take(record("b", version=2), 0.0)
-    assert map_.take(record("b", version=1, incarnation=2), 0.0)
+    assert not map_.receive(record("b", version=1), 0.0)
+    assert not map_.receive(record("b", version=2), 0.0)
+    assert map_.receive(record("b", version=1, incarnation=2), 0.0)
 
 
 def test_a_forgotten_broker_comes_back_only_with_news() -> None:
     map_ = map_of("a", record("a"), record("b", version=5))
     assert map_.forget_silent(100.0, 50.0)
     assert list(map_.records) == ["a"]
-    assert not map_.take(record("b", version=5), 100.0)
-    assert map_.take(record("b", version=6), 100.0)
+    assert not map_.receive(record("b", version=5), 100.0)
+    assert map_.receive(record("b", version=6), 100.0)
 
 
 def test_who_slept_is_told_of_a_broker_that_others_have_forgotten() -> None:
     """Otherwise it waits for the dead as long again."""
     awake, slept = (map_of(name, record("b", version=5)) for name in "ac")
     [said] = awake.forget_silent(100.0, 50.0)
-    assert map_of("d", record("b", version=5)).forget(said)
+    assert map_of("d", record("b", version=5)).discard(said)
     told = slept.told_of("b", 1.0)
     assert awake.has_forgotten(told)
     assert not awake.has_forgotten(record("b", version=6)), "it has spoken since"
-    assert not map_of("c", record("b", version=6)).forget(told)
-    assert slept.forget(told)
-    assert not slept.forget(told)
+    assert not map_of("c", record("b", version=6)).discard(told)
+    assert slept.discard(told)
+    assert not slept.discard(told)
     assert slept.has_forgotten(told)
     assert "b" not in slept.records
 
@@ -92,7 +92,7 @@ def test_a_lost_broker_is_gone_and_those_behind_it_are_not() -> None:
 def test_a_lost_broker_that_tells_of_itself_is_not_gone() -> None:
     """w has lost nobody and b is linked with it; a has lost it, and w hears that."""
     map_ = map_of("a", record("a", "b", lost="w"), record("b", "w"))
-    map_.take(record("w", "b", version=2), 0.0)
+    map_.receive(record("w", "b", version=2), 0.0)
     view = map_.view()
     assert not view.gone
     assert view.is_connected
@@ -101,7 +101,7 @@ def test_a_lost_broker_that_tells_of_itself_is_not_gone() -> None:
 def test_a_lost_broker_is_gone_before_all_its_neighbors_have_lost_it() -> None:
     """b and c still believe to be linked with w: no link is sought to it, and none through it."""
     map_ = map_of("a", record("a", "b", lost="w"), record("b", "a w"), record("c", "w"))
-    map_.take(record("w", "a b c"), 0.0)
+    map_.receive(record("w", "a b c"), 0.0)
     view = map_.view()
     assert view.gone == {"w"}
     assert view.pieces["x"] == {"a": 0, "b": 0, "c": 1}
@@ -122,27 +122,27 @@ def test_a_new_incarnation_is_not_lost() -> None:
 def test_who_was_gone_stays_gone_when_its_witness_dies_but_is_probed() -> None:
     """a - b - w, w died, then b: nobody in reach has lost w any more."""
     map_ = map_of("a", record("a", "b c"), record("b", "a", lost="w"), record("w", "b"))
-    map_.take(record("c", "a b"), 0.0)
+    map_.receive(record("c", "a b"), 0.0)
     assert map_.view().gone == {"w"}
-    map_.take(record("a", "c", lost="b", version=2), 1.0)
-    map_.take(record("c", "a", lost="b", version=2), 1.0)
+    map_.receive(record("a", "c", lost="b", version=2), 1.0)
+    map_.receive(record("c", "a", lost="b", version=2), 1.0)
     view = map_.view()
     assert (view.gone, view.doubtful, view.prober) == ({"b", "w"}, {"w"}, "a")
     assert view.is_connected
-    map_.take(record("a", "c", lost="b w", version=3), 2.0)
+    map_.receive(record("a", "c", lost="b w", version=3), 2.0)
     assert (map_.view().gone, map_.view().doubtful) == ({"b", "w"}, frozenset())
 
 
 def test_who_was_gone_and_says_something_new_is_there() -> None:
     map_ = map_of("a", record("a", lost="w"), record("w"))
     assert map_.view().gone == {"w"}
-    map_.take(record("a", "w", version=2), 1.0)
+    map_.receive(record("a", "w", version=2), 1.0)
     assert not map_.view().gone
-    map_.take(record("a", "", lost="w", version=3), 2.0)
+    map_.receive(record("a", "", lost="w", version=3), 2.0)
     assert map_.view().gone == {"w"}
-    map_.take(record("a", "", version=4), 3.0)
+    map_.receive(record("a", "", version=4), 3.0)
     assert map_.view().doubtful == {"w"}
-    map_.take(record("w", version=2), 4.0)
+    map_.receive(record("w", version=2), 4.0)
     assert not map_.view().gone
 
 
@@ -187,7 +187,7 @@ def test_who_is_told_of_one_that_is_silent_hears_for_how_long() -> None:
     told = map_.told_of("b", 40.0)
     assert told.silent_s == 40.0
     joined = map_of("c", record("c"))
-    joined.take(told, 1000.0)
+    joined.receive(told, 1000.0)
     assert joined.records["b"] == record("b")
     assert not joined.forget_silent(1009.0, 50.0)
     assert joined.forget_silent(1011.0, 50.0)
@@ -202,22 +202,22 @@ def test_topics_of_those_who_are_gone_and_those_in_pieces_are_missed() -> None:
         record("d", topics="y"),
     )
     absences = AbsentBrokers(map_, map_.view, grace_s=30.0)
-    absences.look(10.0)
+    absences.check(10.0)
     assert absences.missed == {"z", "y", MAP_TOPIC}
-    map_.take(record("c", "a", topics="z", incarnation=2), 20.0)
-    map_.take(record("d", "a", topics="y", version=2), 20.0)
-    absences.look(39.0)
+    map_.receive(record("c", "a", topics="z", incarnation=2), 20.0)
+    map_.receive(record("d", "a", topics="y", version=2), 20.0)
+    absences.check(39.0)
     assert "z" in absences.missed, "it is back, but may have no link yet that brings it"
     absences.excuse(100.0)
-    absences.look(139.0)
+    absences.check(139.0)
     assert {"y", "z"} <= absences.missed
-    absences.look(141.0)
+    absences.check(141.0)
     assert not absences.missed
 
 
 def test_one_that_leaves_on_purpose_is_not_waited_for() -> None:
     map_ = map_of("a", record("a", "b", lost="c"), record("b", "a"))
-    map_.take(replace(record("c", topics="z"), is_leaving=True), 0.0)
+    map_.receive(replace(record("c", topics="z"), is_leaving=True), 0.0)
     absences = AbsentBrokers(map_, map_.view, grace_s=30.0)
-    absences.look(10.0)
+    absences.check(10.0)
     assert not absences.missed

@@ -101,13 +101,13 @@ def test_who_may_yet_have_to_start_is_not_lost_by_refusing() -> None:
 def test_a_broker_that_is_to_be_dialed_knocks_as_soon_as_its_link_is_down() -> None:
     setup = Setup("b1")
     setup.wait_until(0.1)
-    assert next(e for e in setup.effects if isinstance(e, OpenLink)).knocks
+    assert next(e for e in setup.effects if isinstance(e, OpenLink)).dial_once
     setup.meet(0.2, BrokerRecord("b1", "there:1", 1, 1))
     setup.wait_until(2.0)
     setup.effects.clear()
     setup.handle(ConnectionClosed(SOUTH), 2.0)
     setup.wait_until(2.0)
-    assert OpenLink("b1", "there:1", knocks=True) in setup.effects
+    assert OpenLink("b1", "there:1", dial_once=True) in setup.effects
 
 
 def test_who_is_taken_for_lost_tells_of_itself_and_only_once() -> None:
@@ -135,13 +135,13 @@ def test_backups_are_renewed_when_the_repair_is_over() -> None:
         BrokerRecord("c", "", 1, 1, ("x",), ("a", "d")),
         BrokerRecord("d", "", 1, 1, ("x",), ("c",)),
     ):
-        map_.take(record, 0.0)
+        map_.receive(record, 0.0)
     assert map_.view().is_connected
     assert needs_backups(map_.view(), own, 1)
-    map_.take(BrokerRecord("e", "", 1, 1, ("x",)), 0.0)
+    map_.receive(BrokerRecord("e", "", 1, 1, ("x",)), 0.0)
     assert not map_.view().is_connected
     assert not needs_backups(map_.view(), own, 2)
-    map_.take(BrokerRecord("f", "", 1, 1, ("y",)), 0.0)
+    map_.receive(BrokerRecord("f", "", 1, 1, ("y",)), 0.0)
     assert needs_backups(map_.view(), own, 2)  # nobody would be found for y
 
 

@@ -41,7 +41,7 @@ class Setup:
         return link
 
     def subscribe(self, id_: str, text: str) -> None:
-        self.routing.take(self.ann, Subscribe(id_, parse_filter(text)))
+        self.routing.receive(self.ann, Subscribe(id_, parse_filter(text)))
 
     def open(self, link: Session, topic: str) -> None:
         """A neighbor takes part, and knows that we do."""
@@ -122,7 +122,7 @@ def test_what_was_sent_for_an_earlier_part_in_a_topic_is_not_taken() -> None:
     setup = Setup()
     setup.subscribe("ann:1", "class = 'x'")
     setup.open(setup.north, "x")
-    setup.routing.take(setup.ann, Unsubscribe("ann:1"))
+    setup.routing.receive(setup.ann, Unsubscribe("ann:1"))
     setup.routing.end("x")
     setup.subscribe("ann:2", "class = 'x'")
     assert setup.take_in(setup.north, publication(9)) == []
@@ -147,7 +147,7 @@ def test_a_filter_without_one_topic_is_refused_with_the_remedy(text: str) -> Non
     with pytest.raises(RefusedError, match="must name one as class = "):
         setup.subscribe("ann:1", text)
     with pytest.raises(RefusedError, match="routes by topic"):
-        setup.routing.take(setup.ann, Advertise("ann:2", parse_filter(text)))
+        setup.routing.receive(setup.ann, Advertise("ann:2", parse_filter(text)))
 
 
 def test_further_predicates_are_for_the_last_broker() -> None:
@@ -162,7 +162,7 @@ def test_further_predicates_are_for_the_last_broker() -> None:
 
 def test_publishing_makes_a_broker_take_part() -> None:
     setup = Setup()
-    setup.routing.take(setup.ann, Advertise("ann:1", parse_filter("class = 'x'")))
+    setup.routing.receive(setup.ann, Advertise("ann:1", parse_filter("class = 'x'")))
     setup.open(setup.north, "x")
     assert setup.take_in(setup.ann, publication(1, publisher="ann")) == ["north"]
 

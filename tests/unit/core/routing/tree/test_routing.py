@@ -38,7 +38,7 @@ class Setup:
         self.routing.link_added(self.north)
         self.routing.link_added(self.south)
         for link in (self.north, self.south):
-            self.routing.take(link, Synced(SyncStage.SUBSCRIPTIONS))
+            self.routing.receive(link, Synced(SyncStage.SUBSCRIPTIONS))
 
     @staticmethod
     def _session(name: str, *, is_client: bool) -> Session:
@@ -47,7 +47,7 @@ class Setup:
     def take(self, hop: Session, message: SequencedMessage) -> list[tuple[str, SequencedMessage]]:
         """What the strategy sends because of a message."""
         self.sent.clear()
-        self.routing.take(hop, message)  # type: ignore[arg-type]
+        self.routing.receive(hop, message)  # type: ignore[arg-type]
         return list(self.sent)
 
     def route(self, text: str, origin: Session, **attributes: int) -> list[str]:

@@ -59,8 +59,8 @@ def test_only_what_is_still_queued_is_remembered_for_long() -> None:
     link = Session("north", own_epoch=1, is_client=False, limits=SessionLimits())
     routing.link_added(link)
     for number in range(3 * REMEMBERED):
-        routing.take(client, Advertise(f"ann:{number}", FILTER))
-        routing.take(client, Unadvertise(f"ann:{number}"))
+        routing.receive(client, Advertise(f"ann:{number}", FILTER))
+        routing.receive(client, Unadvertise(f"ann:{number}"))
         if number < 2 * REMEMBERED:
             link.restart()
     under_way = [publication("ann", 1), *link.restart()]
@@ -78,10 +78,10 @@ def test_a_held_link_that_begins_anew_is_told_the_gone_before_what_was_held() ->
     stand_in = Session("held", own_epoch=1, is_client=False, limits=SessionLimits())
     routing.link_added(link)
     for id_ in ("ann:1", "ann:2"):
-        routing.take(client, Advertise(id_, FILTER))
-    routing.take(client, Unadvertise("ann:1"))
+        routing.receive(client, Advertise(id_, FILTER))
+    routing.receive(client, Unadvertise("ann:1"))
     routing.hold([link], stand_in)
-    routing.take(client, Unadvertise("ann:2"))
+    routing.receive(client, Unadvertise("ann:2"))
     for _ in range(2):  # even if it happens twice
         sent.clear()
         routing.link_began(link, [publication("ann", 1), Unadvertise("ann:1")])
