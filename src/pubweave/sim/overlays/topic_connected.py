@@ -63,8 +63,10 @@ class TopicSimBroker(SimBroker):
             self._slept(event.seconds)
         self._handled_at = now
         routing = routing_of(self.broker)
+        # A fading topic that a broker misses which is away is taken part in until it is back.
+        missed = repair_of(self.broker).absences.missed
         for topic in routing.topics:
-            if topic in routing.claimed or topic not in self._seen_at:
+            if topic in routing.claimed or topic not in self._seen_at or topic in missed:
                 self._wanted_at[topic] = now
             self._seen_at[topic] = now
         if isinstance(event, MessagesReceived):
