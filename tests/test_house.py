@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,77 @@ RETIRED = re.compile(
     r"(^|_)(comings|dial_once?|anew|doors?|isolation|circles|beyond|topical|wiring|inside)(_|$)"
 )
 """Words of our own that the field's words have replaced, in names of modules."""
+BACKTICKED = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+TERMS = {
+    "keep-alive": "core.mqtt",
+    "session takeover": "core.mqtt",
+    "in-flight window": "core.mqtt.session",
+    "retained store": "core.mqtt.cluster",
+    "will delay": "core.mqtt.session",
+    "shared group choice": "core.mqtt.session",
+    "deduplication": "core.dataplane",
+    "back-pressure": "core.session",
+    "failure detector": "core.routing.topic_connected",
+    "anti-entropy": "core.mqtt.cluster",
+    "gossip": "core.mqtt.cluster",
+    "heartbeat": "core.session",
+    "group commit": "runtime.journal",
+    "snapshot": "core.journal",
+    "two-phase coordinator": "core.transformation",
+    "stale-entry expiry": "core.routing.tree",
+    "route cache": "core.dataplane",
+    "watermark": "pipeline.streaming",
+    "plan validator": "planning.check",
+    "cost model": "design.tree",
+}
+"""What an engineer who knows brokers looks for: each in the sign of the room that has it."""
 
 
 def room_name(room: Path) -> str:
     return str(room.relative_to(PACKAGE))
+
+
+def sign_of(room: Path) -> str:
+    return ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
+
+
+def place_of(name: str, room: Path) -> Path | None:
+    """The module or package of that name, seen from the room: in it, beside it or above it."""
+    for base in (room, *room.parents):
+        place = base / name.replace(".", "/")
+        if (place / "__init__.py").exists():
+            return place
+        if (module := place.with_suffix(".py")).exists():
+            return module
+        if base == PACKAGE:
+            break
+    return None
+
+
+@cache
+def identifiers_in(place: Path) -> frozenset[str]:
+    return frozenset(
+        str(getattr(node, field))
+        for path in (place.rglob("*.py") if place.is_dir() else [place])
+        for node in ast.walk(ast.parse(path.read_text()))
+        for field in ("id", "attr", "name", "arg")
+        if hasattr(node, field)
+    )
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=room_name)
+def test_a_sign_names_what_exists(room: Path) -> None:
+    """Modules and packages, or identifiers of the room or of those that the sign points to."""
+    names = BACKTICKED.findall(sign_of(room))
+    places = {name: place_of(name, room) for name in names}
+    known = identifiers_in(room).union(*(identifiers_in(at) for at in places.values() if at))
+    assert not [name for name in names if not places[name] and not {*name.split(".")} <= known]
+
+
+@pytest.mark.parametrize(("term", "room"), TERMS.items())
+def test_the_field_s_terms_are_found_by_their_own_words(term: str, room: str) -> None:
+    sign = sign_of(PACKAGE / room.replace(".", "/"))
+    assert term in " ".join(sign.partition("Not here")[0].lower().split())
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=room_name)
@@ -34,7 +102,7 @@ def test_a_room_is_small_and_signed(room: Path) -> None:
     assert len(modules) <= ROOM_MODULES_MAX, "split the room"
     assert lines <= ROOM_LINES_MAX, "split the room"
     assert not [path.stem for path in modules if RETIRED.search(path.stem)], "see GLOSSARY.md"
-    sign = ast.get_docstring(ast.parse((room / "__init__.py").read_text()))
+    sign = sign_of(room)
     assert sign, "say what lives here and what does not, where to begin, and what always holds"
     assert sign.count("\n") < SIGN_LINES_MAX, "a sign is read at a glance"
 
@@ -61,3 +129,14 @@ def test_the_glossary_gives_each_word_one_meaning() -> None:
     counted = Counter(word for word in words if word not in ("word", "name"))
     assert counted, "a table with a row for each word"
     assert not [word for word, count in counted.items() if count > 1]
+
+
+def test_the_glossary_names_rooms_that_exist() -> None:
+    rows = re.findall(
+        r"^\| [^|]+ \| [^|]+ \| ([^|]+) \| [^|]*\|$",
+        GLOSSARY.partition("## Words with several senses")[0],
+        re.MULTILINE,
+    )
+    names = [name for where in rows for name in BACKTICKED.findall(where)]
+    assert len(names) > 100, "a third column with rooms"
+    assert not [name for name in names if not place_of(name, PACKAGE)]

@@ -8,7 +8,7 @@ sockets, `sim.autopilot` in virtual time). `evidence` says whether a profile suf
 `records` are the scripts for decisions, `handover` submits a plan once, `remap_decision` decides
 on remapping a ring.
 
-Entry: `Autopilot.run(now)` in `autopilot`. Not here: designing (`design`), planning (`planning`,
+Entry: `Autopilot.run` in `autopilot`. Not here: designing (`design`), planning (`planning`,
 called by drivers), executing (`deploy`).
 Invariant: a decision is recorded before anything is done about it; a loop that was killed goes on
 from the store's records alone. ADR 11.
