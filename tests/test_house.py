@@ -13,6 +13,12 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "pubweave"
 GLOSSARY = (ROOT / "GLOSSARY.md").read_text()
+ARCHITECTURE = re.sub(
+    r"^```.*?^```",
+    "",
+    (ROOT / "docs" / "ARCHITECTURE.md").read_text(),
+    flags=re.MULTILINE | re.DOTALL,
+)
 ROOMS = sorted({path.parent for path in PACKAGE.rglob("*.py")} - {PACKAGE})
 SHARED_NAMES = GLOSSARY.partition("## Class names used twice")[2]
 ROOM_MODULES_MAX = 15
@@ -140,3 +146,19 @@ def test_the_glossary_names_rooms_that_exist() -> None:
     names = [name for where in rows for name in BACKTICKED.findall(where)]
     assert len(names) > 100, "a third column with rooms"
     assert not [name for name in names if not place_of(name, PACKAGE)]
+
+
+def test_the_architecture_page_lists_each_room_once_by_its_sign() -> None:
+    rows = re.findall(r"^\| `([\w.]+)` \| (.+) \|$", ARCHITECTURE, re.MULTILINE)
+    signs = [(room_name(room).replace("/", "."), sign_of(room).split("\n")[0]) for room in ROOMS]
+    assert sorted(rows) == sorted((name, line.removesuffix(".")) for name, line in signs)
+
+
+def test_the_architecture_page_names_what_exists() -> None:
+    names = [name for name in BACKTICKED.findall(ARCHITECTURE) if re.fullmatch(r"[\w./]+", name)]
+    known = identifiers_in(PACKAGE)
+    assert not [
+        name
+        for name in names
+        if not place_of(name, PACKAGE) and not (ROOT / name).exists() and name not in known
+    ]

@@ -1,4 +1,4 @@
-"""The strategy `rendezvous`: publications go to their topic's rendezvous and down its tree.
+"""The strategy ``rendezvous``: publications go to their topic's rendezvous and down its tree.
 
 Entry: `RendezvousRouting` in `routing`, `RendezvousMaintenance` in `maintenance` (links, wishes,
 time), `ChordMaintenance` and `ChordTable` in `chord` (the ring: successors, fingers, lookups).
