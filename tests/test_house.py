@@ -162,3 +162,19 @@ def test_the_architecture_page_names_what_exists() -> None:
         for name in names
         if not place_of(name, PACKAGE) and not (ROOT / name).exists() and name not in known
     ]
+
+
+def test_comments_and_pages_name_modules_that_exist() -> None:
+    """Backticked names that begin with a package: a room, a module, or what a module has."""
+    packages = "|".join(room.name for room in ROOMS if room.parent == PACKAGE)
+    named = re.compile(rf"(?<!`)`((?:{packages})[./][\w./]+?)(?:\.py)?`(?!`)")
+    missing = set()
+    for path in (*PACKAGE.rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")):
+        for name in named.findall(path.read_text()):
+            parts = re.split(r"[./]", name)
+            cuts = range(len(parts), 0, -1)
+            places = {cut: place_of(".".join(parts[:cut]), PACKAGE) for cut in cuts}
+            cut, at = next((cut, at) for cut, at in places.items() if at)
+            if parts[cut:] and (at.is_dir() or not {*parts[cut:]} <= identifiers_in(at)):
+                missing.add((str(path.relative_to(ROOT)), name))
+    assert not missing
