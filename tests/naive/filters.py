@@ -1,4 +1,4 @@
-"""The slow, obvious twin of `model.filters` and `model.filter_relations`.
+"""The slow, obvious twin of `model.filters` and `model.filters.relations`.
 
 Relations are decided by trying publications: every combination of the values that could make a
 difference to the filters at hand. Nothing of the code under test is used but the plain values.

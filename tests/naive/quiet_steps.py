@@ -1,4 +1,5 @@
-"""All ways of one token through a plan, one by one; twin of `planning._kernels_quiet.reroute`."""
+"""All ways of one token through a plan, one by one; twin of
+`planning.greedy._kernels_fewer_rounds.reroute`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A client's side of SCRAM-SHA-256, as RFC 5802 writes it down: the twin of `runtime.scram`."""
+"""A client's side of SCRAM-SHA-256, as RFC 5802 writes it down: the twin of
+`runtime.security.scram`."""
 
 from __future__ import annotations
 

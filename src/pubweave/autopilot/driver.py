@@ -1,8 +1,9 @@
 """The autopilot on a real overlay: answers the loop's requests with Spark, ZooKeeper and a clock.
 
-The loop (`control.loop`) decides; here is only what it takes to find out and to carry out. Nothing
-is kept that the store does not have: this process may be killed at any instant. Ctrl-C ends it in
-order: a deployment that is under way pauses after its step and is gone on with at the next start.
+The loop (`control.autopilot`) decides; here is only what it takes to find out and to carry out.
+Nothing is kept that the store does not have: this process may be killed at any instant. Ctrl-C ends
+it in order: a deployment that is under way pauses after its step and is gone on with at the next
+start.
 """
 
 from __future__ import annotations

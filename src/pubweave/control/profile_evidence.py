@@ -1,7 +1,7 @@
 """From a workload profile to evidence: what its tables say, and how far they can be trusted.
 
 The profile is opened elsewhere; the topology is the store's, which knows what the overlay looks
-like now. What a price was not measured for comes from options, as in `design.profile_inputs`.
+like now. What a price was not measured for comes from options, as in `design.tree.profile_inputs`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class TakeProfile:
 
 @dataclass(frozen=True, eq=False)
 class Weigh:
-    """Weigh the alternatives (`weighing.weigh`): it takes long. Answer: a tuple of `Option`."""
+    """Weigh the alternatives (`alternatives.weigh`): it takes long. Answer: a tuple of `Option`."""
 
     evidence: Evidence
     allowed: Allowed

@@ -1,9 +1,10 @@
 """Brokers and clients as state machines: events come in, effects go out, no I/O, no clock.
 
-Entry: `Broker` in `broker`: `handle(event, now)` returns the effects, `next_deadline` says when
-the next `DeadlineReached` is due. This level is the facade: `assembly` connects the parts,
-`strategies` names routing strategies, `deadlines` calls parts that are due, `status` and `queries`
-report, `rule_change` applies new access rules. Each protocol has a room of its own.
+Entry: `Broker` in `broker`: `handle` takes an event and returns the effects, `next_deadline` says
+when the next `DeadlineReached` is due. This level is the facade: `broker` connects the parts and
+calls those that are due, `strategies` names routing strategies, `queries` answers questions and
+makes the status, `rule_change` applies new access rules. `client` is the client's end of a session
+(deduplication by publisher, a heartbeat of its own). Each protocol has a room of its own.
 Not here: sockets (`runtime`), virtual time (`sim`), bytes (`wire`).
 
   MessagesReceived -> Publishing.take_in -> RoutingStrategy.route -> session.pending --+

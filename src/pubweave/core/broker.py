@@ -1,8 +1,8 @@
 """The broker without I/O: events in, effects out, `now` as an argument.
 
 One mutator, `Broker.handle`. It keeps sessions (`session/table`), asks the routing strategy where
-things go (`routing`), counts (`counters`) and records (`metering`). The same object runs behind
-sockets and in the simulator.
+things go (`routing/strategy`), counts (`counters`) and records (`metering`). The same object runs
+behind sockets and in the simulator.
 
 Order inside one event: messages are handled in their order, whatever they cause is queued per
 session, and at the end of the event each touched session is flushed once. So a batch of

@@ -1,10 +1,11 @@
 """The dashboard: a live web page over an overlay, its plan and its decisions.
 
-    source -> poller -> state (parts with versions) -> app -> server -> page/ (browser)
+    SnapshotSource -> Poller -> state (parts with versions) -> app -> server -> page/ (browser)
 
-`snapshot` is the overlay at one instant, `source` the two protocols by which snapshots come and
-commands go; `layout` and `plan_marks` make the picture, `documents` and `metrics` the JSON and the
-Prometheus text; `auth` guards changes, `viewing` guards reading; `timelines` keeps the last points.
+`snapshot` is the overlay at one instant, with the protocols by which snapshots come and commands
+go; `state` asks for it (`Poller`), places brokers (`PictureFrame`) and keeps the last points
+(`TimeLines`); `plan_marks` marks a plan's links, `documents` and `metrics` are the JSON and the
+Prometheus text; `auth` guards changes, `viewing` guards reading.
 
 Entry: `make_app` in `app`. Not here: asking a real overlay (`runtime.observe.dashboard_source`),
 the verb (`cli.autopilot.dashboard`).

@@ -1,7 +1,7 @@
 """The dashboard's web application: the page, its events, the same as JSON and as metrics.
 
 Reading is free to whoever reaches loopback, or of a secured overlay to who has its token
-(`viewing`); changes pass `guard.ChangeGuard`. Nothing here knows where snapshots come from.
+(`viewing`); changes pass `auth.ChangeGuard`. Nothing here knows where snapshots come from.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What actions do to a topology, and who leads them: the words of executor and agents.
 
 Any part of a step's actions leads from a tree to a tree: each keeps the links it slides along, so
-what it adds joins the two parts that its removed link held together (see `planning.validate`).
-That is why a step may end half done.
+what it adds joins the two parts that its removed link held together (see
+`planning.check.validate`). That is why a step may end half done.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ overlays of low degree), `dynatops` (brokers on a Chord ring, users at brokers).
 
 Not here: the way from one overlay to another (`planning`), whether a change pays (`control`), and
 carrying it out (`deploy`). Nothing here does I/O beyond parsing documents that are handed in.
-Invariant: modules that live brokers import (`ci/rules`, `relocation/reports`,
-`tco/mending_by_name`, ...) load no numba: compiling or loading would stop a broker for a second.
+Invariant: modules that live brokers import (`ci.rules`, `relocation.reports`, ...) load no numba:
+compiling or loading would stop a broker for a second.
 ADR 9 (trees), 14 (topic-connected), 15 (relocation), 16 (DYNATOPS).
 """

@@ -5,5 +5,5 @@ Spark. `experiment` says what an `Experiment` is: options, tasks, rows, and a `R
 the paper's `GrapeStatement`s. `plotting` is what all pictures share. A folder for each paper holds
 the setting, the engine that measures, the statements, the pictures, and in `experiments` the
 registration. What is measured lives below: algorithms in `design` and `planning`, brokers in
-`core`, worlds in `sim`. Nothing here reads arguments or prints: `cli/lab/reproduce.py` does.
+`core`, worlds in `sim`. Nothing here reads arguments or prints: `cli.lab.reproduce` does.
 """

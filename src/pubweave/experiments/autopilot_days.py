@@ -1,8 +1,8 @@
 """Days of drifting traffic under each policy, side by side, and the bars the autopilot must meet.
 
-Each seed is a day of its own (`sim.autopilot_world`): rates by the hour of the day, topics that
-become hot, brokers that slow down. All policies start from the same tree and pay for traffic and
-changes alike.
+Each seed is a day of its own (`sim.autopilot.drifting_traffic`): rates by the hour of the day,
+topics that become hot, brokers that slow down. All policies start from the same tree and pay for
+traffic and changes alike.
 """
 
 from __future__ import annotations

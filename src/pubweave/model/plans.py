@@ -1,8 +1,8 @@
 """Actions, steps and plans: the way from a source topology to a target topology.
 
 An action is one atomic change of the overlay; the actions of a step run at once; a plan is an
-ordered tuple of steps. What makes a plan valid is not known here: `planning.validate` judges it;
-how much is proven about one is said in the words of `PlanStatus` and `Bounds`.
+ordered tuple of steps. What makes a plan valid is not known here: `planning.check.validate` judges
+it; how much is proven about one is said in the words of `PlanStatus` and `Bounds`.
 """
 
 from __future__ import annotations

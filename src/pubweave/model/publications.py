@@ -29,7 +29,7 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
     (publisher, sequence) names a publication and shows its order.
 
     ``trace`` is set by the publisher's broker where it wants to know who gets the publication
-    (`model.relocation_messages`); 0 does not travel.
+    (`model.messages.relocation`); 0 does not travel.
 
     ``size_bytes`` and ``encoded`` do not travel: the codec fills them in on arrival, so that a
     broker that forwards a publication neither measures nor encodes it again.

@@ -1,7 +1,8 @@
 """Planning: from a source topology to a target topology in few, safe steps.
 
 `solve` is the entry: a `PlanningProblem` and a method in, a `PlanResult` out; `anytime` keeps the
-best plan so far with its bounds; `moves` plans composite moves.
+best plan so far with its bounds (`BackgroundBound` proves one in a thread); `moves` plans
+composite moves.
 
     problem -> bounds -> greedy, exact (child process), paper -> check -> result
 

@@ -1,10 +1,11 @@
-"""Pictures of topologies and plans, and the look of every figure (matplotlib).
+"""Pictures of topologies and plans (matplotlib).
 
-`tree_layout` gives brokers their places (radial, or by stress majorization), `link_curves` bows
-links around brokers, `plan` draws one tree per step, `figures` is the style of all figures.
+`tree_layout` gives brokers their places (radial, or by stress majorization), `plan` draws one tree
+per step and bows links around brokers (`LinkCurves`).
 
 Entry: `draw_plan` in `plan`, `settled_layout` in `tree_layout`.
-Not here: the figures of each paper (`experiments.*.plots*`), the report's charts
-(`cli.data.report_charts`), the dashboard's picture (`dashboard.layout`).
+Not here: the figures of the papers (`experiments`, in ``plots*`` of each paper; their common look
+is `experiments.plotting`), the report's charts (`cli.data.report_charts`), the dashboard's picture
+(`dashboard.state`).
 Invariant: no chance in a layout; the same topologies always look the same.
 """

@@ -1,6 +1,7 @@
 """The real broker and client cores in virtual time: scenarios, faults, checkers, traces.
 
-Entry: `run_seed` in `simulate`; `SCENARIOS` there has all scenarios by name.
+Entry: `run_seed` in `simulate`; `SCENARIOS` there has all scenarios by name, `SimTelemetry` writes
+a run's telemetry.
 Rooms: `kernel` time, network, nodes, disks, faults; `hosts` what stands beside a broker;
 `overlays` whole overlays with their truth; `checkers` judge; `scenarios` (trees, plans, MQTT),
 `churn` (brokers that come and go) and `autopilot` (the control loop) are the runs; `whatif` plays

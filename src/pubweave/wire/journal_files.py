@@ -5,7 +5,7 @@ before the first batch behind it is written, and only then the files of before a
 every instant the newest snapshot and its journal are the whole truth. A snapshot that could not be
 put in place may be there all the same: it is removed before anything is written that it lacks.
 
-The disk is somebody else's (`runtime.journal_disk`, `sim.disk`): no I/O of its own here.
+The disk is somebody else's (`runtime.journal.disk`, `sim.kernel.disk`): no I/O of its own here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Verbs of the laboratory: ``simulate`` and ``reproduce``.
 
-`simulate` runs many seeds of a scenario in virtual time; `reproduce` and the ``reproduce_*``
-modules have one command per figure or table.
+`simulate` runs many seeds of a scenario in virtual time; `reproduce` has one command per figure or
+table.
 
 Entry: `simulate` in `simulate`, `reproduce` in `reproduce`.
 Not here: scenarios and checkers (`sim`), experiments and their figures (`experiments`).

@@ -1,7 +1,7 @@
 """Options that several verbs share, and the values that are read from them.
 
 Which overlay (`target`, `coordination`, `store`), as whom (`security`), how brokers run
-(`durability`, `mqtt`, `relocation`, `self_organizing`, `placement`, `ring`), what to design from
+(`durability`, `mqtt`, `relocation`, `self_organizing`, `placement`), what to design from
 (`design_inputs`), by which rules to plan (`plan_rules`), and for how long (`time_limit`).
 
 Entry: decorators such as `zookeeper_options` and `rule_options`.

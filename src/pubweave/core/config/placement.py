@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pubweave.model.ids import BrokerId
 
 LASTING = "lasting"
-"""Users go where their topics last (`design.dynatops.lasting`)."""
+"""Users go where their topics last (`design.dynatops.placement_rule`)."""
 SIMILARITY = "similarity"
 """The paper's rule: users go where most of their topics are wanted already."""
 RULES = (LASTING, SIMILARITY)

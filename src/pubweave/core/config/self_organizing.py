@@ -79,7 +79,7 @@ class OrganizeConfig:
 
     @property
     def is_by_sides(self) -> bool:
-        """Whether rings are priced by all that passes them (`design.ring_sides`)."""
+        """Whether rings are priced by all that passes them (`design.ci.cycle_traffic`)."""
         return self.heuristic is Heuristic.CI and self.estimate is Estimate.SIDES
 
     @property

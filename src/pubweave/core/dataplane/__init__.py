@@ -7,7 +7,7 @@ Route cache: `publishing` keeps the strategy's answer by origin and topic, where
 decides, until the strategy's `version` changes.
 `maintenance`, once per tick: heartbeat, expiry of clients, stale-entry expiry, load samples.
 `outgoing` flushes each touched session at the end of an event and starts back-pressure where the
-destination is congested. `teardown` ends sessions. `early_log` (trees) replays to late clients.
+destination is congested. `teardown` ends sessions. `EarlyLog` (trees) replays to late clients.
 Not here: where publications go (`core.routing`), the windows and the back-pressure itself
 (`core.session`), deduplication by topic (`core.routing.topic_connected`).
 Invariant: messages of one event are handled in their order; sessions are only places to queue.

@@ -148,7 +148,7 @@ class MigrationCoordinator:
 
     @property
     def is_eager(self) -> bool:
-        """Whether something waits for its moment: then `look` has to follow each event."""
+        """Whether something waits for its moment: then `check` has to follow each event."""
         parts = self.parts.by_client
         return bool(parts) and any(part.is_eager for part in parts.values())
 

@@ -5,8 +5,8 @@ the journal if there is one, and nothing is answered before that. So sessions, p
 publications and wills survive whatever the broker survives, and there is no store beside it.
 
 ```
- PacketsReceived ─> MqttDoor ─> MqttSession ─> NativeEnd ─> broker ─> overlay
- TransmitPackets <─ (end of the event) <─ MqttSession.deliver <─ NativeEnd <─┘
+ PacketsReceived ─> MqttGateway ─> MqttSession ─> NativeSession ─> broker ─> overlay
+ TransmitPackets <─ (end of the event) <─ MqttSession.deliver <─ NativeSession <─┘
 ```
 """
 

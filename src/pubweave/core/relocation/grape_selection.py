@@ -2,7 +2,7 @@
 
 The reports of a session are here. The publisher is asked how far the brokers are that reported;
 who cannot be asked, or does not answer in time, is taken to be equally far from all of them. Then
-`design.relocation_reports` computes both metrics of all candidates.
+`design.relocation.reports` computes both metrics of all candidates.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where the subscribers of one broker should be, from rounds and the broker's own notes.
 
-Bridges messages and `design.subscriber_placement`. Subscribers may get something of several
+Bridges messages and `design.relocation.subscriber`. Subscribers may get something of several
 publishers: what the rounds of the others told last counts as well, weighed by rates. All their
 trees have this broker in common, so together they are a tree again.
 """

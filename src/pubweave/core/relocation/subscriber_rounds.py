@@ -3,7 +3,7 @@
 After a trace session whose publisher stays, a round goes through the brokers of its tree, depth
 first, one broker after the other. Each knows from the reports what is wanted where, and from its
 own notes what each of its subscribers got; it places these by the publisher's own rule
-(`design.subscriber_placement`), has those migrate that should be elsewhere, and writes into the
+(`design.relocation.subscriber`), has those migrate that should be elsewhere, and writes into the
 reports what the next brokers will find. So no two brokers decide by the same state of affairs, and
 every move is a step down of what GRAPE itself minimises. Publishers and subscribers take turns: a
 publisher that moves begins no round, and no session begins before the round is back.

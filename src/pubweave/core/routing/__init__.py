@@ -1,9 +1,9 @@
 """Routing strategies: where subscriptions, advertisements and publications go.
 
 Entry: `RoutingStrategy` in `strategy`, the interface that each strategy implements;
-`core.strategies` makes them by name. `client_tables` has what all keep of local clients.
+`core.strategies` makes them by name. `strategy` also has what all keep of local clients.
 Rooms: `tree` routes by content on a tree, `topic_connected` floods the brokers of a topic on any
-graph, `rendezvous` sends to a topic's rendezvous broker; `chord` is the ring below that.
+graph, `rendezvous` sends to a topic's rendezvous broker on a Chord ring.
 Not here: connections and acknowledgements (`core.session`), the index (`core.matching`), the route
 cache and the queues (`core.dataplane`).
 Invariant: `route` names each session at most once. The broker caches an answer that depends on

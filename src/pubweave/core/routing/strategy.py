@@ -4,7 +4,7 @@ A strategy decides where table messages and publications go; it knows nothing of
 sequence numbers, telemetry or time. The broker owns sessions and calls the strategy; the strategy
 answers by calling ``send`` and by naming the sessions a publication goes to.
 
-`tree_routing.TreeRouting` is the strategy of IPITT, CI and POP/GRAPE (content routing on a tree).
+`tree.routing.TreeRouting` is the strategy of IPITT, CI and POP/GRAPE (content routing on a tree).
 The topic-connected overlay of Shadows and the rendezvous ring of DYNATOPS are further classes of
 this shape, registered in `STRATEGIES` of `strategies.py`. docs/ARCHITECTURE.md walks through
 adding one.

@@ -9,7 +9,7 @@ Locks keep agreed exchanges from growing stale, and brokers from being asked twi
 ever waits for a lock: a locked broker refuses, whoever asked is let go and may ask again in its
 next interval, at its own moment of it. So no order of locking is needed and no deadlock can be. A
 lock lapses by itself (``lock_s``), which breaks nothing either: the store, not the lock, decides
-what becomes of links (see `deploy.exchange`).
+what becomes of links (see `deploy.link_exchange`).
 """
 
 from __future__ import annotations

@@ -171,8 +171,8 @@ class CycleCostByInterest:
 # What a broker is asked about a ring, whatever it prices rings by.
 #
 # A ring is the way between two brokers and the link that would close it. Two views of it exist:
-# `ring_costs.CycleCostByInterest` by what brokers have in common,
-# `ring_by_sides.CycleCostByTraffic` by all that passes. Requests (`self_organizing/consensus`)
+# `CycleCostByInterest` by what brokers have in common,
+# `CycleCostByTraffic` by all that passes. Requests (`self_organizing/consensus`)
 # carry what either adds and know no more than this.
 
 

@@ -1,4 +1,4 @@
-"""A ring priced by all that passes it, relayed notifications included (`design.ring_sides`).
+"""A ring priced by all that passes it, relayed notifications included (`design.ci.cycle_traffic`).
 
 Every broker of the ring adds its side of the same slices to the request, as a filter with one
 hash. The last one counts the unions of neighboring sides by their bits and prices all removals,

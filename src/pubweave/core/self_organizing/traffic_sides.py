@@ -1,11 +1,11 @@
 """What this broker routed, with where it came from and went, slice by slice: its *sides*.
 
-`design.ring_sides` prices a ring by what each of its brokers has outside of it: what concerned its
-own clients, or came or went over a link that is not of the ring. Which links are of the ring is
-known only when somebody asks, so a publication is noted with its whole way, as a set of bits: one
-for clients, one for each link.
+`design.ci.cycle_traffic` prices a ring by what each of its brokers has outside of it: what
+concerned its own clients, or came or went over a link that is not of the ring. Which links are of
+the ring is known only when somebody asks, so a publication is noted with its whole way, as a set of
+bits: one for clients, one for each link.
 
-Slices are thirds of an interval, cut at the same instants by everybody (`windows`). One is used
+Slices are thirds of an interval, cut at the same instants by everybody (`Windows`). One is used
 only if it is *sound*: the broker was there from its beginning to its end, noted everything, and
 its links were the same all the time. Half a slice would make a link look idle that is not. Being
 short, those that an exchange spoils are soon over.

@@ -301,10 +301,10 @@ class LeadingParticipant(Participant):
 # publishing knows nothing of actions: it queues for the stand-in as for any other session, and at
 # the end of the event the broker hands over what was queued, with the session it came from. What
 # is held is bounded: beyond the limit the action is to be given up, and whoever feeds the hold
-# has to wait, as with any congested session (`flow`).
+# has to wait, as with any congested session (`core.session.backpressure`).
 #
 # Table messages are not held here: links that are held are told the difference afterwards
-# (`tree_routing.TreeRouting.catch_up`).
+# (`TreeRouting.catch_up`).
 
 
 @dataclass(frozen=True)

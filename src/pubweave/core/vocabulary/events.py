@@ -24,8 +24,8 @@ LOCAL_PAUSE_S = 1.0
 class ConnectionOpened(msgspec.Struct, frozen=True, gc=False):
     """A connection stands. ``neighbor`` names the broker we dialed; None: somebody dialed us.
 
-    ``certified`` is what the far end's certificate says (`model.access.Certified`), if it showed
-    one."""
+    ``certified`` is what the far end's certificate says (`model.records.access.Certified`), if it
+    showed one."""
 
     connection: ConnectionId
     neighbor: BrokerId | None = None

@@ -1,11 +1,11 @@
 """Remapping a ring: brokers of a rendezvous overlay take other positions, step by step.
 
 `documents` is the one document and an operator's scripts (submit, abort), `remapper` sees the
-steps through (DYNATOPS' manager), `agent` stands between the store and one broker.
+steps through (DYNATOPS' manager), its `RemapAgent` stands between the store and one broker.
 
     INIT -> OVERLAY -> TABLES -> TREES -> FINISH -> DONE; before FINISH it may be ABORTED
 
-Entry: `Remapper.handle` in `remapper`, `RemapAgent.handle` in `agent`.
+Entry: `Remapper.handle` in `remapper`, `RemapAgent.handle` beside it.
 Not here: which mapping (`design.dynatops.mapping`), the broker's part
 (`core.routing.rendezvous.remap`).
 Invariant: one document changed by compare-and-set, so a remapping has one history. ADR 18.

@@ -4,7 +4,7 @@ Rooms: `mapping` (brokers to ring positions: cost model, search, bounds, decisio
 (users to brokers), `rivals` (the systems that the paper compares with), `_kernels` (numba).
 `placement_rule` is the utility that looks ahead; live brokers use it too.
 
-Not here: routing on the ring and remapping under traffic (`core.routing.rendezvous`,
-`core.routing.chord`), carrying a remapping out (`deploy.remap`).
+Not here: routing on the ring and remapping under traffic (`core.routing.rendezvous`), carrying a
+remapping out (`deploy.remap`).
 ADR 16; user placement at live brokers ADR 22.
 """

@@ -1,6 +1,6 @@
 """GRAPE's choice among candidates whose metrics are known (section 4.2): priority and weight.
 
-Who computes the metrics is another matter: `relocation` for trees of any size, and
+Who computes the metrics is another matter: `publisher` for trees of any size, and
 `relocation/reports` for a broker that has just been told them.
 """
 

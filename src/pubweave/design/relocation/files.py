@@ -1,6 +1,6 @@
 """A publisher's delivery statistics as a document: what ``pubweave relocate select`` decides from.
 
-Node-link JSON (`model.topology_files`), whose nodes carry what each broker reports and which says
+Node-link JSON (`model.files.topology`), whose nodes carry what each broker reports and which says
 where the publisher is and how far it is from the brokers. docs/papers/pop-grape.md explains every
 field; every complaint names the field.
 """

@@ -108,7 +108,7 @@ def select_broker(
     ping_ms: Mapping[BrokerId, float],
     preference: Preference,
 ) -> Selection:
-    """GRAPE's choice (`selection.choose`) from arrays. O(brokers)."""
+    """GRAPE's choice (`choice.choose`) from arrays. O(brokers)."""
     place_of = {broker: place for place, broker in enumerate(statistics.brokers)}
     found = metrics(statistics, place_of[publisher_at])
     names = candidates(statistics.brokers, publisher_at, ping_ms)

@@ -1,6 +1,6 @@
 """GRAPE's metrics from the reports as they are, without arrays: for brokers, which decide by them.
 
-The same rerooting as in `relocation`, in plain Python. A broker would need a second to load the
+The same rerooting as in `publisher`, in plain Python. A broker would need a second to load the
 compiled one, and would stand still meanwhile; for the trees that report to it this takes a
 millisecond for each few hundred brokers. Bit vectors are whole numbers.
 """
@@ -20,7 +20,7 @@ Reports = Mapping[BrokerId, DeliveryReport]
 def select_from_reports(
     reports: Reports, publisher_at: BrokerId, ping_ms: Mapping[BrokerId, float], wanted: Preference
 ) -> Selection:
-    """GRAPE's choice (`selection.choose`). O(brokers x words of a bit vector)."""
+    """GRAPE's choice (`choice.choose`). O(brokers x words of a bit vector)."""
     order, above = _rooted(reports, publisher_at)
     delays = delay_sums(reports, order, above)
     messages = message_sums(reports, order, above)

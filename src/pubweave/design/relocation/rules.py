@@ -1,6 +1,6 @@
 """What a relocation is asked and answered in: settings, reports, candidates, and POP's rule.
 
-Values and one comparison; what computes with them is in `relocation` (arrays, any size) and in
+Values and one comparison; what computes with them is in `publisher` (arrays, any size) and in
 `relocation/reports` (brokers).
 """
 

@@ -111,8 +111,8 @@ def _result(problem: DesignProblem, method: str, edges: Integers) -> DesignResul
 
 # Links that join the pieces of topics among a few brokers: Algorithm 2 of Shadows by names.
 #
-# The same choices as `tco._kernels_mending.mend`, for brokers, which decide by themselves about a
-# shadow set of a dozen and should not load a compiler for it. Needs nothing but names.
+# The same choices as `design.tco._kernels.mending.mend`, for brokers, which decide by themselves
+# about a shadow set of a dozen and should not load a compiler for it. Needs nothing but names.
 
 
 Pair = tuple[str, str]

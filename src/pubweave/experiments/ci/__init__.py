@@ -3,5 +3,5 @@
 `setting` draws underlay, brokers, clients and prices, `real` takes them from measurements; `run`
 (`run_variant`) plays one heuristic in such a world; `filters` is what brokers learn through Bloom
 filters, errors included; `figures` says which runs a figure needs. The rules themselves are not
-here but in `design/ci/rules.py`, the same that brokers use (ADR 9).
+here but in `design.ci.rules`, the same that brokers use (ADR 9).
 """

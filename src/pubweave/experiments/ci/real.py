@@ -1,6 +1,6 @@
 """CI's heuristics where prices or traffic are real: measured latencies, an AS graph, demands.
 
-The clients are those of the evaluation (`ci_setting`), except where demands say who talks to whom.
+The clients are those of the evaluation (`setting`), except where demands say who talks to whom.
 
 - planetlab: 100 of 490 nodes, the measured round trips of four moments one after the other;
 - seattle: 99 devices, 86 moments: links that change all the time;

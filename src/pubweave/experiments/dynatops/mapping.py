@@ -1,6 +1,6 @@
 """DYNATOPS Figure 10 and Table 1: what mappings save against consistent hashing, and how fast.
 
-Brokers subscribe by a pattern (`generate.dynatops_workloads`); at first they take the positions in
+Brokers subscribe by a pattern (`generate.workloads.dynatops`); at first they take the positions in
 the order of their hashed names. The paper gives neither topics per broker nor publications per
 topic nor w_d: 5, 100 and 1 are ours.
 """

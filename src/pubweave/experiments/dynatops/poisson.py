@@ -6,9 +6,10 @@ change is. Neither does it say how much is published: every topic has as many pu
 Publishers are users of random brokers. Hops take 1.
 
 `bayeux`, `tco` and `dynatops-bnr` have users where they were put at random; `dynatops` places them
-by section 4. `dynatops-plus` is ours: users where their topics last (`design.dynatops.lasting`), in
-clusters that hear of each other through one broker, and the better mapping. `dynatops-wide` is the
-paper's rule in the same clusters, told in the same way and as often: what the rule alone does.
+by section 4. `dynatops-plus` is ours: users where their topics last
+(`design.dynatops.placement.lasting`), in clusters that hear of each other through one broker, and
+the better mapping. `dynatops-wide` is the paper's rule in the same clusters, told in the same way
+and as often: what the rule alone does.
 """
 
 from __future__ import annotations

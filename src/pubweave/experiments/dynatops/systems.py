@@ -1,7 +1,7 @@
 """The systems that DYNATOPS' evaluation compares (section 6.2), as designs that are played hourly.
 
 A system is an overlay of brokers that may adapt to what they want. Users are placed apart from it:
-`design.dynatops.user_placement`. All are priced by the same counts: `Notified`, control messages of
+`design.dynatops.placement`. All are priced by the same counts: `Notified`, control messages of
 brokers that come and go, and what adapting costs.
 
 - *bayeux*: routing by prefixes, nothing adapts. `bayeux-16` has Tapestry's digits of 4 bits, and

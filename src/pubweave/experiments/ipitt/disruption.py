@@ -1,8 +1,8 @@
 """IPITT's execution evaluation again (Figure 6): what a transformation costs clients and brokers.
 
 Where it is measured (`points`), on which problems and by which plans (`PlanVariant`), and the means
-over them, as the paper takes them. One simulated run is `ipitt_disruption_run`; what the paper says
-and what we hold ourselves to is `ipitt_disruption_bars`. Plans are found by counted tries, not by a
+over them, as the paper takes them. One simulated run is `disruption_run`; what the paper says
+and what we hold ourselves to is `disruption_targets`. Plans are found by counted tries, not by a
 clock, so that the same seed gives the same figures on every machine.
 """
 

@@ -1,7 +1,7 @@
 """One simulated transformation of IPITT's evaluation (VI-A): its clients, a plan, what it cost.
 
-The real brokers, agents and executor in virtual time (`sim.rehearsal`): publishers at the root,
-subscribers at the leaves, nothing broken on purpose. The same input gives the same figures.
+The real brokers, agents and executor in virtual time (`sim.whatif.rehearsal`): publishers at the
+root, subscribers at the leaves, nothing broken on purpose. The same input gives the same figures.
 """
 
 from __future__ import annotations

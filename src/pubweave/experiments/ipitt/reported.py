@@ -1,7 +1,7 @@
 """What IPITT's evaluation reports about planning, to stand beside what we measure.
 
 Numbers only as the paper's text and Table I give them (its figures carry no data); each statement
-names its section. Ours are in `ipitt_planning`.
+names its section. Ours are in `planning`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A filter has two written forms. The expression: ``class = 'STOCK' and volume > 1000000``; the
 PADRES text: ``[class,eq,'STOCK'],[volume,>,1000000]``, known by its leading bracket. A publication
 is written as PADRES does: ``[class,'STOCK'],[symbol,'YHOO'],[open,18.37]``. The tokens of all
-three, and their errors, are in `filters/lexer`; what filters mean is in `filters`.
+three, and their errors, are in `filters/lexer`; what filters mean is in `filter`.
 
 Reading what was written gives back the same value, types included. An attribute name that is not
 a plain word stands in backquotes. In an expression a bare ``topic`` is another spelling of

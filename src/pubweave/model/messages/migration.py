@@ -1,7 +1,7 @@
 """What brokers say to each other, and to the client, about the migration of a client.
 
 All but `Redirect` and `RedirectReply` are sequenced messages between neighbors. They name the
-whole way, so that a broker that has forgotten everything can pass them on. `core.migrations` says
+whole way, so that a broker that has forgotten everything can pass them on. `core.migration` says
 when each is said; docs/adr/0013-migration.md draws it.
 """
 

@@ -2,7 +2,7 @@
 
 POP's and GRAPE's messages by the paper's names. All but the last two are sequenced messages
 between neighbors; `ProbeRequest` and `ProbeReply` are between a broker and its client.
-`core.relocating` says when each is said.
+`core.relocation` says when each is said.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What brokers of a rendezvous overlay tell each other (`core.rendezvous_upkeep`).
+"""What brokers of a rendezvous overlay tell each other (`core.routing.rendezvous`).
 
 `Chord...` keep the ring, `Tree...` the topics' trees. Each of these belongs to one version of the
 control plane: while brokers are remapped to other positions there are two (DYNATOPS section 5.1.2).

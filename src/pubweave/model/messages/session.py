@@ -96,7 +96,7 @@ class Missed(_Weighed, frozen=True, array_like=True, gc=False):
 
 
 class Signal(enum.Enum):
-    """What one broker of an action tells another; `core.shift_roles` says when."""
+    """What one broker of an action tells another; `core.transformation.shift` says when."""
 
     RESERVED = "reserved"
     """The sender takes part and is in no other action."""
@@ -145,7 +145,7 @@ class ActionSignal(_Weighed, frozen=True, array_like=True, gc=False):
 
 class ShiftTables(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Entries that the new peer of a shift needs, from the old peer; several parts, the last one
-    says so. `core.shift_tables` says what each field is for."""
+    says so. `core.transformation.shift_tables` says what each field is for."""
 
     action_id: ActionId
     from_mover: tuple[tuple[SubscriptionId, Filter], ...]
@@ -189,7 +189,7 @@ class ExchangeRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``rule`` says what the brokers that have been asked so far have added: ``costs``, what the
     removal of each link would leave them to pay; or their ``sides`` of the ``slices`` up to
-    ``last_slice``, one filter of ``bits`` bits each (`core.ring_by_sides`)."""
+    ``last_slice``, one filter of ``bits`` bits each (`core.self_organizing`)."""
 
     request_id: str
     rule: str
@@ -310,7 +310,8 @@ class Disconnect(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Query(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Asks a broker about itself; ``subject`` is one of the closed set in `model.status`."""
+    """Asks a broker about itself; ``subject`` is one of the closed set in
+    `model.records.status`."""
 
     number: int
     subject: str

@@ -1,4 +1,4 @@
-"""What brokers of a topic-connected overlay tell each other (`core.topic_routing`).
+"""What brokers of a topic-connected overlay tell each other (`core.routing.topic_connected`).
 
 `BrokerRecord` is a line of the map that every broker holds of the overlay: it reaches everybody.
 `TopicWanted`, `TopicOpened`, `TopicMissed` and `TopicUnwanted` concern the one link they travel on.

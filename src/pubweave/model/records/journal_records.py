@@ -1,6 +1,6 @@
 """What a journal consists of: the events of a broker in their order, as plain values.
 
-The core makes records of its events and events of records (`core.journal_events`); the wire knows
+The core makes records of its events and events of records (`core.journal.recovery`); the wire knows
 their bytes (`wire.journal_codec`).
 """
 

@@ -1,6 +1,7 @@
 """What clients did at brokers for a while, as values: who wanted and offered what, and said what.
 
-Read from telemetry (`telemetry.traffic_reader`), played again in simulation (`sim.rehearsal`).
+Read from telemetry (`telemetry.recorded_traffic`), played again in simulation
+(`sim.whatif.rehearsal`).
 """
 
 from __future__ import annotations

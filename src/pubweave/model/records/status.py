@@ -203,7 +203,7 @@ class MigrationStatus(msgspec.Struct, frozen=True):
 
 
 class CandidateStatus(msgspec.Struct, frozen=True):
-    """A broker that a publisher could be at; `design.relocation_rules.Candidate`."""
+    """A broker that a publisher could be at; `design.relocation.rules.Candidate`."""
 
     broker: str
     delay_ms: float
@@ -304,7 +304,7 @@ class AccessStatus(msgspec.Struct, frozen=True):
     """Whether clients need not prove who they are."""
     limits: dict[str, int | float]
     refused: dict[str, int]
-    """By limit or right (`core.admission.Refusal`)."""
+    """By limit or right (`core.session.admission.Rejection`)."""
 
 
 class MqttStatus(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
 """Sums: frames whose rows of one key merge, so that what is counted once need not be read again.
 
 Each is made by a transform from records and merges with what the same transform made of other
-records. A followed run keeps the sums of all publications that are over (see `balance`) and adds
-those of the few that are not; a batch has nothing to add and merges nothing.
+records. A followed run keeps the sums of all publications that are over (see
+`profile/carried_state`) and adds those of the few that are not; a batch has nothing to add and
+merges nothing.
 """
 
 from __future__ import annotations

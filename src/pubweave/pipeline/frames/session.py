@@ -85,7 +85,7 @@ QUICK_SETTINGS: Mapping[str, str] = {
     "spark.sql.files.minPartitionNum": "1",
     "spark.buffer.pageSize": "1m",
     # Held frames would be evaluated row by row by the planner; and numbers that are others with
-    # every profile would become part of the code: see `moving`.
+    # every profile would become part of the code: see `time_slots.moving`.
     "spark.sql.optimizer.excludedRules": (
         "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation,"
         "org.apache.spark.sql.catalyst.optimizer.ConstantFolding"

@@ -2,8 +2,8 @@
 
 `sources` lists and checks files; `screening` with `record_rules` sends faulty records to the
 quarantine and removes duplicates; `tables` is the data flow (which transform makes which table);
-`task_graph` runs it, tables side by side. `carried_state` is the stream state of a followed run,
-`reuse` what need not be computed again, `output` publishes versions.
+`task_graph` runs it, tables side by side (`KnownFrames`: what need not be computed again).
+`carried_state` is the stream state of a followed run, `output` publishes versions.
 
 Entry: `build_profile` in `build`.
 Not here: the transforms themselves, Spark's settings (`frames`), following a run (`streaming`).

@@ -3,8 +3,8 @@
 Records of closed publications are in the sums and are not read again; those of open publications
 are kept as records. A balance says up to which micro-batch it is complete, so everything up to a
 later batch is the balance, its open records, and the records of the batches since. It is made by
-`closing`; a folder counts once its description is there. The one before is kept, for the batch that
-made the newest may have to be repeated.
+`streaming/compaction`; a folder counts once its description is there. The one before is kept, for
+the batch that made the newest may have to be repeated.
 """
 
 from __future__ import annotations

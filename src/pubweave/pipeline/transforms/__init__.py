@@ -3,7 +3,7 @@
 `publications` is the main pass (one row per publication). From it or beside it: `rates` (Eq. 8 of
 DYNATOPS), `interest` and `bloom` and `sketches` (CI's common interest: exact, as brokers estimate
 it, by theta sketches), `links`, `latency`, `subscriptions`, `traces` (POP and GRAPE),
-`neighborhoods`. `filters` matches content filters inside Spark; `quantiles` are KLL sketches.
+`neighborhoods`. `filters` matches content filters inside Spark; `sketches` also has KLL quantiles.
 
 Entry: functions, called by `pipeline.profile.tables`.
 Not here: delivery trees, costs and the audit (`pipeline.deliveries`).

@@ -4,7 +4,7 @@ Everything that the papers count per publication follows from this frame, so all
 deliveries and hops are brought together once. The aggregates are numbers of fixed width (Spark
 keeps those in a hash table and sorts the others), hence hashes in place of names:
 
-- ``receivers_0``, ...: the brokers with local deliveries, one bit each (see `words`);
+- ``receivers_0``, ...: the brokers with local deliveries, one bit each (see `frames/bitsets`);
 - ``client_digest``: the clients it was delivered to, as the XOR of their hashes;
 - ``link_digest``: the links it crossed, likewise; ``tree`` names all publications of a topic that
   left the same broker over the same links to the same receivers.

@@ -4,7 +4,7 @@
 exclusions (the h2 heuristic), `actions` bounds the number of actions, `infeasibility` proves by
 exhaustive search that there is no plan. `corridor` keeps only positions near a known plan: it
 bounds nothing, it makes a search small. `token_positions` numbers what is left for the exact
-models. `background` proves the reachability bound in a thread. `_kernels_*` are compiled.
+models. The modules called ``_kernels_*`` are compiled.
 
 Entry: `Reachability` in `reachability`. Not here: finding plans (`greedy`, `exact`, `paper`).
 Invariant: what is dropped is on no plan of T steps (in `actions`: of k actions), but for

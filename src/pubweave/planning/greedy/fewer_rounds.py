@@ -1,9 +1,9 @@
 """Plans that are carried out sooner: the same steps and no more actions, in fewer rounds.
 
 Actions of a step that share a broker wait for each other, so a step takes as many rounds as its
-busiest broker has actions, and a plan as many as its steps together. Plans of fewest steps are
-made without regard to that. Here the tokens of such a plan (`planning.indexed`) are laid anew,
-one at a time while all others stay (`_kernels_quiet.reroute`), each by the way that adds the
+busiest broker has actions, and a plan as many as its steps together. Plans of fewest steps are made
+without regard to that. Here the tokens of such a plan (`planning.problem.indexed`) are laid anew,
+one at a time while all others stay (`_kernels_fewer_rounds.reroute`), each by the way that adds the
 fewest rounds. Where that comes to rest, a few tokens are sent elsewhere and it begins anew.
 
 Every plan on the way is valid; none has more steps or actions than the one before. Found by

@@ -3,7 +3,7 @@
 One run takes about a millisecond for a thousand brokers (see `greedy/_kernels`). Whole runs have a
 deadline one or a few steps below the best plan, raise the priority of the goal links that came last
 in the run before, and add noise. Between them, runs start at some instant of the plan at hand
-(`tracks`) with more weight on the goal links that come late in it. Both go from the source to the
+(`Tracks`) with more weight on the goal links that come late in it. Both go from the source to the
 target or back, which is a plan too when read backwards: what holds a plan up may lie at its end,
 where few tokens are left to move, or at its beginning, where few are free to.
 

@@ -1,7 +1,7 @@
 """What a self-organizing broker needs of the world: probes, and exchanges carried out.
 
-The core decides (`core.reorganizing`); an exchange that was agreed here is handed over to the
-store as a plan (`deploy.exchange`), and this process hosts an executor until it is over. If it
+The core decides (`core.self_organizing`); an exchange that was agreed here is handed over to the
+store as a plan (`deploy.link_exchange`), and this process hosts an executor until it is over. If it
 dies meanwhile, another self-organizing broker finds the plan abandoned and finishes it. A plan of
 an operator goes before everything: while one is under way this broker asks for nothing.
 """

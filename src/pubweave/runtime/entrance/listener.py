@@ -1,8 +1,8 @@
 """Where connections come in: accepted one by one, and let in or turned away at once.
 
 The event loops' own servers accept first and ask nobody; with TLS they would pay for a handshake
-before it is known where it came from. Here `core.admission` is asked before anything is spent.
-Who is turned away is told why, over TLS only by so many at a time: a flood is not worth it.
+before it is known where it came from. Here `core.session.admission` is asked before anything is
+spent. Who is turned away is told why, over TLS only by so many at a time: a flood is not worth it.
 """
 
 from __future__ import annotations

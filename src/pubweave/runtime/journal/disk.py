@@ -15,7 +15,7 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
 class FileDisk:
-    """Files of one directory, made if it is not there (`wire.journal_layout.Disk`). Only this
+    """Files of one directory, made if it is not there (`wire.journal_files.Disk`). Only this
     user can read it: a journal has what clients publish."""
 
     def __init__(self, directory: Path) -> None:

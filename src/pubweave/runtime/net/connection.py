@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol):
         takes data behind its own end of TLS for one)."""
         self._is_over = False
         self.certified = ""
-        """Whom the far end's certificate names; `model.access.Certified` reads it."""
+        """Whom the far end's certificate names; `model.records.access.Certified` reads it."""
         self.serial: int | None = None
         """The number of that certificate."""
         self.is_stranger = hello_frame_bytes is not None

@@ -1,9 +1,9 @@
 """TLS for clients and links: which files, which contexts, and whom a certificate names.
 
-A certificate of ours names its owner in a URI (`model.access.Certified`), a broker by its id or a
-user by name, and not by a host name: brokers move between hosts, and a client is sent from one
-broker to the next. So nobody's host name is checked; instead a link's far end must be certified as
-the very broker, and a client's as a broker.
+A certificate of ours names its owner in a URI (`model.records.access.Certified`), a broker by its
+id or a user by name, and not by a host name: brokers move between hosts, and a client is sent from
+one broker to the next. So nobody's host name is checked; instead a link's far end must be certified
+as the very broker, and a client's as a broker.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A day under one policy: who changes the tree when, and what traffic and changes cost together.
 
-Three policies on the same world (`autopilot/drifting_traffic`): keep the tree, always follow the
-best tree at once, or the autopilot. The autopilot is the real loop (`control.loop`) on the real
-store scripts in a memory store; only profiles, deployments and the clock are virtual. Costs are of
-the truth, never of what a profile says, and a change costs everybody the same
+Three policies on the same world (`drifting_traffic`): keep the tree, always follow the
+best tree at once, or the autopilot. The autopilot is the real loop (`control.autopilot`) on the
+real store scripts in a memory store; only profiles, deployments and the clock are virtual. Costs
+are of the truth, never of what a profile says, and a change costs everybody the same
 (`control.change_cost`).
 """
 

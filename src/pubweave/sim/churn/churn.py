@@ -42,7 +42,7 @@ CONTACT_AGAIN_S = 2.0
 IMPATIENT = 0.3
 """The share of clients that go elsewhere if their broker is away for a moment."""
 ANSWER_LIMIT_S = 15.0
-"""So long a client waits for a broker that it is new to (`Client.silence_limit_s`)."""
+"""So long a client waits for a broker that it is new to (`ClientCore.silence_limit_s`)."""
 CLIENT_EXPIRY_S = 8.0
 """Of clients whose goodbye was lost; others are back sooner."""
 

@@ -1,6 +1,6 @@
 """What stands beside a self-organizing broker in the simulation: the twin of
-`runtime.organizer_host`. It probes, hands agreed exchanges over to the store, hosts an executor
-until they are over, and finishes what a broker that died has left.
+`runtime.coordination.organizer_host`. It probes, hands agreed exchanges over to the store, hosts an
+executor until they are over, and finishes what a broker that died has left.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ABANDONED_EVERY_S = 3.0
 
 
 class ScriptRun:
-    """A script of `deploy` on a line of its own, as `runtime.store_session.run_command` does."""
+    """A script of `deploy` on a line of its own, as `runtime.store.session.run_command` does."""
 
     def __init__(
         self,

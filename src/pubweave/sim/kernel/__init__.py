@@ -5,8 +5,8 @@ real cores.
   World (heap of instants) -> Node (one batch at a time) -> core -> effects -> Network -> far Node
 `journal_node` is a broker's journal with group commit, written on the failing `disk`;
 `store_links` has lines to the memory store, `faults` strikes, `trace` writes a line for each thing
-that happens. `random_content` and `random_plans` draw filters, publications and plans. `telemetry`
-writes files, `results` has what a run returns.
+that happens. `random_content` and `random_plans` draw filters, publications and plans; `results`
+has what a run returns.
 Not here: whole overlays (`sim.overlays`), what is judged (`sim.checkers`), the journal on a real
 disk, whose rules for batches and snapshots differ (`runtime.journal`).
 Invariant: the heap is all there is of a clock, ordered by instant, then by insertion; the same

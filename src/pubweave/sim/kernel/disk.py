@@ -1,6 +1,6 @@
 """A disk of the simulation: what is not synced may be lost, or half there, after a crash.
 
-The directory of one broker's journal (`wire.journal_layout.Disk`). It can be full for a while:
+The directory of one broker's journal (`wire.journal_files.Disk`). It can be full for a while:
 then a write leaves a part of it behind and fails. Or it fails now and then: writes, syncs, renames
 and removals raise EIO, what a failed sync was to save may be lost though the next one works, and
 a file that could not be put in place may be there all the same, for the moment or for good.

@@ -74,7 +74,7 @@ class PlanDraw:
 class _StepDraw:
     """A step in the making: each link is removed by one action at most and then nobody's pivot,
     none is added twice, and a broker that joins or leaves is in no other action (IPITT section
-    III; see `planning.validate`)."""
+    III; see `planning.check.validate`)."""
 
     def __init__(self, *, disjoint: bool) -> None:
         self.actions: list[Action] = []

@@ -1,6 +1,6 @@
 """A whole simulated overlay: brokers on a topology, clients at brokers, checkers on top.
 
-What a routing strategy promises is known to a subclass: `tree_overlay.TreeOverlay`.
+What a routing strategy promises is known to a subclass: `tree.TreeOverlay`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A simulated rendezvous overlay and its truth: the sorted ring, and the trees that follow.
 
-What should be is worked out from who lives and what clients want, with `design.dynatops.ring`;
-what is, from the tables of the brokers and from what they want of each other.
+What should be is worked out from who lives and what clients want, with
+`design.dynatops.mapping.ring`; what is, from the tables of the brokers and from what they want of
+each other.
 """
 
 from __future__ import annotations

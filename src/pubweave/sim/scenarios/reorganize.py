@@ -301,7 +301,7 @@ class ReorganizeSetting:
 
 # What trees cost for publications that a run has seen: CI Eqs. 1 and 2 word for word.
 #
-# The slow and obvious form, on purpose: it judges brokers that decide by `design.ci_rules`, and
+# The slow and obvious form, on purpose: it judges brokers that decide by `design.ci.rules`, and
 # shares no code with them.
 
 

@@ -1,6 +1,7 @@
 """Loops over MQTT bridges: probes find them, a filter recognises what comes back.
 
-Entry: `LoopProbes` in `loop_probes`, `EchoFilter` in `echo_filter`.
+Entry: `LoopProbes` in `loop_probes`, `EchoFilter` in `echo_filter`; `loop_detector` counts loops
+and warns, or ends the bridge.
   b1 -- probe --> left bridge --> mosquitto --> right bridge -- probe --> b2: right echoes left
 While there are several bridges, each is sent probes. The session that brings in a probe without
 its mark is watched: what it brings back is expected once for each bridge that it was sent to.

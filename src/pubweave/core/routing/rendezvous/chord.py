@@ -308,8 +308,9 @@ class ChordTable:
         return self._ring[max(0, place)]
 
     def next_towards(self, position: int) -> Occupant | None:
-        """The finger that goes farthest without passing a position (`design.dynatops.ring`): trees
-        are as `pubweave design dynatops` prices them. None: it is ours, or nobody's."""
+        """The finger that goes farthest without passing a position
+        (`design.dynatops.mapping.ring`): trees are as `pubweave design dynatops` prices them. None:
+        it is ours, or nobody's."""
         ahead = self.ahead(position)
         ways = [finger for finger in self.fingers() if self.ahead(finger.position) <= ahead]
         return ways[-1] if ways else None

@@ -6,9 +6,9 @@ time (`rendezvous/topics` then tells wishes and ends topics). As in every overla
 topic, a link that is lost costs time and no publications: what a broker has taken in it keeps for a
 while (`topic_log`), and whoever wants the topic next says what it has got.
 
-Nobody waits for a neighbor: only clients are held up by congested queues (`flow`), because links
-of a ring close circles. A neighbor that is too far behind is cut off, and gets what is kept when
-it comes back.
+Nobody waits for a neighbor: only clients are held up by congested queues
+(`core.session.backpressure`), because links of a ring close circles. A neighbor that is too far
+behind is cut off, and gets what is kept when it comes back.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ class RendezvousMaintenance:
         self._inside.counters.publications_lost_at_most += lost
 
     def excuse(self, seconds: float) -> None:
-        """As `TopicRepair.excuse`: others may have closed the ring without this broker."""
+        """As `OverlayRepair.excuse`: others may have closed the ring without this broker."""
         self.links.excuse(seconds)
         self.spare.restored()
         self._routing.excuse(seconds)

@@ -1,9 +1,10 @@
 """Which broker of a placement cluster a user belongs to: our rule, and DYNATOPS' (section 4).
 
 A broker is known by how many subscriptions it has for each topic, and in all. *lasting* is the rule
-of `design.dynatops.lasting`: the mean worth of the user's topics, minus a weight times the broker's
-load over the mean of the cluster. *similarity* is the paper's Sim - w_l L, with L the share of the
-cluster's subscriptions: a broker knows of no others. The user's own broker is counted without it.
+of `design.dynatops.placement_rule`: the mean worth of the user's topics, minus a weight times the
+broker's load over the mean of the cluster. *similarity* is the paper's Sim - w_l L, with L the
+share of the cluster's subscriptions: a broker knows of no others. The user's own broker is counted
+without it.
 """
 
 from __future__ import annotations

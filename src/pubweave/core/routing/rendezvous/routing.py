@@ -18,7 +18,7 @@ from pubweave.model.messages.rendezvous import RENDEZVOUS_PROTOCOL
 
 
 class RendezvousRouting(TopicRouting):
-    """See `routing.RoutingStrategy` for the contract of each method."""
+    """See `strategy.RoutingStrategy` for the contract of each method."""
 
     protocol = RENDEZVOUS_PROTOCOL
 

@@ -228,7 +228,7 @@ class TopicTrees:
 
     def compare(self, subscribed: Collection[str], now: float) -> None:
         """Step 3.2: what the position is in the trees for, and this broker is not, is left; the
-        rest has been joined already. `look` does the joins that are missing."""
+        rest has been joined already. `check` does the joins that are missing."""
         own = self._table.own.position
         for topic, place in self.places.items():
             place.targets = dict.fromkeys(place.targets, now + self._config.expire_after_s)

@@ -7,8 +7,9 @@ broker works out the utility of every broker it knows of, its own without the cl
 
 The client is asked first whether it can reach the other broker. Then it is told to go, and this
 broker forgets it. At the other one it says again what it wants and what it published lately, and
-gets what is kept of its topics, as any client whose broker is gone (`topic_routing.returning`): so
-nothing is lost, and what comes twice is dropped by publisher, topic and sequence.
+gets what is kept of its topics, as any client whose broker is gone
+(`topic_connected/absent_brokers`): so nothing is lost, and what comes twice is dropped by
+publisher, topic and sequence.
 """
 
 from __future__ import annotations

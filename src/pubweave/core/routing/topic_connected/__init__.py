@@ -1,4 +1,4 @@
-"""The strategy `topic_connected`: publications flood the brokers that take part in a topic.
+"""The strategy ``topic_connected``: publications flood the brokers that take part in a topic.
 
 Entry: `TopicRouting` in `routing`; `OverlayRepair` in `repair` keeps each topic's brokers
 connected.

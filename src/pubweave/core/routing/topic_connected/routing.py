@@ -59,7 +59,7 @@ class TopicEntry:
 
 
 class TopicRouting:
-    """See `routing.RoutingStrategy` for the contract of each method."""
+    """See `strategy.RoutingStrategy` for the contract of each method."""
 
     protocol = TOPIC_PROTOCOL
     replays = True

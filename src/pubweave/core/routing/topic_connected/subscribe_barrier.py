@@ -1,9 +1,10 @@
 """When a subscription is acknowledged: once what others publish on its topic comes here.
 
 A broker that is new to a topic takes a moment to be connected in it. Until then the client's
-acknowledgements are withheld, as those of a congested publisher are (`flow`): so whoever waits for
-its subscription to be confirmed, and then publishes elsewhere, gets what was published. Nobody
-waits longer than a limit; and a topic that nobody else takes part in is connected at once.
+acknowledgements are withheld, as those of a congested publisher are (`core.session.backpressure`):
+so whoever waits for its subscription to be confirmed, and then publishes elsewhere, gets what was
+published. Nobody waits longer than a limit; and a topic that nobody else takes part in is connected
+at once.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The strategies `tree` and `tree_covering`: content routing on a tree of brokers.
+"""The strategies ``tree`` and ``tree_covering``: content routing on a tree of brokers.
 
 Entry: `TreeRouting` in `routing`. Advertisements flood, subscriptions follow their reverse paths,
 publications the reverse paths of subscriptions. `link_table`: what one link knows and was told.
-`link_sync` and `withdrawals` bring a neighbor that began anew up to date:
+`link_sync` and `Withdrawals` bring a neighbor that began anew up to date:
   a -- advertisements, Synced(ADVERTISEMENTS) asks --> b
   a <-- subscriptions, Synced(SUBSCRIPTIONS) answers - b  (what a has for b waits at a gate)
-Stale-entry expiry: `stale_entries` marks what such a neighbor told before; what it does not tell
+Stale-entry expiry: `StaleEntries` marks what such a neighbor told before; what it does not tell
 again is dropped after a grace (timed in `core.dataplane`). `publisher_gate`: returning publishers.
 `services`: what actions, migrations and relocation may use of the broker.
 Not here: the index (`core.matching`), holds and switched tables (`core.transformation`).

@@ -6,7 +6,7 @@ instead be *suppressed* by one that was passed on and covers it; when that one g
 suppressed are passed on before it is withdrawn, so that no publication slips through in between.
 
 A link that an action holds is told nothing: changes are taken in, and what the far end was told
-stays as it was. When it is let go, the difference is told (`tree_routing.TreeRouting.catch_up`).
+stays as it was. When it is let go, the difference is told (`TreeRouting.catch_up`).
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class LinkTable:
             self._pass_on_orphans(id_)
 
     def came_over(self, ids: Iterable[SubscriptionId]) -> None:
-        """Subscriptions of a client that is `moving` come from the far end now, which has
+        """Subscriptions of a client that is moving come from the far end now, which has
         forgotten that we told it."""
         for id_ in ids:
             if id_ in self.suppressed:

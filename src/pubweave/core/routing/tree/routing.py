@@ -42,7 +42,7 @@ from pubweave.model.publications import Publication
 
 
 class TreeRouting:
-    """The `tree` strategy. See `routing.RoutingStrategy` for the contract of each method."""
+    """The `tree` strategy. See `strategy.RoutingStrategy` for the contract of each method."""
 
     protocol = "tree"
     replays = False

@@ -1,4 +1,4 @@
-"""Kernels of lasting placement (`lasting`, `placement/lasting`); naive twin in
+"""Kernels of lasting placement (`placement_rule`, `placement/lasting`); naive twin in
 ``tests/naive/dynatops.py``.
 
 Rows of topics are as in `_kernels/users`. Loads count against a broker by the mean of its cluster.

@@ -1,4 +1,5 @@
-"""Users at brokers by the rule of `lasting`, in large clusters that hear of each other through one.
+"""Users at brokers by the rule of `placement_rule`, in large clusters that hear of each other
+through one.
 
 The utility of a broker for a user is the mean worth of the user's topics there, minus a weight
 times the broker's load over the mean load of its cluster. A user that has changed its topics is
