@@ -2,7 +2,7 @@
 
 `runner` lists every experiment (`EXPERIMENTS`) and runs one (`reproduce`): here, in processes or on
 Spark. `experiment` says what an `Experiment` is: options, tasks, rows, and a `Report` of them with
-the paper's `GrapeStatement`s. `plotting` is what all pictures share. A folder for each paper holds
+the paper's `Statement`s. `plotting` is what all pictures share. A folder for each paper holds
 the setting, the engine that measures, the statements, the pictures, and in `experiments` the
 registration. What is measured lives below: algorithms in `design` and `planning`, brokers in
 `core`, worlds in `sim`. Nothing here reads arguments or prints: `cli.lab.reproduce` does.

@@ -16,7 +16,7 @@ from typing import Any
 from pubweave.control.settings import ControlSettings
 from pubweave.experiments.experiment import (
     Experiment,
-    GrapeStatement,
+    Statement,
     Report,
     ResultTable,
     Verdicts,
@@ -146,7 +146,7 @@ def run_task(task: tuple[int, DayOptions]) -> list[Day]:
     return [measure_day(seed, DaySetting(hours=options.hours), options.settings)]
 
 
-def bars(days: Sequence[Day], settings: ControlSettings) -> list[GrapeStatement]:
+def bars(days: Sequence[Day], settings: ControlSettings) -> list[Statement]:
     """What issue 7 asks for; each of the worst day, not of the mean."""
     static = [day.below(Policy.STATIC) for day in days]
     follow = [day.below(Policy.FOLLOW) for day in days]
@@ -154,18 +154,18 @@ def bars(days: Sequence[Day], settings: ControlSettings) -> list[GrapeStatement]
     changes = max(day.by_policy[Policy.AUTOPILOT].changes for day in days)
     most = int(FREE_PERIODS_PER_DAY // settings.free_period_s)
     return [
-        GrapeStatement(
+        Statement(
             f"total cost at least {SAVING_MIN:.0%} below the static tree's",
             f"{min(static):.1%} to {max(static):.1%}, mean {mean(static):.1%}",
             min(static) >= SAVING_MIN,
         ),
-        GrapeStatement(
+        Statement(
             "total cost below always following the best tree at once",
             f"{min(follow):.1%} to {max(follow):.1%} below, mean {mean(follow):.1%}",
             min(follow) > 0.0,
         ),
-        GrapeStatement("no link changed back within a free period", f"{undone} were", undone == 0),
-        GrapeStatement(
+        Statement("no link changed back within a free period", f"{undone} were", undone == 0),
+        Statement(
             f"at most {most} changes a day (one per free period)",
             f"{changes} on the busiest day",
             changes <= most,

@@ -70,7 +70,7 @@ def numbers(
 
 
 @dataclass(frozen=True)
-class GrapeStatement:
+class Statement:
     """What a paper says, or we promised, beside what was measured."""
 
     wanted: str
@@ -97,12 +97,12 @@ class GrapeStatement:
 class Verdicts:
     """Statements of one kind: their title, their JSON field, and the fields of each."""
 
-    statements: Sequence[GrapeStatement]
+    statements: Sequence[Statement]
     key: str = "statements"
     fields: Mapping[str, str] = field(
         default_factory=lambda: {"statement": "wanted", "found": "found", "met": "is_met"}
     )
-    """By JSON field: an attribute of `GrapeStatement`, or a key of its numbers."""
+    """By JSON field: an attribute of `Statement`, or a key of its numbers."""
     title: str = "what the paper says and what we promised, and what was found"
 
     def documents(self) -> list[dict[str, Any]]:

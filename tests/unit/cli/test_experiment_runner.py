@@ -16,7 +16,7 @@ from pubweave.cli import main
 from pubweave.cli.lab import reproduce as verb
 from pubweave.experiments.experiment import (
     Experiment,
-    GrapeStatement,
+    Statement,
     OptionError,
     Report,
     ResultTable,
@@ -42,8 +42,8 @@ def squares(task: int) -> Iterator[dict[str, int]]:
 def report(options: Options, rows: Sequence[dict[str, int]]) -> Report:
     total = sum(row["square"] for row in rows)
     said = [
-        GrapeStatement("at most 5", str(total), total <= 5, tolerance=0.1),
-        GrapeStatement("as in the paper", "[not styled]"),
+        Statement("at most 5", str(total), total <= 5, tolerance=0.1),
+        Statement("as in the paper", "[not styled]"),
     ]
     table = ResultTable.of("squares", rows, {"task": "{[task]}", "square": "{[square]:.1f}"})
     return Report({"runs": rows}, [table], [Verdicts(said)], ["a note"])

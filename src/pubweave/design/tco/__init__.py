@@ -6,7 +6,7 @@ is the task of one part). `churn` repairs it when nodes join, leave or resubscri
 keeps degrees low, `verify` proves connectivity. `changes` and `change_lines` are the churn input.
 
 Entry: `build_overlay` in `low_oda`, `MaintainedOverlay` in `churn`, `verify` in `verify`.
-`mending_links` of `design.tree.spanning` makes the kernels' choices by name, for live brokers.
+`mending_by_name` makes the same choices as the kernels by name, for live brokers.
 Not here: the routing strategy and its repair protocol (`core.routing.topic_connected`), Spark
 (`pipeline.batch`).
 Invariant: after each round every topic is connected; `verify` shares no code with builders. ADR 14.

@@ -14,7 +14,7 @@ from pubweave.experiments.dynatops.rows import SystemRun
 from pubweave.experiments.dynatops.sweep import SweepScale, Task
 from pubweave.experiments.experiment import (
     Experiment,
-    GrapeStatement,
+    Statement,
     Report,
     ResultTable,
     Verdicts,
@@ -124,7 +124,7 @@ COLUMNS = {
 
 
 def _systems_report(
-    judge: Callable[[Sequence[SystemRun]], list[GrapeStatement]],
+    judge: Callable[[Sequence[SystemRun]], list[Statement]],
     options: SystemsOptions,
     rows: Sequence[SystemRun],
 ) -> Report:
@@ -139,7 +139,7 @@ def _systems(
     example: str,
     options: Any,
     tasks: Callable[[Any], list[Task]],
-    judge: Callable[[Sequence[SystemRun]], list[GrapeStatement]],
+    judge: Callable[[Sequence[SystemRun]], list[Statement]],
 ) -> Experiment[Any, Task, SystemRun]:
     return Experiment(
         name,

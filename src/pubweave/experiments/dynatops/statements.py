@@ -7,7 +7,7 @@ from typing import Any
 
 from pubweave.experiments.dynatops.location_systems import LOAD_WEIGHT
 from pubweave.experiments.dynatops.rows import SystemRun, mean_over_seeds, saved
-from pubweave.experiments.experiment import GrapeStatement
+from pubweave.experiments.experiment import Statement
 
 FIELDS = {
     "words": "about",
@@ -21,7 +21,7 @@ FIELDS = {
 
 def statement(
     words: str, theirs: float, by_paper: float | None, by_plus: float | None
-) -> GrapeStatement:
+) -> Statement:
     """A share by which one system is below another; None where there is no row.
 
     ``by_paper`` is ours with the paper's own rules. ``by_plus`` is ours: in the Poisson model users
@@ -30,7 +30,7 @@ def statement(
     is_met, is_met_by_plus = (each is not None and each >= theirs for each in (by_paper, by_plus))
     holds = "yes" if is_met else "with our rules" if is_met_by_plus else "no"
     shares = ["-" if share is None else f"{share:.1%}" for share in (by_paper, by_plus)]
-    return GrapeStatement(
+    return Statement(
         f"{theirs:.0%}" if theirs else "less",
         f"{shares[0]} by its rules, {shares[1]} by ours",
         holds != "no",
@@ -40,14 +40,14 @@ def statement(
     )
 
 
-Compare = Callable[[str, str, str, float], GrapeStatement]
+Compare = Callable[[str, str, str, float], Statement]
 
 
 def _comparing(rows: Sequence[SystemRun], **setting: Any) -> Compare:
     """Statements about DYNATOPS in a setting, against a system that knows no clusters."""
     fixed = {k: v for k, v in setting.items() if k not in ("cluster_size", "load_weight")}
 
-    def compare(words: str, metric: str, other: str, theirs: float) -> GrapeStatement:
+    def compare(words: str, metric: str, other: str, theirs: float) -> Statement:
         against = mean_over_seeds(rows, metric, system=other, **fixed)
         by_paper, by_plus = (
             saved(mean_over_seeds(rows, metric, system=system, **setting), against)
@@ -58,7 +58,7 @@ def _comparing(rows: Sequence[SystemRun], **setting: Any) -> Compare:
     return compare
 
 
-def figure_6(rows: Sequence[SystemRun], cluster_size: int = 10) -> list[GrapeStatement]:
+def figure_6(rows: Sequence[SystemRun], cluster_size: int = 10) -> list[Statement]:
     """Location model."""
     compare = _comparing(rows, model="location", cluster_size=cluster_size, load_weight=LOAD_WEIGHT)
     return [
@@ -75,7 +75,7 @@ def figure_6(rows: Sequence[SystemRun], cluster_size: int = 10) -> list[GrapeSta
     ]  # fmt: skip
 
 
-def figure_7(rows: Sequence[SystemRun]) -> list[GrapeStatement]:
+def figure_7(rows: Sequence[SystemRun]) -> list[Statement]:
     """Poisson model, at the fastest change, for each pattern there is."""
     rate = max((row.rate for row in rows), default=0.0)
     patterns = list(dict.fromkeys(row.pattern for row in rows))
@@ -87,7 +87,7 @@ def figure_7(rows: Sequence[SystemRun]) -> list[GrapeStatement]:
     return found
 
 
-def _figure_7_of(compare: Compare, before: str, at: str) -> list[GrapeStatement]:
+def _figure_7_of(compare: Compare, before: str, at: str) -> list[Statement]:
     return [
         compare(before + "changes of brokers' topics below static users" + at,
                 "subscription_changes", "bayeux", 0.8),
@@ -105,7 +105,7 @@ def _figure_7_of(compare: Compare, before: str, at: str) -> list[GrapeStatement]
     ]  # fmt: skip
 
 
-def figure_8(rows: Sequence[SystemRun]) -> list[GrapeStatement]:
+def figure_8(rows: Sequence[SystemRun]) -> list[Statement]:
     """ "Outperforms other systems under all subscription patterns"."""
     found = []
     for pattern in dict.fromkeys(row.pattern for row in rows):
@@ -122,7 +122,7 @@ def figure_8(rows: Sequence[SystemRun]) -> list[GrapeStatement]:
     return found
 
 
-def figure_9(rows: Sequence[SystemRun]) -> list[GrapeStatement]:
+def figure_9(rows: Sequence[SystemRun]) -> list[Statement]:
     """ "A slight degradation": at most a twentieth from the shortest free period to the longest."""
     found = []
     for model in dict.fromkeys(row.model for row in rows):

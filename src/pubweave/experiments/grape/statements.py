@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pubweave.experiments.experiment import GrapeStatement
+from pubweave.experiments.experiment import Statement
 from pubweave.experiments.grape.figures import (
     BOTH,
     best_reduction,
@@ -35,7 +35,7 @@ _PAPER = (
 )
 
 
-def headlines(outcomes: Sequence[RunOutcome]) -> list[GrapeStatement]:
+def headlines(outcomes: Sequence[RunOutcome]) -> list[Statement]:
     """The paper's reductions beside ours."""
     found = []
     for variant, metric, words, paper in _PAPER:
@@ -49,12 +49,12 @@ def headlines(outcomes: Sequence[RunOutcome]) -> list[GrapeStatement]:
     return found
 
 
-def _beside(about: str, paper: str, ours: str) -> GrapeStatement:
+def _beside(about: str, paper: str, ours: str) -> Statement:
     """What the paper names and what we found, without a verdict."""
-    return GrapeStatement(paper, ours, about=about)
+    return Statement(paper, ours, about=about)
 
 
-def _overheads(outcomes: Sequence[RunOutcome]) -> list[GrapeStatement]:
+def _overheads(outcomes: Sequence[RunOutcome]) -> list[Statement]:
     found = []
     for distribution, paper in ((CLUSTERED, "32% and 16%"), (RANDOM, "5% (GRAPE)")):
         of_both = {
@@ -91,12 +91,12 @@ def _traced_less(outcomes: Sequence[RunOutcome], distribution: Distribution) -> 
     return 1 - min(by_variant["load100"][key] / by_variant[POP][key] for key in both)
 
 
-def statements(figure: str, outcomes: Sequence[RunOutcome]) -> list[GrapeStatement]:
+def statements(figure: str, outcomes: Sequence[RunOutcome]) -> list[Statement]:
     """All that is said of a figure; what cannot be said of these runs is left out."""
     return {"grape-fig5": _figure_5, "grape-fig6": _figure_6}[figure](outcomes)
 
 
-def _figure_5(outcomes: Sequence[RunOutcome]) -> list[GrapeStatement]:
+def _figure_5(outcomes: Sequence[RunOutcome]) -> list[Statement]:
     spreads = sorted({o.spread for o in outcomes if o.distribution == CLUSTERED.value})
     found = [_whole(outcomes)]
     for spread in spreads:
@@ -109,17 +109,17 @@ def _figure_5(outcomes: Sequence[RunOutcome]) -> list[GrapeStatement]:
     return found
 
 
-def _whole(outcomes: Sequence[RunOutcome]) -> GrapeStatement:
+def _whole(outcomes: Sequence[RunOutcome]) -> Statement:
     lost, doubled = sum(o.lost for o in outcomes), sum(o.doubled for o in outcomes)
     moves = sum(o.moves for o in outcomes)
-    return GrapeStatement(
+    return Statement(
         "migrations are lossless",
         f"{moves:,} migrations, {lost} deliveries lost, {doubled} doubled",
         lost == 0 and doubled == 0,
     )
 
 
-def _order(outcomes: Sequence[RunOutcome], spread: int) -> list[GrapeStatement]:
+def _order(outcomes: Sequence[RunOutcome], spread: int) -> list[Statement]:
     """Figures 5a to 5d at one spread."""
     names = (BASELINE, POP, "load100", "delay100")
     groups = {name: chosen(outcomes, name, CLUSTERED, spread) for name in names}
@@ -133,16 +133,16 @@ def _order(outcomes: Sequence[RunOutcome], spread: int) -> list[GrapeStatement]:
     if spread == 1:
         same = abs(rate[POP] / rate["load100"] - 1) < 0.02
         words = "subscribers at 1: POP and GRAPE make the same decision"
-        return [GrapeStatement(words, _shown(rate, "messages/s"), same)]
+        return [Statement(words, _shown(rate, "messages/s"), same)]
     least = min(rate, key=rate.__getitem__)
     soonest = min((name for name in names if name != POP), key=delay.__getitem__)
     return [
-        GrapeStatement(
+        Statement(
             f"subscribers at {spread}: load100 has the lowest message rate",
             _shown(rate, "messages/s"),
             least == "load100",
         ),
-        GrapeStatement(
+        Statement(
             f"subscribers at {spread}: delay100 has less delay than load100 and the baseline",
             _shown(delay, "ms"),
             soonest == "delay100",
@@ -150,16 +150,16 @@ def _order(outcomes: Sequence[RunOutcome], spread: int) -> list[GrapeStatement]:
     ]
 
 
-def _random_delay(outcomes: Sequence[RunOutcome], spread: int) -> GrapeStatement:
+def _random_delay(outcomes: Sequence[RunOutcome], spread: int) -> Statement:
     names = (BASELINE, POP, "load100", "delay100")
     delay = {n: mean_of(chosen(outcomes, n, RANDOM, spread), "delay_ms") for n in names}
     words = f"random, subscribers at {spread}: POP has less delay than delay100"
-    return GrapeStatement(words, _shown(delay, "ms"), delay[POP] < delay["delay100"])
+    return Statement(words, _shown(delay, "ms"), delay[POP] < delay["delay100"])
 
 
 def _equivalent(
     outcomes: Sequence[RunOutcome], one: str, other: str, spreads: Sequence[int]
-) -> list[GrapeStatement]:
+) -> list[Statement]:
     found = []
     for spread in spreads:
         groups = [chosen(outcomes, name, CLUSTERED, spread) for name in (one, other)]
@@ -169,13 +169,13 @@ def _equivalent(
             apart = max(abs(a / b - 1) for a, b in (rates, delays))
             shown = f"rate {rates[0]:.2f} and {rates[1]:.2f}, delay {delays[0]:.0f} and "
             words = f"{one} is virtually {other} (within 10%)"
-            found.append(GrapeStatement(words, f"{shown}{delays[1]:.0f} ms", apart < 0.1))
+            found.append(Statement(words, f"{shown}{delays[1]:.0f} ms", apart < 0.1))
     return found
 
 
 def _with_subscribers(
     outcomes: Sequence[RunOutcome], spreads: Sequence[int]
-) -> list[GrapeStatement]:
+) -> list[Statement]:
     """The paper's future work, against GRAPE alone."""
     found = []
     for name in BOTH:
@@ -186,17 +186,17 @@ def _with_subscribers(
             if rate is not None and delay is not None:
                 words = f"subscribers at {spread} that move, too, save more than {alone} alone"
                 shown = f"message rate {-rate:+.0%}, delay {-delay:+.0%} against it"
-                found.append(GrapeStatement(words, shown, rate > 0 and delay > 0))
+                found.append(Statement(words, shown, rate > 0 and delay > 0))
     return found
 
 
-def _figure_6(outcomes: Sequence[RunOutcome]) -> list[GrapeStatement]:
+def _figure_6(outcomes: Sequence[RunOutcome]) -> list[Statement]:
     found = [_whole(outcomes)]
     waits = waits_by_hops(outcomes)
     if len(waits) > 1:
         first, last = min(waits), max(waits)
         found.append(
-            GrapeStatement(
+            Statement(
                 "a publisher waits in proportion to its migration path",
                 f"{waits[first]:.2f} s over {first} hops, {waits[last]:.2f} s over {last}; "
                 f"{_slope(waits):.2f} s more with each hop",
@@ -213,12 +213,12 @@ def _figure_6(outcomes: Sequence[RunOutcome]) -> list[GrapeStatement]:
             more = "more" if grows else "less"
             name = "POP" if variant == POP else "GRAPE"
             is_met = (by_threshold[most] > by_threshold[least]) == grows
-            found.append(GrapeStatement(f"{name}: a higher threshold costs {more}", shown, is_met))
+            found.append(Statement(f"{name}: a higher threshold costs {more}", shown, is_met))
     slow = [o.selection_s for o in outcomes if o.variant == "delay1"]
     quick = [o.selection_s for o in outcomes if o.variant == POP and o.threshold == 100]
     if slow and quick:
         found.append(
-            GrapeStatement(
+            Statement(
                 "GRAPE takes longer to select than POP (up to 17 times, at most 5 s without pings)",
                 f"at most {max(slow):.2f} s with pings, POP {max(quick):.2f} s",
                 max(slow) > max(quick),

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pubweave.experiments.experiment import GrapeStatement
+from pubweave.experiments.experiment import Statement
 from pubweave.experiments.ipitt.disruption import (
     Disruption,
     MeasuringPoint,
@@ -119,7 +119,7 @@ def exponent(first: tuple[float, float], last: tuple[float, float]) -> float:
 
 def bars(
     runs: Sequence[Disruption], means: Sequence[PointMeans], base: MeasuringPoint
-) -> list[GrapeStatement]:
+) -> list[Statement]:
     """Everything the issue asks of an execution, judged."""
     at_base = {way: [r for r in runs if r.point == base and r.way is way] for way in PlanVariant}
     found = []
@@ -140,7 +140,7 @@ def bars(
     violated = sum(bool(run.cost.violations) for run in runs)
     deliveries = sum(run.cost.deliveries for run in runs)
     found.append(
-        GrapeStatement(
+        Statement(
             "no run with a violation",
             f"{violated} of {len(runs)} runs, {deliveries:,} deliveries",
             not violated,
@@ -150,7 +150,7 @@ def bars(
     return found
 
 
-def _latency_bars(parallel: Sequence[Disruption]) -> list[GrapeStatement]:
+def _latency_bars(parallel: Sequence[Disruption]) -> list[Statement]:
     readings: tuple[tuple[str, Callable[[Disruption], float]], ...] = (
         (
             "p99 latency, held on their way against not held meanwhile",
@@ -170,18 +170,18 @@ def _latency_bars(parallel: Sequence[Disruption]) -> list[GrapeStatement]:
 
 def _judged(
     name: str, wanted: str, values: Sequence[float], unit: str, is_met: Callable[[float], bool]
-) -> GrapeStatement:
+) -> Statement:
     """By the mean over the runs, as the paper reports; the range is told."""
     mean = statistics.fmean(values)
     text = f"{mean:.0f}{unit}"
     if len(values) > 1:
         text += f" ({min(values):.0f} to {max(values):.0f} over {len(values)} runs)"
-    return GrapeStatement(wanted, text, is_met(mean), name)
+    return Statement(wanted, text, is_met(mean), name)
 
 
 def _saving_bar(
     name: str, fast: Sequence[Disruption], slow: Sequence[Disruption]
-) -> GrapeStatement:
+) -> Statement:
     savings = [
         100 * (1 - one.cost.plan_s / other.cost.plan_s)
         for one, other in zip(fast, slow, strict=True)
@@ -195,7 +195,7 @@ def _is_saved(percent: float) -> bool:
     return percent >= 100 * SAVING_MIN
 
 
-def _growth_bars(means: Sequence[PointMeans], base: MeasuringPoint) -> list[GrapeStatement]:
+def _growth_bars(means: Sequence[PointMeans], base: MeasuringPoint) -> list[Statement]:
     found = []
     for panel in PANELS:
         points = line(means, panel, PlanVariant.PARALLEL, base)
@@ -214,7 +214,7 @@ def _growth_bars(means: Sequence[PointMeans], base: MeasuringPoint) -> list[Grap
         }[panel.value]
         (few, low), (many, high) = ends
         found.append(
-            GrapeStatement(
+            Statement(
                 "sublinear",
                 f"subscribers^{power:.2f}: {low:.4g} at {few:,}, {high:.4g} at {many:,}",
                 power < 1,

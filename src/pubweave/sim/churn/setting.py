@@ -7,7 +7,7 @@ from typing import Any
 
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.config.topic_connected import TopicConfig
-from pubweave.design.tree.spanning import canonical, mending_links
+from pubweave.design.tco.mending_by_name import canonical, mending_links
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.faults import FaultRates

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pubweave.core.routing.topic_connected.membership_map import MAP_TOPIC, MembershipView
-from pubweave.design.tree.spanning import Pair, canonical, mending_links
+from pubweave.design.tco.mending_by_name import Pair, canonical, mending_links
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.topic_connected import BrokerRecord
 

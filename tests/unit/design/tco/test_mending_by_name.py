@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pubweave.design.tco._kernels.mending import NOT_SUBSCRIBED, mend
-from pubweave.design.tree.spanning import canonical, mending_links
+from pubweave.design.tco.mending_by_name import canonical, mending_links
 from tests.naive.topic_connected import components, construct_low_edges, shadow_pairs
 
 Topics = dict[int, frozenset[int]]
