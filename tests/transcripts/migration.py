@@ -19,11 +19,11 @@ HEADER = """
 The client m moves from a to c along the path a - b - c, whose links take 10 and 15 ms. m publishes
 orders and wants quotes; x at b publishes quotes and wants orders. Clients are 1 ms away.
 
-A line: milliseconds, sender > receiver, what comes there (acknowledgements left out), the state
-that the receiver goes to. To be seen:
+A line: milliseconds, sender > receiver, what comes there, the state that the receiver goes to.
+Acknowledgements are left out unless they lead to one. To be seen:
 
 - Until the source decides nothing has changed: the way is found, the path is reserved, m says
-  whether it can reach c. Nothing but this broker's own event decides, and then only forward.
+  whether it can reach c. The source decides alone, in that event, and from then on only forward.
 - `update` turns the tables for what m publishes, from a to c. The source takes in nothing more of
   m, which does not know: an order that came to a late is not acknowledged, and m says it again at
   c.

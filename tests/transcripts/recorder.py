@@ -10,6 +10,7 @@ from pubweave.core.vocabulary.events import (
     ActionDecided,
     ActionRequested,
     ConnectionClosed,
+    ConnectionOpened,
     Event,
     LinkExpected,
     MigrationRequested,
@@ -84,12 +85,14 @@ class Recorder:
         if self._lines is None:
             return
         line = f"{1000 * self._world.now:7.1f}  {near:>5} > {far:<5}  {what}"
-        if end is not None and end.name in self._known:
-            state = self._state(end)
-            if state != self._known[end.name]:
-                self._known[end.name] = state
-                line = f"{line:<58}  {end.name}: {state}"
+        state = "" if end is None else self._state_of(end)
+        if end is not None and state != self._known.get(end.name, ""):
+            self._known[end.name] = state
+            line = f"{line:<58}  {end.name}: {state}"
         self._lines.insert(len(self._lines) if at is None else at, line)
+
+    def _state_of(self, end: Any) -> str:
+        return self._state(end) if end.name in self._known else ""
 
     def _on_arrival(
         self, connection: SimConnection, receiver: Any, messages: Sequence[Any]
@@ -99,6 +102,8 @@ class Recorder:
         place = len(self._lines or ())
         self._arrive(connection, receiver, messages)
         shown = [text for text in map(self._show, messages) if text] if is_there else []
+        if not shown and self._known.get(receiver.name, "") != self._state_of(receiver):
+            shown = ["acknowledgement"]
         for number, text in enumerate(shown, 1):
             end = receiver if number == len(shown) else None
             self.note(sender, receiver.name, text, end, place + number - 1)
@@ -127,6 +132,8 @@ def show_event(event: Event) -> str:
             return f"the agent asks for {action}"
         case ActionDecided(_, committed):
             return f"the store says: {'committed' if committed else 'aborted'}"
+        case ConnectionOpened(_, neighbor):
+            return f"a connection{'' if neighbor is None else ' to ' + neighbor} stands"
         case ConnectionClosed():
             return "a connection has ended"
         case MigrationRequested(client, destination):

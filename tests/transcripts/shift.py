@@ -20,8 +20,9 @@ s at k want all of it; links take 10, 15 and 5 ms.
 
      i - j - k      becomes      j - k - i
 
-A line: milliseconds, sender > receiver, what comes there (acknowledgements left out), the state
-that the receiver goes to. "-" is the agent and the store behind it. To be seen:
+A line: milliseconds, sender > receiver, what comes there, the state that the receiver goes to.
+Acknowledgements are left out unless they lead to one. "-" is no broker: the agent, the store behind
+it, the network. To be seen:
 
 - The mover i leads. Nothing is held before the new link stands (`linked`): a slow or impossible
   connection costs nobody anything.
@@ -63,7 +64,7 @@ def transcript() -> str:
     for number in range(1, 7):
         world.at(1.0 + 0.02 * number, publish)
     world.at(1.005, arbiter.begin, Shift("i", "j", "k"))
-    world.run_until(1.2)
+    world.run_until(1.145)
     return recorder.text(HEADER)
 
 

@@ -9,8 +9,6 @@ and `moved` are marks, too: they wait behind publications that wait at a gate.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from pubweave.core.migration.states import PATH, Stage
 from pubweave.core.migration.tables import (
     ClientEntries,
@@ -21,7 +19,6 @@ from pubweave.core.migration.uncertainty import MigrationUncertainty
 from pubweave.core.routing.tree.link_table import LinkTable
 from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
-from pubweave.core.vocabulary.state_table import StateTable
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId, SubscriptionId
 from pubweave.model.messages.migration import (
@@ -51,7 +48,7 @@ class MigrationParticipant:
     """The part of a broker on the path; its ends have `MigrationSource` and
     `MigrationDestination`."""
 
-    states: ClassVar[StateTable[Stage]] = PATH
+    states = PATH
 
     def __init__(self, inside: TreeServices, migration: Migration) -> None:
         place = migration.path.index(inside.id)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.routing.tree.services import TreeServices
@@ -45,7 +44,7 @@ RETRY_S = 0.2
 class Participant:
     """A part in an action; subclasses say what signals mean and what the end does."""
 
-    states: ClassVar[StateTable[Phase]]
+    states: StateTable[Phase]
     """Of the role."""
 
     def __init__(

@@ -17,6 +17,9 @@ class Phase(enum.Enum):
     OVER = "over"
 
 
+RESERVING, RESERVED, HOLDING, READY, OVER = Phase
+
+
 def _role(
     name: str, first: Phase, *steps: tuple[str, Phase], is_reserved: bool = False
 ) -> StateTable[Phase]:
@@ -24,31 +27,28 @@ def _role(
     may give the reservation back as long as it has not taken a step."""
     transitions, phase = [], first
     for event, after in steps:
-        transitions += [(phase, event, after), (phase, "aborted", Phase.OVER)]
+        transitions += [(phase, event, after), (phase, "aborted", OVER)]
         phase = after
-    transitions += [(phase, "aborted", Phase.OVER), (phase, "committed", Phase.OVER)]
+    transitions += [(phase, "aborted", OVER), (phase, "committed", OVER)]
     if is_reserved:
-        transitions.append((first, "given back", Phase.OVER))
+        transitions.append((first, "given back", OVER))
     return StateTable(name, first, tuple(transitions))
 
 
 MOVER = _role(
-    "Shift: mover",
-    Phase.RESERVING,
-    ("new peer linked", Phase.HOLDING),
-    ("marker and new peer ready", Phase.READY),
+    "Shift: mover", RESERVING, ("new peer linked", HOLDING), ("marker and new peer ready", READY)
 )
-OLD_PEER = _role("Shift: old peer", Phase.RESERVED, ("both markers", Phase.READY), is_reserved=True)
+OLD_PEER = _role("Shift: old peer", RESERVED, ("both markers", READY), is_reserved=True)
 NEW_PEER = _role(
     "Shift: new peer",
-    Phase.RESERVED,
-    ("mover quiet", Phase.HOLDING),
-    ("tables complete", Phase.READY),
+    RESERVED,
+    ("mover quiet", HOLDING),
+    ("tables complete", READY),
     is_reserved=True,
 )
-APPEND_NEIGHBOR = _role("Append: neighbor", Phase.RESERVING, ("broker linked", Phase.READY))
-APPEND_JOINING = _role("Append: joining broker", Phase.RESERVED)
-DETACH_NEIGHBOR = _role("Detach: neighbor", Phase.RESERVING, ("marker", Phase.READY))
+APPEND_NEIGHBOR = _role("Append: neighbor", RESERVING, ("broker linked", READY))
+APPEND_JOINING = _role("Append: joining broker", RESERVED)
+DETACH_NEIGHBOR = _role("Detach: neighbor", RESERVING, ("marker", READY))
 DETACH_LEAVING = _role(
-    "Detach: leaving broker", Phase.RESERVED, ("clients gone", Phase.READY), is_reserved=True
+    "Detach: leaving broker", RESERVED, ("clients gone", READY), is_reserved=True
 )
