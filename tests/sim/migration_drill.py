@@ -13,7 +13,7 @@ from itertools import product
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.migration.participant import Stage
+from pubweave.core.migration.states import Stage
 from pubweave.core.routing.tree.routing import TreeRouting
 from pubweave.core.vocabulary.effects import FollowRedirect, ReportMove
 from pubweave.core.vocabulary.events import MigrationRequested

@@ -1,11 +1,5 @@
-"""One broker's part in the migration of a client; `migration/source`
-are those of the ends of its path.
-
-Every broker of the path goes through these stages, whatever crashes around it:
-
-  RESERVED  it takes part and is in no action, so the path stays as it is
-  PASSED    the update has passed: the client's publications come from the destination's side
-  MOVED     `moved` has passed: what is for the client goes to the destination
+"""One broker's part in the migration of a client; `migration/source` has those of the ends of its
+path, `migration/states` the stages that every broker of the path goes through.
 
 A neighbor that has forgotten everything is told at once that it takes part (`hold`), and again
 whatever it may have taken along: the update from the side of the source, `moved` from the side of
@@ -15,8 +9,7 @@ and `moved` are marks, too: they wait behind publications that wait at a gate.
 
 from __future__ import annotations
 
-import enum
-
+from pubweave.core.migration.states import PATH, Stage
 from pubweave.core.migration.tables import (
     ClientEntries,
     move_advertisements,
@@ -51,23 +44,17 @@ from pubweave.model.messages.session import (
 )
 
 
-class Stage(enum.Enum):
-    """How far a migration has come at one broker."""
-
-    RESERVED = "reserved"
-    PASSED = "passed"
-    MOVED = "moved"
-
-
 class MigrationParticipant:
     """The part of a broker on the path; its ends have `MigrationSource` and
     `MigrationDestination`."""
+
+    states = PATH
 
     def __init__(self, inside: TreeServices, migration: Migration) -> None:
         place = migration.path.index(inside.id)
         self.inside = inside
         self.migration = migration
-        self.stage = Stage.RESERVED
+        self.stage = self.states.first
         self.before: BrokerId | None = migration.path[place - 1] if place else None
         """The next broker towards the source."""
         self.after: BrokerId | None = migration.path[place + 1] if place < migration.hops else None
@@ -282,7 +269,7 @@ class MigrationParticipant:
         for part in self._entries.parts(self.migration):
             self.inside.send(after, part)
         self.inside.send(after, MigrationUpdate(self.migration))
-        self.stage = Stage.PASSED
+        self.stage = self.states.after(self.stage, "update passed on")
 
     def _say_moved(self) -> None:
         """In its place among the publications for that link, also where these wait."""
@@ -313,7 +300,7 @@ class MigrationParticipant:
     ) -> None:
         missing = move_subscriptions(self.inside.routing, known, wanted, after)
         self._missing = dict.fromkeys(missing)
-        self.stage = Stage.MOVED
+        self.stage = self.states.after(self.stage, "moved")
         self._owes_update = False  # who says `moved` has it
 
     def completed(self, message: MigrationComplete, now: float) -> None:

@@ -12,7 +12,8 @@ client may have come back to it meanwhile; it has to pause again, and is sent on
 
 from __future__ import annotations
 
-from pubweave.core.migration.participant import MigrationParticipant, Stage
+from pubweave.core.migration.participant import MigrationParticipant
+from pubweave.core.migration.states import DESTINATION, Stage
 from pubweave.core.migration.tables import ClientEntries, move_advertisements
 from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
@@ -111,6 +112,8 @@ class MigrationSource(MigrationParticipant):
 
 class MigrationDestination(MigrationParticipant):
     """The part of the broker that gets the client."""
+
+    states = DESTINATION
 
     def __init__(self, inside: TreeServices, migration: Migration) -> None:
         super().__init__(inside, migration)

@@ -1,6 +1,6 @@
 """Sessions with neighbors and clients: they outlive connections and bound what is under way.
 
-Entry: `SessionTable` in `table`, `Session` in `session`.
+Entry: `SessionTable` in `table`, `Session` in `session`; `states` has what leads where.
             opened()            hello matches
   DOWN ----------------> OPEN ----------------> ESTABLISHED
    ^                      |                         |

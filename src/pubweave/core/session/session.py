@@ -7,19 +7,14 @@ congested receiver withholds acknowledgements, and a sender with a full window l
 
 No I/O and no clock here. Invariant: the messages a side has ever put in a session are, in order,
 the acknowledged ones (forgotten), ``unacked``, ``waiting``, ``pending``.
-
-            opened()            hello matches
-  DOWN ----------------> OPEN ----------------> ESTABLISHED
-   ^                      |                         |
-   +------ closed() ------+-------------------------+
 """
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 
 from pubweave.core.config.session import SessionLimits
+from pubweave.core.session.states import SESSION, SessionState
 from pubweave.core.vocabulary.effects import Effect, Transmit
 from pubweave.core.vocabulary.events import ConnectionId
 from pubweave.model.messages.migration import MovedSession
@@ -39,12 +34,6 @@ class RemoteProtocolError(Exception):
 
 class OvertakenError(RemoteProtocolError):
     """A connection lost a race against a newer one of the same far end: nobody's fault."""
-
-
-class SessionState(enum.Enum):
-    DOWN = "down"
-    OPEN = "open"
-    ESTABLISHED = "established"
 
 
 class Session:
@@ -98,7 +87,7 @@ class Session:
         self.is_client = is_client
         self.limits = limits
         self.connection: ConnectionId | None = None
-        self.state = SessionState.DOWN
+        self.state = SESSION.first
         self.remote_epoch = 0
         self.attempts = 0
         self.remote_attempt = 0
@@ -141,12 +130,12 @@ class Session:
     def opened(self, connection: ConnectionId) -> None:
         """A connection to the far end stands; nothing but Hello may travel yet."""
         self.connection = connection
-        self.state = SessionState.OPEN
+        self.state = SESSION.after(self.state, "opened")
 
     def closed(self, now: float) -> None:
         self.connection = None
         self.down_since = now
-        self.state = SessionState.DOWN
+        self.state = SESSION.after(self.state, "closed")
 
     def excuse(self, seconds: float) -> None:
         """This side did not run for so long: that time counts against nobody."""
@@ -194,6 +183,8 @@ class Session:
 
         A session that begins anew is emptied by `restart`.
         """
+        if self.state is not SessionState.OPEN:
+            raise RemoteProtocolError("said Hello where none is due")
         resumed = self.continues(hello)
         self.remote_epoch = hello.epoch
         self.remote_attempt = hello.attempt
@@ -204,7 +195,7 @@ class Session:
             self.take_ack(hello.received)
             self.told = self.received
             self.received_bytes_unacked = 0
-        self.state = SessionState.ESTABLISHED
+        self.state = SESSION.after(self.state, "hello")
         return resumed
 
     def go_on(self, moved: MovedSession) -> None:

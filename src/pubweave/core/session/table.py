@@ -15,8 +15,8 @@ from pubweave.core.session.session import (
     OvertakenError,
     RemoteProtocolError,
     Session,
-    SessionState,
 )
+from pubweave.core.session.states import SessionState
 from pubweave.core.session.tokens import Tokens
 from pubweave.core.vocabulary.effects import CloseConnection, Effect, Transmit
 from pubweave.core.vocabulary.events import ConnectionId, ConnectionOpened

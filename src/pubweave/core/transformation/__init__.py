@@ -3,11 +3,11 @@
 Entry: `ActionCoordinator` in `coordinator`; this broker is in one action at a time, others wait.
 Two-phase coordinator: the action's `LeadingParticipant` (in `participant`) reserves the other
 brokers and, when all are ready, asks for the commit. The store records the decision (`deploy`).
-  phase   RESERVING --> RESERVED --> HOLDING --> READY --> over (committed or aborted)
+  phase   RESERVING --> HOLDING --> READY --> OVER (committed or aborted); by role in `states`
   leader  reserves the others ... all ready: DecideAction --> store --> ActionDecided to all
 `shift` has the three roles of a shift, `shift_tables` what they do to tables, `append_detach` the
 roles of the other two; `HeldPublications` are held back for the links that change.
 Not here: plans, executor, agents (`deploy`); clients that move (`core.migration`).
-Invariant: an abort leaves all as before; a commit comes only after READY, then only forward.
+Invariant: an abort leaves all as before; a commit comes only in a role's last phase.
 ADR 8.
 """

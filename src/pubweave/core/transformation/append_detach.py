@@ -17,7 +17,14 @@ from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.access import DOOR_CLIENT
 from pubweave.core.session.session import Session
 from pubweave.core.session.table import OBSERVER_MARK
-from pubweave.core.transformation.participant import LeadingParticipant, Participant, Phase
+from pubweave.core.transformation.participant import LeadingParticipant, Participant
+from pubweave.core.transformation.states import (
+    APPEND_JOINING,
+    APPEND_NEIGHBOR,
+    DETACH_LEAVING,
+    DETACH_NEIGHBOR,
+    Phase,
+)
 from pubweave.model.ids import ActionId
 from pubweave.model.messages.session import (
     LEAVING_SUBJECT,
@@ -65,6 +72,7 @@ class MembershipPart(Participant):
 class AppendNeighbor(LeadingParticipant, MembershipPart):
     """n of an append: it is in the overlay already."""
 
+    states = APPEND_NEIGHBOR
     action: Append
 
     def begin(self, now: float) -> None:
@@ -82,7 +90,7 @@ class AppendNeighbor(LeadingParticipant, MembershipPart):
         if signal is Signal.REFUSED:
             self.doubt(reason, now)
         elif signal is Signal.LINKED and self.phase is Phase.RESERVING:
-            self.phase = Phase.READY
+            self.advance("broker linked")
             self.ask(True, "", now)
 
     def roll_forward(self, now: float) -> None:
@@ -92,6 +100,7 @@ class AppendNeighbor(LeadingParticipant, MembershipPart):
 class AppendJoining(MembershipPart):
     """b of an append: it has no links and wants one."""
 
+    states = APPEND_JOINING
     action: Append
 
     def begin(self, now: float) -> None:
@@ -112,6 +121,7 @@ class AppendJoining(MembershipPart):
 class DetachNeighbor(LeadingParticipant, MembershipPart):
     """n of a detach: it stays."""
 
+    states = DETACH_NEIGHBOR
     action: Detach
 
     def __init__(
@@ -138,7 +148,7 @@ class DetachNeighbor(LeadingParticipant, MembershipPart):
             case Signal.REFUSED:
                 self.doubt(reason, now)
             case Signal.MARKER:
-                self.phase = Phase.READY
+                self.advance("marker")
                 self.ask(True, "", now)
 
     def roll_forward(self, now: float) -> None:
@@ -148,6 +158,7 @@ class DetachNeighbor(LeadingParticipant, MembershipPart):
 class DetachLeaving(MembershipPart):
     """b of a detach: it leaves."""
 
+    states = DETACH_LEAVING
     action: Detach
 
     def __init__(
@@ -187,7 +198,7 @@ class DetachLeaving(MembershipPart):
             return
         for client in self._clients():
             self.inside.let_go(client, self.inside.sessions.closed_reason, now)
-        self.phase = Phase.READY
+        self.advance("clients gone")
         self.send_signal(self.action.neighbor, Signal.MARKER)
 
     def _is_gated(self) -> bool:

@@ -6,13 +6,12 @@ store behind the agents: a part that is in doubt (too late, too full, a neighbor
 for the action to be given up and goes by the answer, which may be that it was committed. Only the
 leader ever asks for a commit; so until it has, it may give up by itself.
 
-  phase      RESERVING --> RESERVED --> HOLDING --> READY --> over (committed or aborted)
-  aborted in any phase: as before; committed only after READY, and then only forward.
+Aborted in any phase: as before; committed only after the last one, and then only forward
+(`transformation/states`).
 """
 
 from __future__ import annotations
 
-import enum
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +19,9 @@ from dataclasses import dataclass
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
+from pubweave.core.transformation.states import Phase
 from pubweave.core.vocabulary.effects import CloseLink, DecideAction, OpenLink, ReportAction
+from pubweave.core.vocabulary.state_table import StateTable
 from pubweave.model.ids import ActionId, BrokerId
 from pubweave.model.messages.session import (
     ActionKind,
@@ -40,18 +41,11 @@ RETRY_S = 0.2
 """About how long a leader waits before it asks busy brokers again."""
 
 
-class Phase(enum.Enum):
-    """How far a part has come."""
-
-    RESERVING = "reserving"
-    RESERVED = "reserved"
-    HOLDING = "holding"
-    READY = "ready"
-    OVER = "over"
-
-
 class Participant:
     """A part in an action; subclasses say what signals mean and what the end does."""
+
+    states: StateTable[Phase]
+    """Of the role."""
 
     def __init__(
         self, inside: TreeServices, action_id: ActionId, action: Action, now: float
@@ -59,7 +53,7 @@ class Participant:
         self.inside = inside
         self.action_id = action_id
         self.action = action
-        self.phase = Phase.RESERVED
+        self.phase = self.states.first
         self.committed: bool | None = None
         self.reason = ""
         self.hold: HeldPublications | None = None
@@ -104,6 +98,10 @@ class Participant:
 
     # --- decision and end ------------------------------------------------------------------
 
+    def advance(self, event: str) -> None:
+        """Something happened that leads to another phase."""
+        self.phase = self.states.after(self.phase, event)
+
     @property
     def is_over(self) -> bool:
         return self.phase is Phase.OVER
@@ -119,7 +117,7 @@ class Participant:
             return
         held_messages = len(self.hold.items) if self.hold is not None else 0
         held_s = now - self.hold.began_at if self.hold is not None else 0.0
-        self.phase = Phase.OVER
+        self.advance("committed" if committed else "aborted")
         self.committed = committed
         if committed:
             self.roll_forward(now)
@@ -134,7 +132,7 @@ class Participant:
 
     def leave(self, now: float) -> None:
         """Give a reservation back without a word."""
-        self.phase = Phase.OVER
+        self.advance("given back")
         self._unmake(now)
 
     def send_signal(self, broker: BrokerId, signal: Signal, reason: str = "") -> None:
@@ -253,7 +251,6 @@ class LeadingParticipant(Participant):
         self, inside: TreeServices, action_id: ActionId, action: Action, now: float
     ) -> None:
         super().__init__(inside, action_id, action, now)
-        self.phase = Phase.RESERVING
         self.attempt = 0
         self._retry_at: float | None = None
 

@@ -30,7 +30,6 @@ from pubweave.core.transformation.participant import (
     HeldPublications,
     LeadingParticipant,
     Participant,
-    Phase,
 )
 from pubweave.core.transformation.shift_tables import (
     HandOver,
@@ -40,6 +39,7 @@ from pubweave.core.transformation.shift_tables import (
     switch_old_peer,
     told_to_mover,
 )
+from pubweave.core.transformation.states import MOVER, NEW_PEER, OLD_PEER, Phase
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import ActionId, BrokerId
 from pubweave.model.messages.session import (
@@ -153,6 +153,8 @@ class ShiftPart(Participant):
 class Mover(LeadingParticipant, ShiftPart):
     """i, the leader."""
 
+    states = MOVER
+
     def __init__(self, inside: TreeServices, action_id: ActionId, shift: Shift, now: float) -> None:
         super().__init__(inside, action_id, shift, now)
         self._signals: set[Signal] = set()
@@ -194,11 +196,11 @@ class Mover(LeadingParticipant, ShiftPart):
         elif self.phase is Phase.HOLDING and signal in (Signal.MARKER, Signal.READY):
             self._signals.add(signal)
             if len(self._signals) == 2:
-                self.phase = Phase.READY
+                self.advance("marker and new peer ready")
                 self.ask(True, "", now)
 
     def _be_quiet(self, now: float) -> None:
-        self.phase = Phase.HOLDING
+        self.advance("new peer linked")
         self._retry_at = None
         self._hold((self.action.old_peer,), now)
         self.send_signal(self.action.old_peer, Signal.MARKER)
@@ -218,6 +220,8 @@ class Mover(LeadingParticipant, ShiftPart):
 
 class OldPeer(ShiftPart):
     """j, in the middle until the mover is gone."""
+
+    states = OLD_PEER
 
     MARKERS = 2
     """Both ends must have fallen silent before the middle does."""
@@ -246,7 +250,7 @@ class OldPeer(ShiftPart):
         given, self._prepared = prepare_old_peer(
             routing, self._session(mover), self._session(new_peer)
         )
-        self.phase = Phase.READY
+        self.advance("both markers")
         self._hold((mover, new_peer), now)
         self.send_signal(mover, Signal.MARKER)
         self.send_signal(new_peer, Signal.MARKER)
@@ -272,6 +276,8 @@ class OldPeer(ShiftPart):
 class NewPeer(ShiftPart):
     """k, which gets the mover as a neighbor."""
 
+    states = NEW_PEER
+
     def __init__(self, inside: TreeServices, action_id: ActionId, shift: Shift, now: float) -> None:
         super().__init__(inside, action_id, shift, now)
         self._given = HandOver()
@@ -290,7 +296,7 @@ class NewPeer(ShiftPart):
 
     def _on_signal(self, origin: Session, message: ActionSignal, now: float) -> None:
         if message.signal is Signal.QUIET and self.phase is Phase.RESERVED:
-            self.phase = Phase.HOLDING
+            self.advance("mover quiet")
             self._hold((self.action.old_peer,), now)
             self.send_signal(self.action.old_peer, Signal.MARKER)
 
@@ -299,7 +305,7 @@ class NewPeer(ShiftPart):
             return
         self._given.add(message)
         if message.is_last:
-            self.phase = Phase.READY
+            self.advance("tables complete")
             old_peer = self._session(self.action.old_peer)
             self._told = told_to_mover(self.inside.routing, old_peer, self._given)
             self.send_signal(self.action.mover, Signal.READY)

@@ -187,3 +187,11 @@ def test_table_messages_have_a_weight() -> None:
     from pubweave.model.filters.filter import Filter
 
     assert Subscribe("a", Filter()).size_bytes > 0
+
+
+def test_a_second_hello_on_a_connection_breaks_the_protocol() -> None:
+    pair = Pair()
+    pair.connect()
+    with pytest.raises(RemoteProtocolError, match="where none is due"):
+        pair.receiver.take_hello(pair.sender.hello(Role.BROKER, "sender"))
+    assert pair.receiver.is_established

@@ -8,7 +8,8 @@ from typing import Any
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.routing.rendezvous.clusters import SAID_WITHIN_S, AttachedClusters
 from pubweave.core.routing.rendezvous.routing import RendezvousRouting
-from pubweave.core.session.session import Session, SessionState
+from pubweave.core.session.session import Session
+from pubweave.core.session.states import SessionState
 
 
 def session(name: str, *, stands: bool) -> Session:

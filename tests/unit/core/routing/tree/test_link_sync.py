@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.routing.tree.link_sync import GATE_BYTES, LinkSync
-from pubweave.core.session.session import Session, SessionState
+from pubweave.core.session.session import Session
+from pubweave.core.session.states import SessionState
 from pubweave.model.messages.session import SequencedMessage, SyncStage
 from pubweave.model.publications import Publication, make_publication
 
