@@ -16,9 +16,9 @@ from typing import Any
 from pubweave.control.settings import ControlSettings
 from pubweave.experiments.experiment import (
     Experiment,
-    Statement,
     Report,
     ResultTable,
+    Statement,
     Verdicts,
     option,
 )

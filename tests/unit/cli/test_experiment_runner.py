@@ -16,10 +16,10 @@ from pubweave.cli import main
 from pubweave.cli.lab import reproduce as verb
 from pubweave.experiments.experiment import (
     Experiment,
-    Statement,
     OptionError,
     Report,
     ResultTable,
+    Statement,
     Verdicts,
     numbers,
     option,

@@ -39,7 +39,7 @@ for options in ({}, {"max_degree": 9}, {"disjoint_brokers": True}, {"forbidden":
 def entries() -> dict[str, Any]:
     """The kernels that modules other than their own call, by name."""
     found: dict[str, Any] = {}
-    for module in pkgutil.iter_modules(planning.__path__, "pubweave.planning."):
+    for module in pkgutil.walk_packages(planning.__path__, "pubweave.planning."):
         if "._kernels" not in module.name and not module.ispkg:
             members = vars(importlib.import_module(module.name)).items()
             found |= {name: value for name, value in members if hasattr(value, "signatures")}

@@ -14,9 +14,9 @@ from pubweave.experiments.dynatops.rows import SystemRun
 from pubweave.experiments.dynatops.sweep import SweepScale, Task
 from pubweave.experiments.experiment import (
     Experiment,
-    Statement,
     Report,
     ResultTable,
+    Statement,
     Verdicts,
     data_folder,
     option,

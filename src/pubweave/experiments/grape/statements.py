@@ -173,9 +173,7 @@ def _equivalent(
     return found
 
 
-def _with_subscribers(
-    outcomes: Sequence[RunOutcome], spreads: Sequence[int]
-) -> list[Statement]:
+def _with_subscribers(outcomes: Sequence[RunOutcome], spreads: Sequence[int]) -> list[Statement]:
     """The paper's future work, against GRAPE alone."""
     found = []
     for name in BOTH:

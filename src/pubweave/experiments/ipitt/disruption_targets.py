@@ -179,9 +179,7 @@ def _judged(
     return Statement(wanted, text, is_met(mean), name)
 
 
-def _saving_bar(
-    name: str, fast: Sequence[Disruption], slow: Sequence[Disruption]
-) -> Statement:
+def _saving_bar(name: str, fast: Sequence[Disruption], slow: Sequence[Disruption]) -> Statement:
     savings = [
         100 * (1 - one.cost.plan_s / other.cost.plan_s)
         for one, other in zip(fast, slow, strict=True)

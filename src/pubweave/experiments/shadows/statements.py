@@ -68,9 +68,7 @@ def _figure_3(rows: Sequence[Row]) -> list[Statement]:
             0.028,
             " (impossible beside the next: backups and primaries have the same mean)",
         ),
-        Statement(
-            "primaries are balanced: 21 to 59", f"{low} to {high}", high < 6 * max(1, low)
-        ),
+        Statement("primaries are balanced: 21 to 59", f"{low} to {high}", high < 6 * max(1, low)),
         Statement(
             "the number of backups is linear in the number of topics",
             f"correlation {slope:.2f}",
@@ -148,9 +146,7 @@ def _figure_7(rows: Sequence[Row]) -> list[Statement]:
         found.append(Statement(words, shown, took <= build * share / 100))
     for kind, bar in (("join", 0.2), ("leave", 1.0)):
         took = mean_of(chosen(rows, variant="lean", kind=kind), "repair_ms")
-        found.append(
-            Statement(f"lean: {kind} at most {bar:g} ms", f"{took:.3f} ms", took <= bar)
-        )
+        found.append(Statement(f"lean: {kind} at most {bar:g} ms", f"{took:.3f} ms", took <= bar))
     backups = mean_of(chosen(rows, variant="lean", kind="leave"), "backups_ms")
     words = "lean: backup update at most 3 ms"
     found.append(Statement(words, f"{backups:.2f} ms", backups <= 3))

@@ -18,15 +18,10 @@ CALL = re.compile(r"\b(?:_?kernels\w*)\.(\w+)\(")
 def called_kernels() -> dict[str, Any]:
     """The compiled functions that the package's other modules call, by name."""
     folder = Path(tco.__path__[0])
-    names = {
-        name
-        for path in folder.glob("*.py")
-        if not path.name.startswith("_kernels_")
-        for name in CALL.findall(path.read_text())
-    }
+    names = {name for path in folder.glob("*.py") for name in CALL.findall(path.read_text())}
     found = {}
-    for path in folder.glob("_kernels_*.py"):
-        module = importlib.import_module(f"{tco.__name__}.{path.stem}")
+    for path in folder.glob("_kernels/[a-z]*.py"):
+        module = importlib.import_module(f"{tco.__name__}._kernels.{path.stem}")
         known = {name: getattr(module, name, None) for name in names}
         found.update({name: k for name, k in known.items() if hasattr(k, "signatures")})
     return found

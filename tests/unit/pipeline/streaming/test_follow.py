@@ -158,15 +158,15 @@ def test_a_balance_made_bit_by_bit_counts_once_it_is_complete(
     from pubweave.pipeline.streaming.compaction import TASK_GOES
 
     goes: list[tuple[int, bool, int]] = []
-    go_on = streaming.Closing.go_on
+    go_on = streaming.Compaction.go_on
 
-    def watched(self: streaming.Closing, for_s: float) -> bool:
+    def watched(self: streaming.Compaction, for_s: float) -> bool:
         is_done = go_on(self, for_s)
         goes.append((self.batch, is_done, _records(follower)[1]))
         return is_done
 
     monkeypatch.setattr(streaming, "CLOSING_S", 0.0)
-    monkeypatch.setattr(streaming.Closing, "go_on", watched)
+    monkeypatch.setattr(streaming.Compaction, "go_on", watched)
     world = make_world(24)
     source, output = tmp_path / "run", tmp_path / "followed"
     write_description(source)

@@ -77,7 +77,7 @@ def test_without_pyspark_one_message_says_what_to_do(monkeypatch: pytest.MonkeyP
 
 def test_finding_the_jars_does_not_import_pyspark() -> None:
     code = (
-        "import sys; from pubweave.runtime import embedded_zookeeper as e\n"
+        "import sys; from pubweave.runtime.store import embedded_zookeeper as e\n"
         "try: e.find_jars()\nexcept e.ZooKeeperUnavailable: pass\n"
         "sys.exit('pyspark' in sys.modules)"
     )
