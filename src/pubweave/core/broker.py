@@ -147,7 +147,7 @@ class Broker:
                 self.topics = RendezvousMaintenance(inside, self.routing, now)
             else:
                 self.topics = OverlayRepair(inside, epoch, now)
-        self.door = self._make_door(now)
+        self.mqtt = self._make_mqtt(now)
 
     def _make_changeable(self, routing: TreeRouting, epoch: int, now: float) -> None:
         self._gate = routing.gate
@@ -190,57 +190,57 @@ class Broker:
             meter=self._meter,
         )
 
-    def _make_door(self, now: float) -> MqttGateway | None:
-        """The door of a broker that lets MQTT clients in."""
+    def _make_mqtt(self, now: float) -> MqttGateway | None:
+        """The gateway of a broker that lets MQTT clients in."""
         config, access = self.config, self.sessions.access
         if config.mqtt is None:
             return None
-        loop = InProcessLink(
+        link = InProcessLink(
             access,
             lambda event, now: self.sessions.opened(event, now, self._sending.effects),
             self._on_messages,
         )
-        door = MqttGateway(
+        gateway = MqttGateway(
             config.id,
             config.mqtt,
             access,
-            loop,
+            link,
             now,
             routes_whole_topics=isinstance(self.routing, TopicRouting),
             is_leaving=lambda: bool(self.sessions.closed_reason),
         )
         if isinstance(self.routing, TopicRouting):
-            self._publishing.on_taken = door.copying.published
-            door.copying.on_congested = self._flow.hold
-            door.copying.on_relieved = lambda session: self._flow.relieve(
+            self._publishing.on_taken = gateway.replicator.published
+            gateway.replicator.on_congested = self._flow.hold
+            gateway.replicator.on_relieved = lambda session: self._flow.relieve(
                 session, self._sending.effects
             )
         if self.migrations is not None:
-            self.migrations.redirect = door.redirecting.redirect
-        return door
+            self.migrations.redirect = gateway.redirector.redirect
+        return gateway
 
-    # --- the one door ----------------------------------------------------------------------
+    # --- the one gateway ----------------------------------------------------------------------
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take an event in; return what is to be done, in order. O(messages x destinations)."""
         self._sending.effects = effects = list[Effect]()
         if type(event) is MessagesReceived:
             self._on_messages(event, now)
-        elif self.door is None or not self.door.handle(event, now, effects):
+        elif self.mqtt is None or not self.mqtt.handle(event, now, effects):
             self._on_other(event, now)
             self._flush(None, now)
-        if self.door is not None:
-            self.door.finish(effects, now)
+        if self.mqtt is not None:
+            self.mqtt.finish(effects, now)
         if self._gate is not None and self._gate.has_opened:
             for origin, messages in self._gate.take_opened():
                 self._go_on(origin, messages, now)
-            if self.door is not None:
-                self.door.finish(effects, now)
+            if self.mqtt is not None:
+                self.mqtt.finish(effects, now)
         if self.migrations is not None and self.migrations.is_eager:
             self.migrations.check(now)
             self._flush(None, now)
-            if self.door is not None:
-                self.door.finish(effects, now)
+            if self.mqtt is not None:
+                self.mqtt.finish(effects, now)
         if self._meter is not None:
             records = self._meter.pop()
             if records:
@@ -251,8 +251,8 @@ class Broker:
         """After `handle` raised: what was to be done until then. Sessions count it as sent, so
         it has to be; what was queued and not yet sent goes with the next event."""
         effects, self._sending.effects = self._sending.effects, []
-        if self.door is not None:
-            self.door.keep(effects)
+        if self.mqtt is not None:
+            self.mqtt.defer(effects)
         return effects
 
     def next_deadline(self) -> float:
@@ -260,7 +260,7 @@ class Broker:
         ack_at = self._flow.ack_at
         tick_at = self.upkeep.tick_at
         deadline = tick_at if ack_at is None else min(ack_at, tick_at)
-        for part in (self.organizer, self.actions, self.migrations, self.topics, self.door):
+        for part in (self.organizer, self.actions, self.migrations, self.topics, self.mqtt):
             due = None if part is None else part.deadline
             if due is not None and due < deadline:
                 deadline = due
@@ -308,7 +308,7 @@ class Broker:
             self.sessions,
             self.upkeep,
             self.topics,
-            self.door,
+            self.mqtt,
             self._publishing.early,
         ):
             if part is not None:
@@ -326,8 +326,8 @@ class Broker:
             self.migrations.on_deadline(now)
         if self.topics is not None and now >= self.topics.deadline:
             self.topics.check(now)
-        if self.door is not None and now >= self.door.deadline:
-            self.door.on_deadline(now, effects)
+        if self.mqtt is not None and now >= self.mqtt.deadline:
+            self.mqtt.on_deadline(now, effects)
         if now >= self.upkeep.tick_at:
             self.upkeep.on_tick(now, effects)
             self._give_up_the_absent(effects, now)

@@ -120,5 +120,5 @@ def broker_status(broker: Broker, now: float, uptime_s: float) -> BrokerStatus:
         migrations=broker.migrations.status() if broker.migrations is not None else None,
         access=broker.sessions.access.status(),
         journal=broker.upkeep.journal_status(now),
-        mqtt=broker.door.status(now) if broker.door is not None else None,
+        mqtt=broker.mqtt.status(now) if broker.mqtt is not None else None,
     )

@@ -76,9 +76,9 @@ def come_back(broker: Broker, *, epoch: int, now: float) -> list[Effect]:
     away_s = max(0.0, now - broker.upkeep.looked_at)
     effects: list[Effect] = []
     outer = [connection for connection in broker.sessions.connections() if connection > 0]
-    if broker.door is not None:
-        broker.door.restored(now)
-        outer += broker.door.connections()
+    if broker.mqtt is not None:
+        broker.mqtt.restored(now)
+        outer += broker.mqtt.connection_numbers()
     for connection in outer:
         effects += broker.handle(ConnectionClosed(connection), now)
     broker.sessions.begin_epochs(epoch)

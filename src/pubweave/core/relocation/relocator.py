@@ -24,7 +24,7 @@ from pubweave.core.relocation.pop_tracing import PopTracing
 from pubweave.core.relocation.probes import Probing
 from pubweave.core.relocation.subscriber_rounds import Migrate, SubscriberRounds
 from pubweave.core.routing.tree.services import TreeServices
-from pubweave.core.session.access import DOOR_CLIENT
+from pubweave.core.session.access import GATEWAY_CLIENT
 from pubweave.core.session.session import Session
 from pubweave.design.relocation.rules import Preference, Selection
 from pubweave.model.ids import BrokerId, ClientId
@@ -301,7 +301,7 @@ class Relocator:
         O(advertisements)."""
         entries = self._inside.routing.advertisements.values()
         clients = {entry.hop.remote for entry in entries if entry.hop.is_client}
-        return sorted(client for client in clients if not client.startswith(DOOR_CLIENT))
+        return sorted(client for client in clients if not client.startswith(GATEWAY_CLIENT))
 
     def show(
         self, publishers: list[ClientId], preference: Preference, request: TraceRequest
