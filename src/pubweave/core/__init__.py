@@ -6,7 +6,7 @@ the next `DeadlineReached` is due. This level is the facade: `assembly` connects
 report, `rule_change` applies new access rules. Each protocol has a room of its own.
 Not here: sockets (`runtime`), virtual time (`sim`), bytes (`wire`).
 
-  MessagesReceived -> Publishing.take_in -> RoutingStrategy.route -> session.pending --+
+  MessagesReceived -> Publishing.route_batch -> RoutingStrategy -> session.pending ----+
   ConnectionOpened -> SessionTable (Hello, resume, supersede)                          | end of
   DeadlineReached  -> acknowledgements, heartbeat, expiry, load sample                 v event
                                               Session.flush -> Transmit(connection, messages)

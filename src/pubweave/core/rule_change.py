@@ -36,7 +36,7 @@ def change_access(broker: Broker, rules: AccessRules | None, now: float) -> None
             continue  # the inner end of an MQTT session
         reason = access.why_not_stay(client)
         if reason:
-            broker._endings.expire(client, reason, now)
+            broker._teardown.expire(client, reason, now)
         elif broker.migrations is None or not broker.migrations.is_paused(client):
             for message, why in _forbidden(broker, client, entries):
                 _withdraw(broker, client, message, why, now)
@@ -99,6 +99,6 @@ def _withdraw(
 ) -> None:
     is_subscription = isinstance(message, Subscribe)
     withdrawal = Unsubscribe(message.id) if is_subscription else Unadvertise(message.id)
-    if not broker._is_kept(client, withdrawal, now):
+    if not broker._is_withheld(client, withdrawal, now):
         broker._on_table_message(client, withdrawal, now)
-    broker._tell_refusal(client, message.id, why)
+    broker._send_refusal(client, message.id, why)

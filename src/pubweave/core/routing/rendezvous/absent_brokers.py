@@ -49,13 +49,13 @@ class RingAbsences:
     ) -> None:
         self._id = config.id
         self._config = config.topics
-        self._tell_every_s = config.rendezvous.retry_s
-        self._tell = tell
+        self._announce_every_s = config.rendezvous.retry_s
+        self._send = tell
         self._neighbors = neighbors
         self._number = 0
         """Of what was told of this broker last; 0: nothing was."""
-        self._told: dict[str, None] = {}
-        self._tell_at = 0.0
+        self._announced: dict[str, None] = {}
+        self._announce_at = 0.0
         self.known: dict[BrokerId, Member] = {}
         """Neighbors, whoever is away, and those who have just come back."""
         self.missed: dict[str, None] = {}
@@ -66,18 +66,18 @@ class RingAbsences:
     def check(self, subscribed: Collection[str], now: float) -> None:
         """Tell neighbors what this broker wants, if that has changed, but not all the time."""
         wanted = dict.fromkeys(subscribed)
-        if now >= self._tell_at and wanted.keys() != self._told.keys():
-            self._told, self._tell_at = wanted, now + self._tell_every_s
+        if now >= self._announce_at and wanted.keys() != self._announced.keys():
+            self._announced, self._announce_at = wanted, now + self._announce_every_s
             self._renew()
 
     def _renew(self, number: int = 0) -> None:
         """Tell of this broker anew, with a larger number than everything before."""
         self._number = max(self._number, number) + 1
         for neighbor in self._neighbors():
-            self._tell(neighbor, self._own())
+            self._send(neighbor, self._own())
 
     def _own(self) -> RingMember:
-        return RingMember(self._id, self._number, tuple(self._told))
+        return RingMember(self._id, self._number, tuple(self._announced))
 
     def excuse(self, seconds: float) -> None:
         """This broker did not run for so long: that time does not count."""
@@ -86,7 +86,7 @@ class RingAbsences:
 
     def restored(self, now: float) -> None:
         """This broker was away and is there again."""
-        self._tell_at = now
+        self._announce_at = now
         self._sum_up(now)
         if self._number:
             self._renew()
@@ -97,10 +97,10 @@ class RingAbsences:
         """A neighbor knows nothing: it hears of this broker, of those away, and what is said of
         itself."""
         if self._number:
-            self._tell(neighbor, self._own())
+            self._send(neighbor, self._own())
         for broker, known in self.known.items():
             if known.is_away or broker == neighbor:
-                self._tell(neighbor, self._message(broker, now))
+                self._send(neighbor, self._message(broker, now))
 
     def lost(self, neighbor: BrokerId, now: float) -> None:
         """A link is lost: unless its far end says otherwise, it was killed."""
@@ -119,7 +119,7 @@ class RingAbsences:
         elif known is None or known.rank < (message.number, is_away):
             self._note(sender, message, known or Member(0, ()), now)
         elif known.number > message.number:
-            self._tell(sender, self._message(broker, now))
+            self._send(sender, self._message(broker, now))
 
     def _hear_of_own(self, sender: BrokerId, message: RingMember) -> None:
         """What others say of this broker is out of date, or from an earlier life."""
@@ -128,7 +128,7 @@ class RingAbsences:
         ):
             self._renew(message.number)
         elif message.number < self._number:
-            self._tell(sender, self._own())
+            self._send(sender, self._own())
 
     def _note(self, sender: BrokerId, message: RingMember, known: Member, now: float) -> None:
         was_away = known.is_away
@@ -150,7 +150,7 @@ class RingAbsences:
         message = self._message(broker, now)
         for neighbor in self._neighbors():
             if neighbor != but:
-                self._tell(neighbor, message)
+                self._send(neighbor, message)
 
     def _message(self, broker: BrokerId, now: float) -> RingMember:
         known = self.known[broker]
@@ -160,7 +160,7 @@ class RingAbsences:
 
     # --- what is kept ----------------------------------------------------------------------
 
-    def tidy(self, now: float) -> Collection[str]:
+    def clean_up(self, now: float) -> Collection[str]:
         """Forget who is away for too long. The topics that are kept however old they get.
         O(topics of those known)."""
         linked = set(self._neighbors())

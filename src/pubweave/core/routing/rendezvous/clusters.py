@@ -30,7 +30,7 @@ class AttachedClusters:
         self._sessions = sessions
         self._routing = routing
         self.gateways: dict[BrokerId, None] = {}
-        self._wishes: dict[BrokerId, tuple[dict[str, None], float]] = {}
+        self._requests: dict[BrokerId, tuple[dict[str, None], float]] = {}
         """By gateway: what it wanted last, and when it said so last or was away."""
         self.missed: dict[str, None] = {}
         """Topics of gateways that are away, or have yet to say what they want."""
@@ -46,7 +46,7 @@ class AttachedClusters:
     def forgotten(self, neighbor: BrokerId) -> None:
         """A link is over for good."""
         self.gateways.pop(neighbor, None)
-        self._wishes.pop(neighbor, None)
+        self._requests.pop(neighbor, None)
 
     def check(self, now: float) -> None:
         """Hold what gateways want now, and nothing else. O(topics of gateways)."""
@@ -57,7 +57,7 @@ class AttachedClusters:
             if link is None:
                 self.forgotten(name)
             else:
-                wanted.update(self._wishes_of(name, link, now))
+                wanted.update(self._requests_of(name, link, now))
         for topic in [topic for topic in self._held if topic not in wanted]:
             del self._held[topic]
             self._routing.release(topic)
@@ -66,14 +66,14 @@ class AttachedClusters:
                 self._held[topic] = None
                 self._routing.hold(topic)
 
-    def _wishes_of(self, name: BrokerId, link: Session, now: float) -> dict[str, None]:
+    def _requests_of(self, name: BrokerId, link: Session, now: float) -> dict[str, None]:
         """What a gateway wants; what it wanted, if it is away and its link is not given up."""
         wanted = dict.fromkeys(self._routing.wanted.get(link, ()))
-        last, said_at = self._wishes.get(name, ({}, now))
+        last, said_at = self._requests.get(name, ({}, now))
         if wanted or not link.is_established:
             said_at = now
         last = wanted or last
-        self._wishes[name] = last, said_at
+        self._requests[name] = last, said_at
         if wanted or now - said_at > SAID_WITHIN_S:
             return wanted
         self.missed.update(last)

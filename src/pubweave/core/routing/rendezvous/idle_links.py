@@ -33,7 +33,7 @@ class IdleLinks:
     ) -> None:
         self._links = links
         self._sessions = sessions
-        self._tell = tell
+        self._send = tell
         self._is_used = is_used
         self._on_close = on_close
         self._release_after_s = release_after_s
@@ -74,7 +74,7 @@ class IdleLinks:
 
     def _offer(self, neighbor: BrokerId, now: float) -> None:
         self._offered_at[neighbor] = now
-        self._tell(neighbor, LinkUnused())
+        self._send(neighbor, LinkUnused())
 
     def _close(self, neighbor: BrokerId, now: float) -> None:
         self._unused_since.pop(neighbor, None)

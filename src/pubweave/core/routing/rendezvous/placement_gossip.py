@@ -40,7 +40,7 @@ class PlacementGossip:
     ) -> None:
         self._id = id_
         self._config = config
-        self._tell = tell
+        self._broadcast = tell
         self._linked = linked
         self._own = own
         self.known: News = {}
@@ -53,7 +53,7 @@ class PlacementGossip:
         """By neighbor: of a digest that has not ended yet."""
         self._collector: BrokerId | None = None
         self._sent_at = now
-        self._tell_at = now
+        self._announce_at = now
         self.messages = 0
         """Sent so far."""
 
@@ -69,31 +69,33 @@ class PlacementGossip:
         """Tell when it is time, or when somebody else collects. O(cluster x topics) if so."""
         collector = self.collector()
         if collector != self._collector:
-            self._collector, self._tell_at = collector, now
+            self._collector, self._announce_at = collector, now
         if collector is None:
             self.known = {}
-        if now < self._tell_at or collector is None:
+        if now < self._announce_at or collector is None:
             return
         self._sent_at = now
-        self._tell_at = now + 2 * self._config.update_s
+        self._announce_at = now + 2 * self._config.update_s
         if collector == self._id:
             self._pass_on(self._collected(), self._config.members)
         else:
             self._send(collector, self._collected())
 
-    def hurry(self) -> None:
+    def check_soon(self) -> None:
         """Something has changed that cannot wait."""
-        self._tell_at = self._sent_at
+        self._announce_at = self._sent_at
 
     def link_began(self, neighbor: BrokerId) -> None:
         if neighbor == self._collector:
-            self.hurry()
+            self.check_soon()
 
     def _collected(self) -> News:
         """Of whoever has told us itself, that; of others, what somebody said for them."""
         news: News = {}
-        for member, told in self._below.items():
-            direct = {n: each for n, each in told.items() if n == member or n not in self._below}
+        for member, announced in self._below.items():
+            direct = {
+                n: each for n, each in announced.items() if n == member or n not in self._below
+            }
             news.update(direct)
         news[self._id] = self._own()
         return news
@@ -108,7 +110,7 @@ class PlacementGossip:
     def _send(self, member: BrokerId, news: News) -> None:
         for part in _parts(news):
             self.messages += 1
-            self._tell(member, part)
+            self._broadcast(member, part)
 
     # --- what comes ------------------------------------------------------------------------
 
@@ -123,7 +125,7 @@ class PlacementGossip:
         del self._coming[member]
         if member == self.collector():
             self.known = self._of_others(news)
-            self._tell_at = now + self._config.update_s
+            self._announce_at = now + self._config.update_s
             self._pass_on(news, self._below)
         elif self._id in self._config.collectors(self._id) and self._id < member:
             self._take_below(member, news)
@@ -131,7 +133,11 @@ class PlacementGossip:
             self.known.update(self._of_others(news))
 
     def _of_others(self, news: News) -> News:
-        return {name: told for name, told in news.items() if name != self._id and told.is_open}
+        return {
+            name: announced
+            for name, announced in news.items()
+            if name != self._id and announced.is_open
+        }
 
     def _take_below(self, member: BrokerId, news: News) -> None:
         self._below[member] = news
@@ -139,11 +145,11 @@ class PlacementGossip:
         if self.collector() != self._id:
             return
         self.known = self._of_others(self._collected())
-        if any(not told.is_open for told in news.values()):
-            self.hurry()
+        if any(not announced.is_open for announced in news.values()):
+            self.check_soon()
         elif self._fresh.issuperset(set(self._config.members).intersection(self._linked())):
             # Not more than twice as often as agreed, however fast others come and go.
-            self._tell_at = min(self._tell_at, self._sent_at + self._config.update_s / 2)
+            self._announce_at = min(self._announce_at, self._sent_at + self._config.update_s / 2)
 
     def lost(self, member: BrokerId) -> None:
         """A link is gone."""
@@ -164,10 +170,10 @@ def _parts(news: News) -> Iterator[PlacementDigest]:
     """Digests of bounded size; the last one says so."""
     part: list[tuple[BrokerId, PlacementTold]] = []
     size = 0
-    for name, told in news.items():
-        if part and size + told.size_bytes > DIGEST_BYTES:
+    for name, announced in news.items():
+        if part and size + announced.size_bytes > DIGEST_BYTES:
             yield PlacementDigest(tuple(part), is_last=False)
             part, size = [], 0
-        part.append((name, told))
-        size += told.size_bytes
+        part.append((name, announced))
+        size += announced.size_bytes
     yield PlacementDigest(tuple(part), is_last=True)

@@ -78,7 +78,7 @@ class TopicTrees:
         self.places: dict[str, TreePlace] = {}
         self._table = table
         self._config = config
-        self._tell = tell
+        self._send = tell
         self._askers = askers
         self.mapped: dict[int, BrokerId] = {}
         """Who was mapped to each position; a broker knows only a few of them by itself."""
@@ -142,7 +142,7 @@ class TopicTrees:
             self._take_path(None, target, tuple(here), joins, now)
         if hops < MAX_HOPS:
             for broker, some in onward.items():
-                self._tell(broker, TreeJoin(self.version, target, tuple(some), joins, hops + 1))
+                self._send(broker, TreeJoin(self.version, target, tuple(some), joins, hops + 1))
 
     def _take_path(
         self,
@@ -168,7 +168,7 @@ class TopicTrees:
                 place.join_at = now + self._config.refresh_s
         hop = None if is_own else self._table.next_towards(target)
         if hop is not None:
-            self._tell(hop.broker, TreePath(self.version, target, topics, joins))
+            self._send(hop.broker, TreePath(self.version, target, topics, joins))
 
     def lost(self, broker: BrokerId, now: float) -> None:
         """A neighbor is gone: what came from it is over, what went to it goes elsewhere."""
@@ -191,7 +191,7 @@ class TopicTrees:
                 if broker != place.offered_to:
                     below.setdefault(broker, []).append(topic)
         for broker, some in below.items():
-            self._tell(broker, TreeBroken(self.version, tuple(some)))
+            self._send(broker, TreeBroken(self.version, tuple(some)))
 
     # --- what is handed over ---------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class TopicTrees:
         if tables.position != self._table.own.position:
             hop = self._table.next_towards(tables.position)
             if hop is not None:
-                self._tell(hop.broker, tables)
+                self._send(hop.broker, tables)
             return
         until = now + self._config.expire_after_s
         for entry in tables.places:
@@ -315,9 +315,9 @@ class TopicTrees:
                 place.offer_at = now + wait_s
             place.offered_to = to
         for broker, topics in offers.items():
-            self._tell(broker, TreeOffer(self.version, tuple(topics), True))
+            self._send(broker, TreeOffer(self.version, tuple(topics), True))
         for broker, topics in withdrawn.items():
-            self._tell(broker, TreeOffer(self.version, tuple(topics), False))
+            self._send(broker, TreeOffer(self.version, tuple(topics), False))
 
     def is_settled(self, subscribed: Collection[str], offered: Collection[str]) -> bool:
         """Whether all that this broker asked and offered was answered."""

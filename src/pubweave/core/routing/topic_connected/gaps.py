@@ -44,34 +44,34 @@ class SuspectedGap:
 class TopicGaps:
     """One broker's gaps."""
 
-    def __init__(self, inside: TopicServices) -> None:
-        self._inside = inside
-        self._routing = inside.routing
-        self._doubts: dict[str, dict[Session, SuspectedGap]] = {}
+    def __init__(self, services: TopicServices) -> None:
+        self._services = services
+        self._routing = services.routing
+        self._suspected: dict[str, dict[Session, SuspectedGap]] = {}
 
     def receive(self, link: Session, message: TopicMissed, now: float) -> None:
         """A neighbor keeps no more what we lack, or never had it. O(spans)."""
         topic, publisher = message.topic, message.publisher
         log = self._routing.logs.get(topic)
         is_opened = self._routing.is_opened(link, topic)
-        if log is None or not (is_opened or link in self._doubts.get(topic, ())):
+        if log is None or not (is_opened or link in self._suspected.get(topic, ())):
             return
         mark = log.marks.get(publisher, 0)
-        told = (span.beyond(mark) for span in spans_of(message, now))
-        spans = [span for span in told if span is not None]
+        reported = (span.beyond(mark) for span in spans_of(message, now))
+        spans = [span for span in reported if span is not None]
         if not spans:
             return
         due_since = min([log.began_at, *map(self._due_since, self._claims(topic))])
         due = [span for span in spans if span.ended_at >= due_since]
         if not is_opened or (due and not message.is_agreed):
             self._routing.opened[link].pop(topic, None)
-            doubt = self._doubts.setdefault(topic, {}).setdefault(link, SuspectedGap(now))
-            doubt.missed[publisher] = sum(span.count for span in due)
+            gap = self._suspected.setdefault(topic, {}).setdefault(link, SuspectedGap(now))
+            gap.missed[publisher] = sum(span.count for span in due)
             return
         self._routing.logs.miss(log, publisher, spans, now)
         if due:
             self._count(log, topic, publisher, due)
-        self._routing.tell_missed(topic, publisher, spans, but=link)
+        self._routing.send_missed(topic, publisher, spans, but=link)
 
     def _claims(self, topic: str) -> list[TopicEntry]:
         return [c for c in self._routing.subscriptions.values() if c.topic == topic]
@@ -79,13 +79,13 @@ class TopicGaps:
     def _due_since(self, claim: TopicEntry) -> float:
         """From when on publications are due to a client. One that comes from another broker gets
         what is kept; what is older than that was not kept for anybody."""
-        return claim.since - (self._inside.config.topics.keep_s if claim.has_moved else 0.0)
+        return claim.since - (self._services.config.topics.keep_s if claim.has_moved else 0.0)
 
     def _count(
         self, log: TopicLog, topic: str, publisher: ClientId, due: list[DroppedRange]
     ) -> None:
         """Count what each client misses that subscribes to the topic, and tell it. O(clients)."""
-        counters = self._inside.counters
+        counters = self._services.counters
         claims: dict[Session, list[TopicEntry]] = {}
         for claim in self._claims(topic):
             claims.setdefault(claim.client, []).append(claim)
@@ -95,7 +95,7 @@ class TopicGaps:
             count = sum(span.count for span in missed)
             certain_at = max(log.began_at, min(claim.since for claim in own))
             if any(claim.has_moved for claim in own):
-                certain_at += self._inside.config.topics.keep_s
+                certain_at += self._services.config.topics.keep_s
             is_plain = any(len(claim.filter.predicates) == 1 for claim in own)
             # One that is not here may have gone on elsewhere, and have got it there.
             is_exact = is_plain and client.is_established
@@ -105,38 +105,38 @@ class TopicGaps:
             else:
                 counters.notifications_lost += count
             if count:
-                self._inside.send(client, Missed(topic, publisher, count, not is_exact))
+                self._services.send(client, Missed(topic, publisher, count, not is_exact))
 
     @property
-    def is_doubting(self) -> bool:
+    def has_suspected(self) -> bool:
         """Whether something is waited for that may fill a gap."""
-        return any(self._doubts.values())
+        return any(self._suspected.values())
 
     def check(self, now: float) -> None:
         """Ask again where a gap was doubted for long enough. O(doubts)."""
         routing = self._routing
-        for topic, doubts in list(self._doubts.items()):
-            for link in [link for link in doubts if not routing.wants_of(link, topic)]:
-                del doubts[link]
-            if not doubts:
-                del self._doubts[topic]
-            elif now - min(doubt.since for doubt in doubts.values()) >= PATIENCE_S:
-                least = min(doubts, key=lambda link: (doubts[link].count, link.remote))
-                del doubts[least]
+        for topic, suspected in list(self._suspected.items()):
+            for link in [link for link in suspected if not routing.wants_of(link, topic)]:
+                del suspected[link]
+            if not suspected:
+                del self._suspected[topic]
+            elif now - min(gap.since for gap in suspected.values()) >= PATIENCE_S:
+                least = min(suspected, key=lambda link: (suspected[link].count, link.remote))
+                del suspected[least]
                 routing.ask_again(least, topic)
-                for doubt in doubts.values():
-                    doubt.since = now
+                for gap in suspected.values():
+                    gap.since = now
 
     def excuse(self, seconds: float) -> None:
         """This broker did not run for so long."""
-        for doubts in self._doubts.values():
-            for doubt in doubts.values():
-                doubt.since += seconds
+        for suspected in self._suspected.values():
+            for gap in suspected.values():
+                gap.since += seconds
 
     def discard(self, link: Session) -> None:
         """A link begins anew: its far end is asked again anyway."""
-        for doubts in self._doubts.values():
-            doubts.pop(link, None)
+        for suspected in self._suspected.values():
+            suspected.pop(link, None)
 
 
 def spans_of(message: TopicMissed, now: float) -> list[DroppedRange]:

@@ -49,12 +49,12 @@ class LinkMonitor:
 
     def __init__(
         self,
-        inside: TopicServices,
+        services: TopicServices,
         address_of: Callable[[BrokerId], str],
         age_of: Callable[[BrokerId], Age] = lambda broker: NO_AGE,
     ) -> None:
-        self._inside = inside
-        self._config = inside.config.topics
+        self._services = services
+        self._config = services.config.topics
         self._address_of = address_of
         self._age_of = age_of
         self.links: dict[BrokerId, WatchedLink] = {}
@@ -63,7 +63,7 @@ class LinkMonitor:
 
     @property
     def own(self) -> BrokerId:
-        return self._inside.config.id
+        return self._services.config.id
 
     def standing(self) -> tuple[BrokerId, ...]:
         """Links that stand, or are about to."""
@@ -109,19 +109,19 @@ class LinkMonitor:
         self._dial(neighbor, link, now)
 
     def _make_session(self, neighbor: BrokerId, now: float) -> None:
-        session = self._inside.sessions.add_link(neighbor)
+        session = self._services.sessions.add_link(neighbor)
         if session is not None:
-            self._inside.routing.link_added(session)
-            self._inside.endings.link_changed(neighbor, True, now)
+            self._services.routing.link_added(session)
+            self._services.teardown.link_changed(neighbor, True, now)
 
     def _dial(self, neighbor: BrokerId, link: WatchedLink, now: float) -> None:
         address = self._address_of(neighbor)
         if self.own > neighbor:
             link.dialed_once_at = now
-            self._inside.emit(OpenLink(neighbor, address, dial_once=True))
+            self._services.emit(OpenLink(neighbor, address, dial_once=True))
         elif link.dialed_at is None or (address and link.dialed_at not in ("", address)):
             link.dialed_at = address
-            self._inside.emit(OpenLink(neighbor, address))
+            self._services.emit(OpenLink(neighbor, address))
 
     def excuse(self, seconds: float) -> None:
         """This broker did not run for so long: each link has as much more time."""
@@ -143,7 +143,7 @@ class LinkMonitor:
     def refused(self, neighbor: BrokerId, now: float) -> bool:
         """Nobody listens where a neighbor should: it is lost without waiting, unless it may yet
         have to start. Whether that is news."""
-        link, session = self.links.get(neighbor), self._inside.sessions.links.get(neighbor)
+        link, session = self.links.get(neighbor), self._services.sessions.links.get(neighbor)
         if link is None or link.is_lost or session is None or session.is_established:
             return False
         if not link.has_stood and link.limit_s > self._config.open_limit_s:
@@ -156,19 +156,19 @@ class LinkMonitor:
     def check(self, now: float) -> None:
         """Notice what stands and what is lost; O(links)."""
         for neighbor, link in list(self.links.items()):
-            session = self._inside.sessions.links.get(neighbor)
+            session = self._services.sessions.links.get(neighbor)
             if session is None:
                 del self.links[neighbor]
             elif session.is_established:
-                self._stands(neighbor, link, session, now)
+                self._note_standing(neighbor, link, session, now)
             elif link.lost_at is None and now - link.up_at > link.limit_s:
                 self._lose(neighbor, link, session, now)
-            elif self._is_hopeless(neighbor, link, now):
+            elif self._is_given_up(neighbor, link, now):
                 self.discard(neighbor, now)
             elif self._may_dial(neighbor, link, now):
                 self._dial(neighbor, link, now)
 
-    def _is_hopeless(self, neighbor: BrokerId, link: WatchedLink, now: float) -> bool:
+    def _is_given_up(self, neighbor: BrokerId, link: WatchedLink, now: float) -> bool:
         if link.lost_at is None or neighbor in self.lasting:
             return False
         return now - link.lost_at > self._config.forget_after_s
@@ -180,7 +180,9 @@ class LinkMonitor:
         every_s = self._config.knock_after_s * (5 if link.is_lost else 1)
         return now - link.dialed_once_at > every_s
 
-    def _stands(self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float) -> None:
+    def _note_standing(
+        self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float
+    ) -> None:
         link.up_at = now
         link.has_stood = True
         link.limit_s = self._config.lost_after_s
@@ -190,18 +192,18 @@ class LinkMonitor:
 
     def _lose(self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float) -> None:
         """What is queued for the neighbor is kept elsewhere (`topic_log`)."""
-        self._inside.routing.link_removed(session)
-        self._inside.endings.end(session, "the link is lost", now)
+        self._services.routing.link_removed(session)
+        self._services.teardown.end(session, "the link is lost", now)
         self._make_session(neighbor, now)
         link.lost_at = now
         link.lost_age = self._age_of(neighbor)
 
     def discard(self, neighbor: BrokerId, now: float) -> None:
         """The link is over for good."""
-        session = self._inside.sessions.links.get(neighbor)
+        session = self._services.sessions.links.get(neighbor)
         if session is not None:
-            self._inside.routing.link_removed(session)
-            self._inside.endings.end(session, "the link is over", now)
+            self._services.routing.link_removed(session)
+            self._services.teardown.end(session, "the link is over", now)
         del self.links[neighbor]
-        self._inside.endings.link_changed(neighbor, False, now)
-        self._inside.emit(CloseLink(neighbor))
+        self._services.teardown.link_changed(neighbor, False, now)
+        self._services.emit(CloseLink(neighbor))

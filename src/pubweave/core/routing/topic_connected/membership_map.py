@@ -83,7 +83,7 @@ class MembershipMap:
         self._buried.pop(broker, None)
         return True
 
-    def told_of(self, broker: BrokerId, now: float) -> BrokerRecord:
+    def record_of(self, broker: BrokerId, now: float) -> BrokerRecord:
         """A record for somebody who does not know it yet, and since when it has not been renewed:
         otherwise each broker that joins would remember the dead anew."""
         silent_s = 0.0 if broker == self.own else max(0.0, now - self._heard_at[broker])

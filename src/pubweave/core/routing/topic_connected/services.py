@@ -24,12 +24,12 @@ class TopicServices:
     sessions: SessionTable
     routing: TopicRouting
     counters: Counters
-    sending: OutgoingQueue
-    endings: SessionTeardown
+    outgoing: OutgoingQueue
+    teardown: SessionTeardown
 
     def send(self, session: Session, message: SequencedMessage) -> None:
         """Queue a message for a session; it leaves when the current event is done."""
-        self.sending.send(session, message)
+        self.outgoing.send(session, message)
 
     def emit(self, effect: Effect) -> None:
-        self.sending.effects.append(effect)
+        self.outgoing.effects.append(effect)

@@ -22,16 +22,16 @@ class SubscribeBarrier:
 
     def __init__(
         self,
-        inside: TopicServices,
+        services: TopicServices,
         links: LinkMonitor,
         map_: MembershipMap,
         view: Callable[[], MembershipView],
     ) -> None:
-        self._inside = inside
+        self._services = services
         self._links = links
         self._map = map_
         self._view = view
-        self._limit_s = inside.config.topics.subscribe_limit_s
+        self._limit_s = services.config.topics.subscribe_limit_s
         # Stands in `Session.blocked_by` beside sessions that are congested.
         self._gate = Session("", own_epoch=0, is_client=False, limits=SessionLimits())
         self._waiting: dict[Session, dict[str, float | None]] = {}
@@ -52,16 +52,16 @@ class SubscribeBarrier:
 
         A neighbor's answer comes after all that it knew of the overlay when the link began; so a
         link to somebody who is not on the map yet may bring news, and is waited for."""
-        routing, view = self._inside.routing, self._view()
+        routing, view = self._services.routing, self._view()
         if self._map.records[self._map.own].is_leaving:
             return True
         if topic not in self._map.records[self._map.own].topics or topic in view.pieces:
             return False
-        if not self._knows_all():
+        if not self._knows_all_brokers():
             return False
         members = view.members.get(topic, ())
         for neighbor in self._links.standing():
-            link = self._inside.sessions.links.get(neighbor)
+            link = self._services.sessions.links.get(neighbor)
             if link is not None and link.is_established:
                 if not routing.is_opened(link, topic):
                     return False
@@ -69,7 +69,7 @@ class SubscribeBarrier:
                 return False
         return True
 
-    def _knows_all(self) -> bool:
+    def _knows_all_brokers(self) -> bool:
         """Whether everybody who is named as a neighbor has told of itself: two that join at the
         same time, one through the other, hear of the rest late. O(links on the map)."""
         records = self._map.records
@@ -95,9 +95,9 @@ class SubscribeBarrier:
                 elif since is None:
                     waited[topic] = now
             if not waited:
-                self._let_go(client)
+                self._release(client)
 
-    def _let_go(self, client: Session) -> None:
+    def _release(self, client: Session) -> None:
         del self._waiting[client]
         client.blocked_by.pop(self._gate, None)
-        client.ack(self._inside.sending.effects)
+        client.ack(self._services.outgoing.effects)

@@ -80,7 +80,7 @@ class TopicLogs:
         if log is not None:
             self._size_bytes -= sum(publication.size_bytes for _, publication, _ in log.kept)
 
-    def take_in(self, log: TopicLog, publication: Publication, now: float) -> None:
+    def append(self, log: TopicLog, publication: Publication, now: float) -> None:
         """A publication is new: note it and keep it."""
         log.floors.setdefault(publication.publisher, publication.sequence)
         log.marks[publication.publisher] = publication.sequence
@@ -103,7 +103,7 @@ class TopicLogs:
         log = self._logs[topic]
         return TopicWanted(topic, log.number, tuple(log.marks.items()), takes_gaps)
 
-    def tidy(
+    def clean_up(
         self, now: float, keep_s: float, keep_bytes: int, lasting: Collection[str] = ()
     ) -> None:
         """Forget what is old, or too much, the oldest first. Of ``lasting`` topics nothing is

@@ -61,7 +61,7 @@ class LinkSync:
         self._answers: dict[Session, int] = {}
         self._has_news: dict[Session, None] = {}
         self._waits: dict[Session, deque[Wait]] = {}
-        self._put_off: dict[Session, None] = {}
+        self._answered_partly: dict[Session, None] = {}
         """Who waits, and has been answered in part."""
         self.partial: dict[Session, None] = {}
         """Who has answered us in part."""
@@ -98,7 +98,7 @@ class LinkSync:
     def began(self, link: Session) -> None:
         """A link's session began anew: whatever was asked or answered on it is void."""
         self._asked[link] = self._answers[link] = 0
-        for known in (self._has_news, self._waits, self._put_off, self.partial):
+        for known in (self._has_news, self._waits, self._answered_partly, self.partial):
             known.pop(link, None)
         self.shut_gate(link)
         if link in self._keepers:
@@ -147,7 +147,7 @@ class LinkSync:
         del self._keepers[link]
         return self._is_answered.pop(link, False)
 
-    def take_from_gate(self, link: Session) -> list[SequencedMessage]:
+    def clear_gate(self, link: Session) -> list[SequencedMessage]:
         """Whatever waits at a gate, in order; nothing does afterwards."""
         self._withdrawn.pop(link, None)
         return self.gates[link].restart()
@@ -165,15 +165,15 @@ class LinkSync:
         self.version += 1
         for known in (self._asked, self._answers, self._has_news, self._waits, self._withdrawn):
             known.pop(link, None)
-        for also in (self._doubts, self._put_off, self.partial, self.unlearned):
+        for also in (self._doubts, self._answered_partly, self.partial, self.unlearned):
             also.pop(link, None)
         self._forget_keepers(link)
         for hop in list(self._waits):
             for wait in self._waits[hop]:
                 wait.pop(link, None)
-            self._answer_what_is_ready(hop)
+            self._send_ready_answers(hop)
 
-    def news(self, link: Session) -> None:
+    def note_news(self, link: Session) -> None:
         """An advertisement came over a link that was not known."""
         self._has_news[link] = None
 
@@ -187,7 +187,7 @@ class LinkSync:
         self.asked_by(client, [link for link in links if link not in self.unheard])
 
     def forget_client(self, client: Session) -> None:
-        for known in (self._has_news, self._waits, self._put_off):
+        for known in (self._has_news, self._waits, self._answered_partly):
             known.pop(client, None)
 
     def asked_by(self, hop: Session, others: Iterable[Session]) -> None:
@@ -204,7 +204,7 @@ class LinkSync:
                 wait[link] = self._asked.get(link, 0) + 1
                 self._ask(link)
         self._waits.setdefault(hop, deque()).append(wait)
-        self._answer_what_is_ready(hop)
+        self._send_ready_answers(hop)
 
     def answered_by(self, hop: Session) -> None:
         """A neighbor answered: its gate opens, and others may be answered."""
@@ -216,14 +216,14 @@ class LinkSync:
         self.unlearned.pop(hop, None)
         self.open_gate(hop)
         for asker in list(self._waits):
-            self._answer_what_is_ready(asker)
+            self._send_ready_answers(asker)
 
     def answered_in_part_by(self, hop: Session) -> None:
         """A neighbor takes publications, and passes on more than it would if it knew all."""
         self.partial[hop] = None
         self.open_gate(hop)
 
-    def owes_answer(self, link: Session) -> bool:
+    def is_unanswered(self, link: Session) -> bool:
         """Whether a neighbor that began anew has yet to answer, or to answer wholly."""
         is_asked = self._answers.get(link, 0) < self._asked.get(link, 0)
         return link in self.partial or (link in self.gates and is_asked)
@@ -271,18 +271,18 @@ class LinkSync:
         waits = self._waits.get(hop)
         if not waits:
             return
-        if hop in self._put_off:
-            self._give_up_the_silent(hop)
+        if hop in self._answered_partly:
+            self._give_up_silent(hop)
             return
         for wait in waits:
             for link, number in wait.items():
                 if self._answers.get(link, 0) < number:
                     self.unheard[link] = number
                     self.version += 1
-        self._put_off[hop] = None
+        self._answered_partly[hop] = None
         self._answer(hop, SyncStage.PART)
 
-    def _give_up_the_silent(self, hop: Session) -> None:
+    def _give_up_silent(self, hop: Session) -> None:
         """Who is there and says nothing for so long will not: a question of ours went astray."""
         for wait in self._waits[hop]:
             for link in [link for link in wait if link.is_established]:
@@ -290,16 +290,16 @@ class LinkSync:
                     del wait[link]
                     self.unheard.pop(link, None)
                     self.version += 1
-        self._answer_what_is_ready(hop)
+        self._send_ready_answers(hop)
 
-    def _answer_what_is_ready(self, hop: Session) -> None:
+    def _send_ready_answers(self, hop: Session) -> None:
         waits = self._waits.get(hop)
         while waits and all(self._answers.get(link, 0) >= n for link, n in waits[0].items()):
             waits.popleft()
             self._answer(hop, SyncStage.SUBSCRIPTIONS)
         if not waits:
             self._waits.pop(hop, None)
-            self._put_off.pop(hop, None)
+            self._answered_partly.pop(hop, None)
 
     def is_waiting(self, hop: Session) -> bool:
         return hop in self._waits

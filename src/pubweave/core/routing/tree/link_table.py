@@ -88,22 +88,22 @@ class LinkTable:
         """With covering: which passed-on subscription stands in for a needed one."""
         self._suppressed_filters: dict[SubscriptionId, Filter] = {}
         self._stands_for: dict[SubscriptionId, dict[SubscriptionId, None]] = {}
-        self.told: dict[AdvertisementId, Filter] | None = None
+        self.announced: dict[AdvertisementId, Filter] | None = None
         """While the link is held: the advertisements that the far end was told."""
-        self.gone: dict[AdvertisementId, Filter] = {}
+        self.withdrawn: dict[AdvertisementId, Filter] = {}
         """While the link is held: withdrawn advertisements on which publications for it may rest
         and which the far end has forgotten; to be told again and withdrawn behind these."""
-        self.owes: Counter[SyncStage] = Counter()
+        self.owed_stages: Counter[SyncStage] = Counter()
         """While the link is held: stages to report as told when it is let go, and how often: each
         question has its answer."""
-        self.moving: set[ClientId] = set()
+        self.migrating: set[ClientId] = set()
         """Clients that migrate over this link. Their subscriptions are about to come from the far
         end, or it does not yet use what it is told of them: so they stand in for nothing."""
         self._send = send
 
     @property
     def is_held(self) -> bool:
-        return self.told is not None
+        return self.announced is not None
 
     def is_needed(self, filter_: Filter) -> bool:
         """O(advertisements from this link about the filter's topic)."""
@@ -125,16 +125,16 @@ class LinkTable:
 
     def unadvertised(self, id_: AdvertisementId) -> None:
         """An advertisement went: withdraw the subscriptions that only it made needed."""
-        gone = self.advertisements.remove(id_)
+        withdrawn = self.advertisements.remove(id_)
         if self.is_held:
             return
         affected = [
             (subscription, wanted)
             for subscription, wanted in [
-                *self.forwarded.related(gone),
+                *self.forwarded.related(withdrawn),
                 *self._suppressed_filters.items(),
             ]
-            if intersects(gone, wanted) and not self.is_needed(wanted)
+            if intersects(withdrawn, wanted) and not self.is_needed(wanted)
         ]
         for subscription, _ in affected:
             self.unsubscribed(subscription)
@@ -163,14 +163,14 @@ class LinkTable:
             if self.is_needed(filter_):
                 self._admit(orphan, filter_)
 
-    def set_moving(self, client: ClientId) -> None:
+    def set_migrating(self, client: ClientId) -> None:
         """A client migrates over this link: what its subscriptions stood in for is passed on.
         O(those that stand in for others)."""
-        self.moving.add(client)
+        self.migrating.add(client)
         for id_ in [i for i in self._stands_for if publisher_of(i) == client]:
             self._pass_on_orphans(id_)
 
-    def came_over(self, ids: Iterable[SubscriptionId]) -> None:
+    def moved_to_far_end(self, ids: Iterable[SubscriptionId]) -> None:
         """Subscriptions of a client that is `moving` come from the far end now, which has
         forgotten that we told it."""
         for id_ in ids:
@@ -249,7 +249,7 @@ class LinkTable:
         self._send(self.link, Unsubscribe(narrow))
 
     def _may_stand_in(self, id_: SubscriptionId) -> bool:
-        return not self.moving or publisher_of(id_) not in self.moving
+        return not self.migrating or publisher_of(id_) not in self.migrating
 
     def _suppress(self, id_: SubscriptionId, filter_: Filter, by: SubscriptionId) -> None:
         self.suppressed[id_] = by

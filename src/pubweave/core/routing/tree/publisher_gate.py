@@ -45,7 +45,7 @@ class PublisherGate:
 
     @property
     def has_opened(self) -> bool:
-        """Whether `take_opened` would return anything."""
+        """Whether `pop_opened` would return anything."""
         return bool(self._opened)
 
     def shut(self, client: Session) -> None:
@@ -57,7 +57,7 @@ class PublisherGate:
         if client in self._waiting:
             self._opened.append(client)
 
-    def keep(self, client: Session, messages: Sequence[Message]) -> list[Message]:
+    def admit(self, client: Session, messages: Sequence[Message]) -> list[Message]:
         """Keep what has to wait; what may be handled now. O(messages)."""
         waiting = self._waiting.get(client)
         if waiting is None:
@@ -72,7 +72,7 @@ class PublisherGate:
             raise RemoteProtocolError("sends beyond its window")
         return now
 
-    def take_opened(self) -> list[tuple[Session, list[SequencedMessage]]]:
+    def pop_opened(self) -> list[tuple[Session, list[SequencedMessage]]]:
         """Whoever need not wait any more, with what it has said meanwhile."""
         opened, self._opened = self._opened, []
         return [(client, self._waiting.pop(client)) for client in opened if self.is_shut(client)]

@@ -82,19 +82,21 @@ class TreeRouting:
         self.stale.add(link, table.advertisements, self._by_hop.get(link, ()))
         table.clear_forwarded()
         self.sync.began(link)
-        again, gone = self._withdrawals.sort_out(
-            [*under_way, *self.sync.take_from_gate(link)], self.advertisements
+        again, withdrawn = self._withdrawals.sort_out(
+            [*under_way, *self.sync.clear_gate(link)], self.advertisements
         )
-        if table.told is not None:
-            table.gone |= {i: f for i, f in table.told.items() if i not in self.advertisements}
-            table.gone |= gone
-            table.told = {}
-            table.owes = Counter({SyncStage.ADVERTISEMENTS: 1})
+        if table.announced is not None:
+            table.withdrawn |= {
+                i: f for i, f in table.announced.items() if i not in self.advertisements
+            }
+            table.withdrawn |= withdrawn
+            table.announced = {}
+            table.owed_stages = Counter({SyncStage.ADVERTISEMENTS: 1})
             return
         for id_, entry in self.advertisements.items():
             if entry.hop is not link:
                 self._send(link, Advertise(id_, entry.filter))
-        for id_, filter_ in gone.items():
+        for id_, filter_ in withdrawn.items():
             self._send(link, Advertise(id_, filter_))
         self._ask(link)
         self.sync.put_at_gate(link, again)
@@ -105,7 +107,7 @@ class TreeRouting:
     def _ask(self, link: Session) -> None:
         """All advertisements are told: the far end is to answer."""
         if self.links[link].is_held:
-            self.links[link].owes[SyncStage.ADVERTISEMENTS] = 1  # the last one asks for all
+            self.links[link].owed_stages[SyncStage.ADVERTISEMENTS] = 1  # the last one asks for all
         else:
             self.sync.was_asked(link)
             self._send(link, Synced(SyncStage.ADVERTISEMENTS))
@@ -116,7 +118,7 @@ class TreeRouting:
         if link.is_client:
             self.gate.open(link)
         elif self.links[link].is_held:
-            self.links[link].owes[stage] += 1
+            self.links[link].owed_stages[stage] += 1
         else:
             self._send(link, Synced(stage))
 
@@ -191,7 +193,7 @@ class TreeRouting:
         could not tell them instead when it withdrew this one."""
         known = self.subscriptions.get(id_)
         is_from_hop = known is not None and known.hop is hop and hop in self.links
-        return self.covering and is_from_hop and self.sync.owes_answer(hop)
+        return self.covering and is_from_hop and self.sync.is_unanswered(hop)
 
     def _unsubscribe(self, hop: Session, id_: SubscriptionId) -> None:
         known = self.subscriptions.get(id_)
@@ -199,7 +201,7 @@ class TreeRouting:
             return
         self.stale.discard(hop, id_)
         self._wanted.remove(id_)
-        self._take_out(hop, id_)
+        self._remove(hop, id_)
         for table in self.links.values():
             table.unsubscribed(id_)
 
@@ -208,7 +210,7 @@ class TreeRouting:
         self._by_hop.setdefault(hop, {})[id_] = None
         self._index(hop).add(id_, filter_, hop)
 
-    def _take_out(self, hop: Session, id_: SubscriptionId) -> None:
+    def _remove(self, hop: Session, id_: SubscriptionId) -> None:
         del self.subscriptions[id_]
         del self._by_hop[hop][id_]
         if not self._by_hop[hop]:
@@ -225,7 +227,7 @@ class TreeRouting:
             check_owner(hop, known.hop, id_)
             self._unadvertise(known.hop, id_)
         if not hop.is_client:
-            self.sync.news(hop)
+            self.sync.note_news(hop)
         check_name(hop, id_)
         self.advertisements[id_] = Entry(filter_, hop)
         publisher = publisher_of(id_)
@@ -234,13 +236,13 @@ class TreeRouting:
             self.own.add(hop, id_, filter_)
         for link, table in self.links.items():
             if link is not hop and not table.is_held:
-                self._tell_advertisement(link, id_, filter_)
+                self._send_advertisement(link, id_, filter_)
         self._pass_on_wanted(hop, id_, filter_)
         if hop in self.gate.returning:
             self.gate.shut(hop)
             self.sync.asked_for(hop, self.links)
 
-    def _tell_advertisement(self, link: Session, id_: AdvertisementId, filter_: Filter) -> None:
+    def _send_advertisement(self, link: Session, id_: AdvertisementId, filter_: Filter) -> None:
         self.sync.forget_withdrawal(link, id_)
         self._send(link, Advertise(id_, filter_))
 
@@ -262,7 +264,7 @@ class TreeRouting:
         if known is not None and known.hop is not hop and not self._is_held(hop):
             # It has come round by another way, and the neighbor no longer has it from here: one
             # that was restarted while its publisher was moved.
-            self._tell_advertisement(hop, id_, known.filter)
+            self._send_advertisement(hop, id_, known.filter)
         if known is None or known.hop is not hop:
             return
         self.stale.discard(hop, id_)
@@ -301,7 +303,7 @@ class TreeRouting:
         self._stand_in = stand_in
         self._holds += 1
         for link in links:
-            self.links[link].told = {
+            self.links[link].announced = {
                 id_: entry.filter
                 for id_, entry in self.advertisements.items()
                 if entry.hop is not link
@@ -315,27 +317,27 @@ class TreeRouting:
     def catch_up(self, link: Session) -> list[AdvertisementId]:
         """Tell a link what is new since it was held; the advertisements to be withdrawn."""
         table = self.links[link]
-        told, table.told = table.told or {}, None
-        for id_, filter_ in table.gone.items():
+        announced, table.announced = table.announced or {}, None
+        for id_, filter_ in table.withdrawn.items():
             if id_ not in self.advertisements:
-                told[id_] = filter_
+                announced[id_] = filter_
                 self._send(link, Advertise(id_, filter_))
-        table.gone = {}
+        table.withdrawn = {}
         for id_, entry in self.advertisements.items():
-            if entry.hop is not link and told.get(id_) != entry.filter:
-                self._tell_advertisement(link, id_, entry.filter)
-        if SyncStage.ADVERTISEMENTS in table.owes:
+            if entry.hop is not link and announced.get(id_) != entry.filter:
+                self._send_advertisement(link, id_, entry.filter)
+        if SyncStage.ADVERTISEMENTS in table.owed_stages:
             self._ask(link)
         for id_, entry in self.subscriptions.items():
             if entry.hop is not link:
                 table.reconsider(id_, entry.filter)
         for stage in (SyncStage.PART, SyncStage.SUBSCRIPTIONS):
-            for _ in range(table.owes[stage]):
+            for _ in range(table.owed_stages[stage]):
                 self._answer(link, stage)
-        table.owes = Counter()
+        table.owed_stages = Counter()
         return [
             id_
-            for id_ in told
+            for id_ in announced
             if id_ not in self.advertisements or self.advertisements[id_].hop is link
         ]
 
@@ -365,7 +367,7 @@ class TreeRouting:
         known = self.subscriptions.get(id_)
         if known is not None and known.hop is old:
             self.stale.discard(old, id_)
-            self._take_out(old, id_)
+            self._remove(old, id_)
             self._enter(new, id_, known.filter)
 
     def enter(self, hop: Session, id_: SubscriptionId, filter_: Filter) -> None:
@@ -398,7 +400,7 @@ class TreeRouting:
         if origin in links:
             links = tuple([link for link in links if link is not origin])
         if self._stand_in is not None or self.sync.gates:
-            links = tuple(dict.fromkeys([self.way_to(link) for link in links]))
+            links = tuple(dict.fromkeys([self.stand_in_for(link) for link in links]))
         return links + self._client_index.match(publication)
 
     def is_wanted_by(self, client: Session, publication: Publication) -> bool:
@@ -417,7 +419,7 @@ class TreeRouting:
         else:
             self.sync.open_gate(link)
 
-    def way_to(self, link: Session) -> Session:
+    def stand_in_for(self, link: Session) -> Session:
         """Where publications for a link go: to it, or to what stands in for it."""
         if self._stand_in is not None and self.links[link].is_held:
             return self._stand_in
@@ -458,7 +460,7 @@ class StaleEntries:
     """Advertisements and subscriptions by the link they came from."""
 
     def __init__(self) -> None:
-        self._of: dict[Session, tuple[set[AdvertisementId], set[SubscriptionId]]] = {}
+        self._by_link: dict[Session, tuple[set[AdvertisementId], set[SubscriptionId]]] = {}
 
     def add(
         self,
@@ -467,24 +469,24 @@ class StaleEntries:
         subscriptions: Iterable[SubscriptionId] = (),
     ) -> None:
         """Entries that the far end of a link has to tell again."""
-        stale = self._of.setdefault(link, (set(), set()))
+        stale = self._by_link.setdefault(link, (set(), set()))
         stale[0].update(advertisements)
         stale[1].update(subscriptions)
 
     def any_of(self, link: Session) -> bool:
-        return any(self._of.get(link, ()))
+        return any(self._by_link.get(link, ()))
 
     def has_subscription(self, link: Session, id_: SubscriptionId) -> bool:
-        return link in self._of and id_ in self._of[link][1]
+        return link in self._by_link and id_ in self._by_link[link][1]
 
     def discard(self, link: Session, id_: str) -> None:
         """An entry was told again, or is gone for good."""
-        for ids in self._of.get(link, ()):
+        for ids in self._by_link.get(link, ()):
             ids.discard(id_)
 
     def pop(self, link: Session) -> tuple[list[AdvertisementId], list[SubscriptionId]]:
         """All of a link, in an order that is always the same; none is stale any more."""
-        advertisements, subscriptions = self._of.pop(link, ((), ()))
+        advertisements, subscriptions = self._by_link.pop(link, ((), ()))
         return sorted(advertisements), sorted(subscriptions)
 
 
@@ -543,7 +545,7 @@ class Withdrawals:
         last = {m.id: place for place, m in enumerate(under_way) if isinstance(m, Unadvertise)}
         publishers: set[str] = set()
         again: list[SequencedMessage] = []
-        gone: dict[AdvertisementId, Filter] = {}
+        to_announce: dict[AdvertisementId, Filter] = {}
         for place, message in enumerate(under_way):
             if isinstance(message, Publication):
                 publishers.add(message.publisher)
@@ -558,5 +560,5 @@ class Withdrawals:
                 and message.id in self._filters
             ):
                 again.append(message)
-                gone[message.id] = self._filters[message.id]
-        return again, gone
+                to_announce[message.id] = self._filters[message.id]
+        return again, to_announce
