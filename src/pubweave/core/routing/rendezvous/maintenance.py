@@ -50,7 +50,7 @@ TIDY_EVERY_S = 1.0
 
 
 class RendezvousMaintenance:
-    """One broker's planes, links and topics. ``routing`` is the `inside`'s, with its type."""
+    """One broker's planes, links and topics. ``routing`` is that of services, with its type."""
 
     def __init__(self, services: TopicServices, routing: RendezvousRouting, now: float) -> None:
         self._services = services

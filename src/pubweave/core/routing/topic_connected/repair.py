@@ -1,18 +1,19 @@
-"""A broker's part in keeping a topic-connected overlay so: joins, leaves, crashes, new topics.
+"""Repair of a topic-connected overlay after joins, leaves, crashes and new topics.
 
-Every broker tells everybody its topics, links and backups (`BrokerRecord`), holds the map that
-results (`topic_connected/membership_map`), and looks at it when it has changed. Where a topic is in
-pieces, the brokers of the shadow set choose the same links from the same map
-(`topic_connected/link_choice`), and each opens its own. Maps may differ for a moment, so links may
-be opened that would not have been needed; whatever is still in pieces after that is joined among
-all who take part in the topic.
+Every broker announces its topics, links and backups to all (`BrokerRecord`), keeps the resulting
+map (`topic_connected/membership_map`), and checks it when it has changed. If a topic is in pieces,
+the brokers of the shadow set choose the same links from the same map
+(`topic_connected/link_choice`), and each opens its own. Maps may differ for a moment, so
+superfluous links may be opened; a topic that is still in pieces after that is connected among all
+brokers that take part in it.
 
-There is no central broker and no agreement. What makes it converge: records only get newer, a
-link that does not come to stand is lost, and lost links are not chosen.
+There is no coordinator and no consensus. It converges because records only get newer, a link that
+is not established in time is lost, and lost links are not chosen.
 
 A broker that joins is given one broker to link with, gets the map from it, and is alone in its
-topics on the map: that is a break like any other. So is a new topic of a broker. A broker that
-leaves, altogether or a topic, says so first, and goes when the others are connected without it.
+topics on the map, which is repaired like any other break, as is a new topic of a broker. A broker
+that leaves, the overlay or a topic, announces that first, and goes when the others are connected
+without it.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ from pubweave.model.messages.topic_connected import BrokerRecord, TopicMessage, 
 from pubweave.model.records.status import TopicsStatus
 
 WIDEN_AFTER_S = 0.3
-"""A break that the shadow set has not mended after so long is mended among all concerned."""
+"""After this time a break is repaired among all concerned, not only the shadow set."""
 CLEANUP_EVERY_S = 1.0
 RETURNING_S = 10.0
-"""A client that came from another broker has told its subscriptions again after so long."""
+"""How long a client from another broker may take to repeat its subscriptions."""
 
 
 class OverlayRepair:
@@ -60,15 +61,15 @@ class OverlayRepair:
         self.map.receive(BrokerRecord(self._id, services.sessions.address, incarnation, 0), now)
         self._view: MembershipView | None = None
         self._fading: dict[str, float] = {}
-        """Topics that no client wants any more, since when."""
+        """Topics that no client wants any more, and since when."""
         self._withdrawn_at: dict[str, float] = {}
-        """Those of them that are told of no more, since when."""
+        """Those of them that are not announced any more, and since when."""
         self._link_requests: dict[BrokerId, float] = {}
-        """Links that others are to open, since when."""
+        """Chosen links, and since when; some are to be opened by their far ends."""
         self._broken_at: dict[str, float] = {}
         self._renew_at = now
         self._backed_up: MembershipView | None = None
-        """The view by which the backups do."""
+        """The view for which the backups suffice."""
         self._chosen: tuple[MembershipView, bool, list[BrokerId]] | None = None
         self._cleanup_at = now + CLEANUP_EVERY_S
         self.deadline = now
@@ -84,7 +85,7 @@ class OverlayRepair:
         services.routing.on_subscribed = self.waits.subscribed
         services.teardown.on_link_down = self._link_down
 
-    # --- what the map says -----------------------------------------------------------------
+    # --- the map ---------------------------------------------------------------------------
 
     @property
     def own(self) -> BrokerRecord:
@@ -108,7 +109,7 @@ class OverlayRepair:
         record = self.map.records.get(broker)
         return NO_AGE if record is None else record.age
 
-    # --- what happens ----------------------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------
 
     def _on_topics(self) -> None:
         self.deadline = 0.0
@@ -121,7 +122,7 @@ class OverlayRepair:
         self._check_soon(now)
 
     def link_removed(self, neighbor: BrokerId, now: float) -> None:
-        """An operator takes a link away."""
+        """An operator removes a link."""
         if neighbor in self._monitor_of(neighbor).links:
             self._monitor_of(neighbor).discard(neighbor, now)
             self._check_soon(now)
@@ -133,13 +134,13 @@ class OverlayRepair:
         self.deadline = min(self.deadline, now)
 
     def refused(self, neighbor: BrokerId, now: float) -> None:
-        """Nobody listens where a broker should that was dialed."""
+        """A dialed broker refuses connections."""
         if self._monitor_of(neighbor).refused(neighbor, now):
             self.deadline = min(self.deadline, now)
 
     def greeted(self, hello: Message, now: float) -> None:
-        """A broker that is no neighbor yet, and speaks as we do, may become one by saying so;
-        a client that was elsewhere may have missed something."""
+        """A Hello of a broker with the same protocol makes it a neighbor; a client that was
+        elsewhere may have missed publications."""
         if not isinstance(hello, Hello):
             return
         if hello.role is Role.CLIENT:
@@ -157,12 +158,12 @@ class OverlayRepair:
             self._services.routing.returning[hello.id] = now
 
     def link_began(self, link: Session, now: float) -> None:
-        """A neighbor knows nothing, or another one did: tell the whole map."""
+        """A session with a neighbor began: send it the whole map."""
         self._check_soon(now)
         self.gaps.discard(link)
         if link.remote in self.gateway.ring:
             return
-        # Who is gone is told of with those who know that: the neighbor keeps for it, too.
+        # Records of gone brokers are sent, too: the neighbor keeps publications for them.
         doubtful = self.view.doubtful
         for broker in self.map.records:
             if broker not in doubtful:
@@ -190,15 +191,15 @@ class OverlayRepair:
             self._view = None
             self._check_soon(now)
             if self._id in message.links and message.broker not in self.links.links:
-                # It wants a link, or died when it did: we stand by it, or will have lost it.
+                # It wants a link, or crashed after that: accept the link, or lose it later.
                 self.links.accept(message.broker, now)
             self._services.routing.send_all(message, but=link)
             if (self._id, *self.own.age) in message.lost:
-                # It takes us for gone as long as there is nothing newer of us.
+                # It counts us as gone until it has a newer record of us.
                 self._announce(replace(self.own, version=self.own.version + 1), now)
 
     def _supersede(self, record: BrokerRecord, now: float) -> None:
-        """A record of ours from an earlier life that is newer than ours would be believed."""
+        """Supersede a record of an earlier incarnation of ours that others take for newer."""
         if record.age > self.own.age:
             self._announce(
                 replace(self.own, incarnation=record.incarnation, version=record.version + 1),
@@ -206,21 +207,21 @@ class OverlayRepair:
             )
 
     def leave(self, now: float) -> None:
-        """This broker is to go: `may_go` says when."""
+        """This broker is to leave: `may_go` says when it may."""
         if self.leaving.begin(now):
             self.deadline = now
 
     def may_go(self, now: float) -> bool:
-        """Whether everybody is connected without this broker, and has what it had to send."""
+        """Whether all others are connected without this broker, and have received its queues."""
         return self.leaving.may_go(now)
 
     def count_left_behind(self) -> None:
-        """The broker goes: what nobody else has of it is lost."""
+        """The broker leaves: count what only it has as lost."""
         self.leaving.count_left_behind()
 
     def excuse(self, seconds: float) -> None:
-        """This broker did not run for so long: that time was nobody's silence, and what is kept
-        is kept for as much longer. Others may have lost and forgotten it: it tells of itself."""
+        """Extend all times by a local pause. Others may have lost and discarded this broker: it
+        announces itself."""
         self.links.excuse(seconds)
         self.gateway.excuse(seconds)
         self.map.excuse(seconds)
@@ -235,9 +236,8 @@ class OverlayRepair:
         self._renew_at = self.deadline = 0.0
 
     def restored(self, incarnation: int, away_s: float, now: float) -> None:
-        """This broker was away and has come back as it was (`journal/recovery`). Others may have
-        lost it: as another incarnation it counts as there again. If it was leaving, whoever has
-        started it again wants it to stay."""
+        """This broker was restored from its journal (`journal/recovery`). Others may have lost it:
+        with a new incarnation it counts as present again. If it was leaving, it stays now."""
         self.excuse(away_s)
         self.links.restored(now)
         self.gateway.links.restored(now)
@@ -246,10 +246,10 @@ class OverlayRepair:
         self._announce(replace(self.own, incarnation=incarnation, version=version), now)
         self._cleanup_at = now + CLEANUP_EVERY_S
 
-    # --- looking around --------------------------------------------------------------------
+    # --- checks ----------------------------------------------------------------------------
 
     def check(self, now: float) -> None:
-        """Bring links, topics and record up to date, and mend what is broken."""
+        """Update links, topics and the own record, and repair what is in pieces."""
         self.deadline = now + self._config.look_every_s
         self._services.routing.now = now
         self.links.check(now)
@@ -266,7 +266,7 @@ class OverlayRepair:
             self._clean_up(now)
 
     def _staying_topics(self, now: float) -> tuple[str, ...]:
-        """The topics to tell of; ends those that are over."""
+        """The topics to announce; ends those that are over."""
         routing, config = self._services.routing, self._config
         staying = []
         for topic in list(routing.topics):
@@ -283,7 +283,7 @@ class OverlayRepair:
             ):
                 staying.append(topic)
                 continue
-            # It does not come back by what is published meanwhile.
+            # Publications do not revive it meanwhile.
             withdrawn_s = now - self._withdrawn_at.setdefault(topic, now)
             is_whole = topic not in self.view.pieces
             if withdrawn_s >= 4 * config.settle_s and (
@@ -306,7 +306,7 @@ class OverlayRepair:
         self._withdrawn_at.pop(topic, None)
 
     def _refresh(self, topics: tuple[str, ...], now: float) -> None:
-        """Tell everybody what has changed here."""
+        """Announce what has changed here."""
         own, coverage = self.own, self._config.coverage
         fresh = replace(
             own,
@@ -349,7 +349,7 @@ class OverlayRepair:
             if client.queue_bytes > self._config.queue_limit_bytes:
                 self._services.teardown.expire(client, "too slow: its queue is full", now)
 
-    # --- mending ---------------------------------------------------------------------------
+    # --- repair ----------------------------------------------------------------------------
 
     def _repair(self, now: float) -> None:
         """Step II of Shadows, at a broker that may be concerned."""
@@ -372,13 +372,13 @@ class OverlayRepair:
         self._refresh(self.own.topics, now)
 
     def _probe(self, now: float) -> None:
-        """Find out about brokers that are gone by hearsay only."""
+        """Probe brokers whose loss nobody in reach has witnessed."""
         if self.view.prober == self._id and not self.is_leaving:
             for broker in sorted(self.view.doubtful - self.links.links.keys()):
                 self.links.open(broker, now, is_probe=True)
 
     def _choice(self, view: MembershipView, is_old: bool) -> list[BrokerId]:
-        """To whom this broker should have links; the same as long as the map is."""
+        """The brokers to link with; cached until the map changes."""
         if self._chosen is None or self._chosen[0] is not view or self._chosen[1] != is_old:
             chosen = self._own_links(view, shadow_set(view, self.map.records))
             if not chosen and is_old:
