@@ -167,7 +167,7 @@ _PROMISES_NOTHING = (Ping, Pong, Answer)
 class EffectOrder:
     """Effects of events by the number of the event, until the journal has that many.
 
-    >>> order = JournalOrder(lambda connection: False)
+    >>> order = EffectOrder(lambda connection: False)
     >>> order.noted([Transmit(1, (Pong(0.5),))])
     [Transmit(connection=1, messages=(Pong(sent_at=0.5),))]
     >>> order.is_awaited

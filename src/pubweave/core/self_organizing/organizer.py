@@ -102,12 +102,8 @@ class Organizer:
 
     def _make_view(self, now: float) -> tuple[NotificationCache | TrafficSides, CycleView]:
         """What is noted of publications, and how cycles are priced by it."""
-        config, services, neighborhood, prices = (
-            self.config,
-            self._services,
-            self._neighborhood,
-            self._prices,
-        )
+        config, services = self.config, self._services
+        neighborhood, prices = self._neighborhood, self._prices
         if config.is_by_sides:
             sides = TrafficSides(
                 config.capacity, config.interval_s, now, lambda: services.routing.links
@@ -204,9 +200,7 @@ class Organizer:
         """Ask for the best link that was not asked for in this interval yet."""
         if len(self._tried) >= REQUESTS_PER_INTERVAL or self._requests.why_not(now):
             return
-        candidates = [
-            desired for broker in self._promising() if (desired := self._desired_link(broker, now))
-        ]
+        candidates = filter(None, (self._desired_link(b, now) for b in self._promising()))
         for desired in sorted(candidates, key=lambda desired: (-desired.gain, desired.turn)):
             self._tried.add(desired.known.path[-1])
             if self._requests.ask(desired, now):
@@ -214,13 +208,9 @@ class Organizer:
 
     def _promising(self) -> list[BrokerId]:
         """The brokers more than a hop away, those with the highest expected gain first."""
-        expected_gain = self._view.expected_gain
-        far = sorted(
-            (expected_gain(known), broker)
-            for broker, known in self._neighborhood
-            if len(known.path) > 2
-        )
-        return [broker for _, broker in reversed(far)]
+        gain = self._view.expected_gain
+        far = [(gain(known), broker) for broker, known in self._neighborhood if len(known.path) > 2]
+        return [broker for _, broker in sorted(far, reverse=True)]
 
     def _desired_link(self, broker: BrokerId, now: float) -> DesiredLink | None:
         if broker in self._tried or not self._requests.may_ask_for(broker):

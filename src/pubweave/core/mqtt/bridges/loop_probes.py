@@ -92,11 +92,8 @@ class LoopProbes:
     def on_deadline(self, now: float) -> None:
         if now < self.deadline:
             return
-        self._filters = {
-            name: echo_filter
-            for name, echo_filter in self._filters.items()
-            if not echo_filter.discard_old_routes(now)
-        }
+        for name in [n for n, e in self._filters.items() if e.discard_old_routes(now)]:
+            del self._filters[name]
         for name in self._gossip.bridges.here:
             session = self._sessions.get(name)
             if session is not None:

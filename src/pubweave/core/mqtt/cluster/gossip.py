@@ -15,6 +15,7 @@ import msgspec
 
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.cluster.bridge_census import BridgeCensus
+from pubweave.core.mqtt.cluster.handover_chunks import chunks
 from pubweave.core.mqtt.cluster.retained import RetainedStore
 from pubweave.core.mqtt.cluster.wildcard_interests import WildcardInterestTable
 from pubweave.core.mqtt.protocol.bridge_marks import BridgeMarks
@@ -44,7 +45,6 @@ from pubweave.model.filters.filter import Filter, topic_filter
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
 
-CHUNK_BYTES = 128 << 10
 ANSWER_EVERY_S = 0.5
 MISSED_MAX = 4
 """A gateway that misses this many announcements is gone, and so are its group members."""
@@ -194,16 +194,8 @@ class GatewayGossip:
             self.publish(Retain((bare(publication),)), now)
 
     def _announce_retained(self, now: float) -> None:
-        gathered: list[Publication] = []
-        size_bytes = 0
-        for publication in self.retained.all():
-            gathered.append(bare(publication))
-            size_bytes += publication.size_bytes
-            if size_bytes > CHUNK_BYTES:
-                self.publish(Retain(tuple(gathered)), now)
-                gathered, size_bytes = [], 0
-        if gathered:
-            self.publish(Retain(tuple(gathered)), now)
+        for chunk in chunks(self.retained.all(), lambda publication: publication.size_bytes):
+            self.publish(Retain(tuple(map(bare, chunk))), now)
 
     # --- differences -----------------------------------------------------------------------
 

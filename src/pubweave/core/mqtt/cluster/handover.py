@@ -208,10 +208,8 @@ class SessionHandover:
         session = self._sessions.get(claim.session)
         if session is None:
             # If it was handed to another gateway, that one has received the claim, too.
-            if claim.holder == self._broker and self._directory.holder_of(claim.session) in (
-                "",
-                gateway,
-            ):
+            holder = self._directory.holder_of(claim.session)
+            if claim.holder == self._broker and holder in ("", gateway):
                 self._gossip.publish(Handover(gateway, claim.session, claim.since, None), now)
             return
         is_wanted = bool(claim.holder) and claim.holder in (self._broker, session.previous_gateway)
@@ -390,11 +388,9 @@ class SessionHandover:
     ) -> Sequence[Publication]:
         """What a session is to get of what its native client received: the originals of copies,
         each when it first arrives on any topic."""
-        return (
-            session.deduplicator.first_copies(notified, session.subscriptions)
-            if self._gossip.routes_whole_topics
-            else notified
-        )
+        if not self._gossip.routes_whole_topics:
+            return notified
+        return session.deduplicator.first_copies(notified, session.subscriptions)
 
     def deliver(self, session: MqttSession, publication: Publication, now: float) -> None:
         """Deliver a publication by the matching subscriptions of a session."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
 
@@ -19,6 +20,7 @@ from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.model.ids import BrokerId
 
 CHUNK_BYTES = 128 << 10
+T = TypeVar("T")
 CHUNK_MARKS = 500
 
 
@@ -78,17 +80,23 @@ def _marks(session: MqttSession) -> Iterator[tuple[Mark, ...]]:
         yield tuple(marks[start : start + CHUNK_MARKS])
 
 
-def packed_chunks(deliveries: list[Delivery]) -> Iterator[tuple[Delivery, ...]]:
-    gathered: list[Delivery] = []
+def chunks(items: Iterable[T], bytes_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Items in order, in lists that fit into a frame."""
+    chunk: list[T] = []
     size_bytes = 0
-    for delivery in deliveries:
-        gathered.append(_packed(delivery))
-        size_bytes += delivery.publication.size_bytes
+    for item in items:
+        chunk.append(item)
+        size_bytes += bytes_of(item)
         if size_bytes > CHUNK_BYTES:
-            yield tuple(gathered)
-            gathered, size_bytes = [], 0
-    if gathered:
-        yield tuple(gathered)
+            yield chunk
+            chunk, size_bytes = [], 0
+    if chunk:
+        yield chunk
+
+
+def packed_chunks(deliveries: list[Delivery]) -> Iterator[tuple[Delivery, ...]]:
+    for chunk in chunks(deliveries, lambda delivery: delivery.publication.size_bytes):
+        yield tuple(map(_packed, chunk))
 
 
 def _packed(delivery: Delivery) -> Delivery:

@@ -29,12 +29,8 @@ class WildcardInterestTable:
 
     def note(self, session: MqttSession, *, is_over: bool = False) -> None:
         """A session of this gateway connected, ended or subscribed. O(its subscriptions)."""
-        wildcard_topics = (
-            set()
-            if is_over
-            else {overlay_topic_of(s.pattern) for s in session.subscriptions.with_wildcards()}
-        )
-        topics = tuple(sorted(wildcard_topics))
+        subscriptions = [] if is_over else session.subscriptions.with_wildcards()
+        topics = tuple(sorted({overlay_topic_of(s.pattern) for s in subscriptions}))
         if topics == self._by_session.get(session.name, ()):
             return
         if topics:

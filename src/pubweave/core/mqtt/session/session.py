@@ -167,12 +167,10 @@ class MqttSession:
     ) -> Publication | None:
         """None if it does not fit into a frame between brokers."""
         attributes = attributes_of(packet, reads_json=self.config.reads_json)
-        if (
-            len(attributes) > 1
-            and attribute_bytes(attributes) + len(packet.payload) > FRAME_BYTES_MAX
-        ):
+        room = FRAME_BYTES_MAX - len(packet.payload)
+        if len(attributes) > 1 and attribute_bytes(attributes) > room:
             attributes = attributes_of(packet, reads_json=False)
-            if attribute_bytes(attributes) + len(packet.payload) > FRAME_BYTES_MAX:
+            if attribute_bytes(attributes) > room:
                 return None
         self._advertise(topic, rights)
         return self._end.client.publish(topic, attributes, packet.payload, now)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from pubweave.core.config.broker import BrokerConfig
-from pubweave.core.routing.rendezvous.chord import Tell
+from pubweave.core.routing.rendezvous.chord import SendToBroker
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import RingMember
 
@@ -41,16 +41,16 @@ class Member:
 
 
 class RingAbsences:
-    """Who is away and will come back, as one broker of a ring hears it. ``tell`` sends to a
+    """Who is away and will come back, as one broker of a ring hears it. ``send`` sends to a
     neighbor, ``neighbors`` are those on the ring."""
 
     def __init__(
-        self, config: BrokerConfig, tell: Tell, neighbors: Callable[[], list[BrokerId]]
+        self, config: BrokerConfig, send: SendToBroker, neighbors: Callable[[], list[BrokerId]]
     ) -> None:
         self._id = config.id
         self._config = config.topics
         self._announce_every_s = config.rendezvous.retry_s
-        self._send = tell
+        self._send = send
         self._neighbors = neighbors
         self._number = 0
         """Of what was told of this broker last; 0: nothing was."""

@@ -30,12 +30,12 @@ from pubweave.model.messages.session import SequencedMessage
 MAX_HOPS = 40
 """A message that has made more was caught in a ring that is not in order yet."""
 
-Tell = Callable[[BrokerId, SequencedMessage], None]
+SendToBroker = Callable[[BrokerId, SequencedMessage], None]
 """Send a message to a neighbor; it is dropped if there is no session with it."""
 
 
 class ChordMaintenance:
-    """``tell`` sends to a neighbor, ``is_lost`` says whom we have lost, ``linked`` whom we have a
+    """``send`` sends to a neighbor, ``is_lost`` says whom we have lost, ``linked`` whom we have a
     standing link with."""
 
     def __init__(
@@ -43,7 +43,7 @@ class ChordMaintenance:
         version: int,
         table: ChordTable,
         config: RendezvousConfig,
-        tell: Tell,
+        send: SendToBroker,
         is_lost: Callable[[BrokerId], bool],
         linked: Callable[[], Iterable[BrokerId]],
     ) -> None:
@@ -51,7 +51,7 @@ class ChordMaintenance:
         self.table = table
         self.is_default = True
         self._config = config
-        self._send = tell
+        self._send = send
         self._is_lost = is_lost
         self._linked = linked
         self.holds = False

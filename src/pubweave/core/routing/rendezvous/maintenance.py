@@ -109,7 +109,7 @@ class RendezvousMaintenance:
             version,
             self._occupant(position),
             self._config,
-            tell=self._send,
+            send=self._send,
             is_lost=self.is_lost,
             linked=self.linked,
             askers=self._routing.askers,

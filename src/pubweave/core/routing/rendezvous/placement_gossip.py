@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from pubweave.core.config.placement import PlacementConfig
-from pubweave.core.routing.rendezvous.chord import Tell
+from pubweave.core.routing.rendezvous.chord import SendToBroker
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import PlacementDigest, PlacementTold
 
@@ -33,20 +33,20 @@ class PlacementGossip:
         self,
         id_: BrokerId,
         config: PlacementConfig,
-        tell: Tell,
+        send: SendToBroker,
         linked: Callable[[], Collection[BrokerId]],
         own: Callable[[], PlacementTold],
         now: float,
     ) -> None:
         self._id = id_
         self._config = config
-        self._broadcast = tell
+        self._send_to = send
         self._linked = linked
         self._own = own
         self.known: News = {}
         """Others of the cluster."""
         self._below: dict[BrokerId, News] = {}
-        """By whom we collect from: what it said of itself and of those that tell it."""
+        """By member that sends to us: its news of itself and of members that send to it."""
         self._fresh: set[BrokerId] = set()
         """Of those, who has told since the last digest."""
         self._coming: dict[BrokerId, News] = {}
@@ -58,7 +58,7 @@ class PlacementGossip:
         """Sent so far."""
 
     def collector(self) -> BrokerId | None:
-        """Whom we tell: ourselves if we collect, None if nobody can."""
+        """The collector to send to: ourselves if we collect, None if there is none."""
         linked = self._linked()
         for name in self._config.collectors(self._id):
             if name == self._id or name in linked:
@@ -66,7 +66,7 @@ class PlacementGossip:
         return None
 
     def check(self, now: float) -> None:
-        """Tell when it is time, or when somebody else collects. O(cluster x topics) if so."""
+        """Send news when they are due, or to a new collector. O(cluster x topics) then."""
         collector = self.collector()
         if collector != self._collector:
             self._collector, self._announce_at = collector, now
@@ -82,7 +82,7 @@ class PlacementGossip:
             self._send(collector, self._collected())
 
     def check_soon(self) -> None:
-        """Something has changed that cannot wait."""
+        """Send news early: something has changed that cannot wait."""
         self._announce_at = self._sent_at
 
     def link_began(self, neighbor: BrokerId) -> None:
@@ -90,12 +90,10 @@ class PlacementGossip:
             self.check_soon()
 
     def _collected(self) -> News:
-        """Of whoever has told us itself, that; of others, what somebody said for them."""
+        """The news of members that send to us, and of others what these said of them."""
         news: News = {}
-        for member, announced in self._below.items():
-            direct = {
-                n: each for n, each in announced.items() if n == member or n not in self._below
-            }
+        for member, heard in self._below.items():
+            direct = {n: each for n, each in heard.items() if n == member or n not in self._below}
             news.update(direct)
         news[self._id] = self._own()
         return news
@@ -110,7 +108,7 @@ class PlacementGossip:
     def _send(self, member: BrokerId, news: News) -> None:
         for part in _parts(news):
             self.messages += 1
-            self._broadcast(member, part)
+            self._send_to(member, part)
 
     # --- what comes ------------------------------------------------------------------------
 
@@ -133,11 +131,7 @@ class PlacementGossip:
             self.known.update(self._of_others(news))
 
     def _of_others(self, news: News) -> News:
-        return {
-            name: announced
-            for name, announced in news.items()
-            if name != self._id and announced.is_open
-        }
+        return {name: one for name, one in news.items() if name != self._id and one.is_open}
 
     def _take_below(self, member: BrokerId, news: News) -> None:
         self._below[member] = news
@@ -145,7 +139,7 @@ class PlacementGossip:
         if self.collector() != self._id:
             return
         self.known = self._of_others(self._collected())
-        if any(not announced.is_open for announced in news.values()):
+        if any(not one.is_open for one in news.values()):
             self.check_soon()
         elif self._fresh.issuperset(set(self._config.members).intersection(self._linked())):
             # Not more than twice as often as agreed, however fast others come and go.
@@ -170,10 +164,10 @@ def _parts(news: News) -> Iterator[PlacementDigest]:
     """Digests of bounded size; the last one says so."""
     part: list[tuple[BrokerId, PlacementTold]] = []
     size = 0
-    for name, announced in news.items():
-        if part and size + announced.size_bytes > DIGEST_BYTES:
+    for name, one in news.items():
+        if part and size + one.size_bytes > DIGEST_BYTES:
             yield PlacementDigest(tuple(part), is_last=False)
             part, size = [], 0
-        part.append((name, announced))
-        size += announced.size_bytes
+        part.append((name, one))
+        size += one.size_bytes
     yield PlacementDigest(tuple(part), is_last=True)

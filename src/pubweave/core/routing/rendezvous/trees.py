@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from pubweave.core.config.rendezvous import RendezvousConfig
-from pubweave.core.routing.rendezvous.chord import MAX_HOPS, ChordTable, Tell
+from pubweave.core.routing.rendezvous.chord import MAX_HOPS, ChordTable, SendToBroker
 from pubweave.design.dynatops.mapping.ring import key_of
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import (
@@ -63,7 +63,7 @@ class TreePlace:
 
 
 class TopicTrees:
-    """``tell`` sends to a neighbor; ``has_asked`` says whether a neighbor wants a topic of us,
+    """``send`` sends to a neighbor; ``has_asked`` says whether a neighbor wants a topic of us,
     ``askers`` which neighbors do."""
 
     def __init__(
@@ -71,14 +71,14 @@ class TopicTrees:
         version: int,
         table: ChordTable,
         config: RendezvousConfig,
-        tell: Tell,
+        send: SendToBroker,
         askers: Callable[[str], list[BrokerId]],
     ) -> None:
         self.version = version
         self.places: dict[str, TreePlace] = {}
         self._table = table
         self._config = config
-        self._send = tell
+        self._send = send
         self._askers = askers
         self.mapped: dict[int, BrokerId] = {}
         """Who was mapped to each position; a broker knows only a few of them by itself."""

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pubweave.core.routing.rendezvous.chord import Tell
+from pubweave.core.routing.rendezvous.chord import SendToBroker
 from pubweave.core.routing.rendezvous.placement_gossip import PlacementGossip
 from pubweave.core.routing.rendezvous.placement_utility import Host, best_host
 from pubweave.core.routing.rendezvous.routing import RendezvousRouting
@@ -52,7 +52,7 @@ class UserPlacing:
         self,
         services: TopicServices,
         routing: RendezvousRouting,
-        tell: Tell,
+        send: SendToBroker,
         linked: Callable[[], list[BrokerId]],
         now: float,
     ) -> None:
@@ -62,7 +62,7 @@ class UserPlacing:
         self._id = services.config.id
         self._key = services.sessions.tokens.tag("placement")
         """Others of the cluster are told it, and make the tokens for whom they send here."""
-        self.gossip = PlacementGossip(self._id, self._config, tell, linked, self._announced, now)
+        self.gossip = PlacementGossip(self._id, self._config, send, linked, self._announced, now)
         self._heard: dict[BrokerId, PlacementTold] = {}
         self.hosts: dict[BrokerId, Host] = {}
         """Others of the cluster, as they said last and with those whom we have sent there since."""
