@@ -1,7 +1,7 @@
 """Where MQTT clients come in: the second listening socket of a broker, beside its `doorway`.
 
 The limits on connections, the certificates and the passwords are the doorway's. All of the protocol
-is in `core.mqtt_door`; this module only carries events to the broker and effects away.
+is in `core.mqtt`; this module only carries events to the broker and effects away.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Brokers of a ring that are away: what is published meanwhile is kept for them.
+"""Absent brokers of a ring: publications are kept for them.
 
 A ring has no map that says who is away (compare `topic_connected/absent_brokers`), and no broker
 that could be relied on to know it: a rendezvous may be killed with those it serves, and moves. So
@@ -27,13 +27,13 @@ from pubweave.model.messages.rendezvous import RingMember
 
 @dataclass
 class Member:
-    """What is known of a broker."""
+    """The known state of a broker."""
 
     number: int
     topics: tuple[str, ...]
     is_away: bool = False
     until: float = 0.0
-    """Its topics are kept for so long: it is away, or has just come back."""
+    """Until then its topics are kept: it is absent, or has just returned."""
 
     @property
     def rank(self) -> tuple[int, bool]:
@@ -53,25 +53,25 @@ class RingAbsences:
         self._send = send
         self._neighbors = neighbors
         self._number = 0
-        """Of what was told of this broker last; 0: nothing was."""
+        """The number of this broker's last announcement; 0 if there was none."""
         self._announced: dict[str, None] = {}
         self._announce_at = 0.0
         self.known: dict[BrokerId, Member] = {}
-        """Neighbors, whoever is away, and those who have just come back."""
+        """Neighbors, absent brokers, and those that have just returned."""
         self.missed: dict[str, None] = {}
-        """The topics of those who are not there or have just come back: nothing of them is old."""
+        """The topics of absent and just returned brokers, of which nothing expires."""
 
     # --- this broker -----------------------------------------------------------------------
 
     def check(self, subscribed: Collection[str], now: float) -> None:
-        """Tell neighbors what this broker wants, if that has changed, but not all the time."""
+        """Announce to neighbors what this broker wants, if that has changed, not too often."""
         wanted = dict.fromkeys(subscribed)
         if now >= self._announce_at and wanted.keys() != self._announced.keys():
             self._announced, self._announce_at = wanted, now + self._announce_every_s
             self._renew()
 
     def _renew(self, number: int = 0) -> None:
-        """Tell of this broker anew, with a larger number than everything before."""
+        """Announce this broker again, with a larger number than before."""
         self._number = max(self._number, number) + 1
         for neighbor in self._neighbors():
             self._send(neighbor, self._own())
@@ -80,12 +80,12 @@ class RingAbsences:
         return RingMember(self._id, self._number, tuple(self._announced))
 
     def excuse(self, seconds: float) -> None:
-        """This broker did not run for so long: that time does not count."""
+        """Extend all times by a local pause."""
         for known in self.known.values():
             known.until += seconds
 
     def restored(self, now: float) -> None:
-        """This broker was away and is there again."""
+        """This broker was restored."""
         self._announce_at = now
         self._sum_up(now)
         if self._number:
@@ -103,7 +103,7 @@ class RingAbsences:
                 self._send(neighbor, self._message(broker, now))
 
     def lost(self, neighbor: BrokerId, now: float) -> None:
-        """A link is lost: unless its far end says otherwise, it was killed."""
+        """A link is lost: unless its far end is heard of again, it has crashed."""
         known = self.known.get(neighbor)
         if known is not None and not known.is_away and known.topics:
             self._take_away(known, 0.0, now)
@@ -122,7 +122,7 @@ class RingAbsences:
             self._send(sender, self._message(broker, now))
 
     def _hear_of_own(self, sender: BrokerId, message: RingMember) -> None:
-        """What others say of this broker is out of date, or from an earlier life."""
+        """What others say of this broker is outdated, or of an earlier incarnation."""
         if message.number > self._number or (
             message.number == self._number and message.away_s is not None
         ):

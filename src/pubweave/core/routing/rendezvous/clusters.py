@@ -20,20 +20,20 @@ from pubweave.model.messages.session import Hello, Role
 from pubweave.model.messages.topic_connected import TOPIC_PROTOCOL
 
 SAID_WITHIN_S = 2.0
-"""A gateway that is back says within so long what it wants; nothing, if another is in charge."""
+"""How long a returned gateway may take to say what it wants; nothing if not in charge."""
 
 
 class AttachedClusters:
-    """The gateways that are linked with one broker of a ring, and what they want of it."""
+    """The ring gateways that are linked with one broker of a ring, and the topics they want."""
 
     def __init__(self, sessions: SessionTable, routing: RendezvousRouting) -> None:
         self._sessions = sessions
         self._routing = routing
         self.gateways: dict[BrokerId, None] = {}
         self._requests: dict[BrokerId, tuple[dict[str, None], float]] = {}
-        """By gateway: what it wanted last, and when it said so last or was away."""
+        """By gateway: the topics it wanted last, and when it said so last or was away."""
         self.missed: dict[str, None] = {}
-        """Topics of gateways that are away, or have yet to say what they want."""
+        """Topics of gateways that are away, or have not said yet what they want."""
         self._held: dict[str, None] = {}
         """Topics that gateways want."""
         sessions.accepts_foreign_link = self.is_gateway
@@ -44,12 +44,12 @@ class AttachedClusters:
         return hello.role is Role.BROKER and hello.routing == TOPIC_PROTOCOL and not is_ours
 
     def forgotten(self, neighbor: BrokerId) -> None:
-        """A link is over for good."""
+        """A link was removed for good."""
         self.gateways.pop(neighbor, None)
         self._requests.pop(neighbor, None)
 
     def check(self, now: float) -> None:
-        """Hold what gateways want now, and nothing else. O(topics of gateways)."""
+        """Hold exactly the topics that gateways want now. O(topics of gateways)."""
         wanted: dict[str, None] = {}
         self.missed = {}
         for name in list(self.gateways):

@@ -1,4 +1,4 @@
-"""A broker's part in a rendezvous overlay over time: links, ring, trees, and who wants what.
+"""Maintenance of a rendezvous overlay at one broker: links, ring, topic trees and interests.
 
 The ring and the trees (`rendezvous/control_plane`) say whom the broker has to be linked with and of
 whom it wants which topic; here links are opened and lost, and everything is looked at when it is
@@ -84,13 +84,13 @@ class RendezvousMaintenance:
         self._cleanup_at = now + TIDY_EVERY_S
         self._checked_at = now
         self._planes_at = now
-        """When ring and trees are looked at, if nothing happens before."""
+        """When ring and trees are checked, if nothing happens before."""
         self.deadline = now
         routing.on_change = self._on_topics
 
     @property
     def first_position(self) -> int:
-        """Where this broker is unless it is mapped elsewhere."""
+        """The position of this broker unless it is mapped elsewhere."""
         given = self._config.position
         return key_of(self.id) if given is None else given
 
@@ -100,7 +100,7 @@ class RendezvousMaintenance:
 
     @property
     def subscribed(self) -> Collection[str]:
-        """Topics whose trees this broker is to be in."""
+        """Topics whose trees this broker has to join."""
         return () if self._leaving_at is not None else self._routing.subscribed
 
     def add_plane(self, version: int, position: int) -> ControlPlane:
@@ -128,7 +128,7 @@ class RendezvousMaintenance:
             self._services.send(session, message)
 
     def linked(self) -> list[BrokerId]:
-        """Neighbors on the ring with a link that stands."""
+        """Neighbors on the ring with an established link."""
         sessions = self._services.sessions.links
         return [
             name
@@ -137,7 +137,7 @@ class RendezvousMaintenance:
         ]
 
     def _on_ring(self) -> list[BrokerId]:
-        """Neighbors on the ring, whether or not their links stand at the moment."""
+        """Neighbors on the ring, whether or not their links are established."""
         return [name for name in self.links.links if name not in self.clusters.gateways]
 
     def _address_of(self, broker: BrokerId) -> str:
@@ -153,7 +153,7 @@ class RendezvousMaintenance:
         self.check_soon(now)
 
     def link_removed(self, neighbor: BrokerId, now: float) -> None:
-        """An operator takes a link away; the ring may open it again."""
+        """An operator removes a link; the ring may open it again."""
         self._given.discard(neighbor)
         if neighbor in self.links.links:
             self.links.discard(neighbor, now)
@@ -177,7 +177,7 @@ class RendezvousMaintenance:
                 self.links.accept(hello.id, now)
 
     def link_began(self, link: Session, now: float) -> None:
-        """A neighbor knows nothing of us, or another one did."""
+        """A session with a neighbor began: send it what it must know of us."""
         self.gaps.discard(link)
         if link.remote in self.clusters.gateways:
             return  # it says what it wants
@@ -198,7 +198,7 @@ class RendezvousMaintenance:
         self.check_soon(now)
 
     def _is_used(self, neighbor: BrokerId) -> bool:
-        """Whether this end needs a link: by ring or tree, or to find others."""
+        """Whether this end needs a link: for ring or trees, or to find other brokers."""
         session = self._services.sessions.links.get(neighbor)
         return (
             neighbor in self._given
@@ -219,7 +219,7 @@ class RendezvousMaintenance:
         self.deadline = self._planes_at = 0.0
 
     def check_soon(self, now: float) -> None:
-        """Something happened: look soon."""
+        """Something happened: check soon."""
         soon = now + self._topics.settle_s
         self.deadline = min(self.deadline, soon)
         self._planes_at = min(self._planes_at, soon)
@@ -258,14 +258,14 @@ class RendezvousMaintenance:
             self.check_soon(now)
 
     def _catch_up(self, message: ChordNeighbors | ChordLeaving, now: float) -> None:
-        """Others have gone over to a version that we have not: it was agreed, so we follow."""
+        """Others have switched to a version that we do not have: it was agreed on, so follow."""
         if message.is_default and message.version > self.default:
             if message.version not in self.planes:
                 self.add_plane(message.version, self.first_position)
             self.switch(message.version, now)
 
     def switch(self, version: int, now: float) -> None:
-        """From here on this version is the one that counts; older ones are over."""
+        """Switch to a version; older ones end."""
         self.default = version
         for older in [number for number in self.planes if number < version]:
             del self.planes[older]
@@ -275,7 +275,7 @@ class RendezvousMaintenance:
         self.check_soon(now)
 
     def leave(self, now: float) -> None:
-        """This broker is to go: `may_go` says when."""
+        """This broker is to leave: `may_go` says when it may."""
         if self._leaving_at is None:
             self._leaving_at = now
             self._services.sessions.closed_reason = f"broker {self.id!r} leaves the overlay"
@@ -285,7 +285,7 @@ class RendezvousMaintenance:
             self.deadline = self._planes_at = now
 
     def may_go(self, now: float) -> bool:
-        """Whether everybody can do without this broker, and has what it had to send."""
+        """Whether the others do not need this broker any more, and have received its queues."""
         if self._leaving_at is None or now - self._leaving_at < 4 * self._topics.settle_s:
             return False
         if now - self._leaving_at > self._topics.linger_s + self._topics.hand_over_s:
@@ -302,13 +302,13 @@ class RendezvousMaintenance:
         return self.topics.held(is_cut_off=is_cut_off)
 
     def count_left_behind(self) -> None:
-        """The broker goes: what it has not handed on is lost."""
+        """The broker leaves: count what it has not handed over as lost."""
         logs = self._routing.logs
         lost = sum(len(logs[topic].kept) for topic in self._held())
         self._services.counters.publications_lost_at_most += lost
 
     def excuse(self, seconds: float) -> None:
-        """As `TopicRepair.excuse`: others may have closed the ring without this broker."""
+        """As `OverlayRepair.excuse`: others may have closed the ring without this broker."""
         self.links.excuse(seconds)
         self.spare.restored()
         self._routing.excuse(seconds)
@@ -337,7 +337,7 @@ class RendezvousMaintenance:
     # --- looking around --------------------------------------------------------------------
 
     def check(self, now: float) -> None:
-        """Bring links, ring, trees and wishes up to date. O(topics + links)."""
+        """Update links, ring, trees and interests. O(topics + links)."""
         self.deadline = now + self._topics.look_every_s
         self._checked_at = self._routing.now = now
         self._check_links(now)

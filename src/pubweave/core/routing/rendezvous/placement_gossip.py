@@ -1,4 +1,4 @@
-"""How brokers of a placement cluster hear of each other: each tells one, and that one tells all.
+"""Gossip of a placement cluster: every member sends its news to a collector, which sends all back.
 
 Everybody telling everybody would be c(c - 1) messages per T_update; so it is 2(c - 1). The first by
 name of the collectors that a broker is linked with is whom it tells; a collector that has none
@@ -27,7 +27,7 @@ News = dict[BrokerId, PlacementTold]
 
 
 class PlacementGossip:
-    """One broker's part. ``own`` says what it tells of itself, ``linked`` with whom links stand."""
+    """One broker's part; ``own`` returns its news, ``linked`` the established links."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class PlacementGossip:
         self._linked = linked
         self._own = own
         self.known: News = {}
-        """Others of the cluster."""
+        """The other members of the cluster."""
         self._below: dict[BrokerId, News] = {}
         """By member that sends to us: its news of itself and of members that send to it."""
         self._fresh: set[BrokerId] = set()
-        """Of those, who has told since the last digest."""
+        """Those of them that have sent news since the last digest."""
         self._coming: dict[BrokerId, News] = {}
-        """By neighbor: of a digest that has not ended yet."""
+        """By neighbor: the received parts of an incomplete digest."""
         self._collector: BrokerId | None = None
         self._sent_at = now
         self._announce_at = now
@@ -113,7 +113,7 @@ class PlacementGossip:
     # --- what comes ------------------------------------------------------------------------
 
     def receive(self, member: BrokerId, digest: PlacementDigest, now: float) -> None:
-        """A neighbor tells what it knows."""
+        """News or a digest of a neighbor."""
         if member not in self._config.members:
             return
         news = self._coming.setdefault(member, {})
@@ -146,14 +146,14 @@ class PlacementGossip:
             self._announce_at = min(self._announce_at, self._sent_at + self._config.update_s / 2)
 
     def lost(self, member: BrokerId) -> None:
-        """A link is gone."""
+        """A link is lost."""
         self.known.pop(member, None)
         self._below.pop(member, None)
         self._fresh.discard(member)
         self._coming.pop(member, None)
 
     def restored(self) -> None:
-        """This broker was away."""
+        """This broker was restored."""
         self._below.clear()
         self._fresh.clear()
         self._coming.clear()

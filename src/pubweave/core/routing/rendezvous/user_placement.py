@@ -32,7 +32,7 @@ from pubweave.model.messages.rendezvous import PlacementDigest, PlacementTold
 from pubweave.model.messages.session import Hello
 
 TOKEN_MARK = "place:"
-"""Tokens of redirections begin so: whoever comes with one has just been placed."""
+"""Prefix of redirection tokens: a client that shows one has just been placed."""
 ANSWER_LIMIT_S = 5.0
 """A client that does not say whether it can reach a broker stays."""
 
@@ -46,7 +46,7 @@ class _Offer:
 
 
 class UserPlacing:
-    """One broker's part: what it knows of its cluster, and clients it may send elsewhere."""
+    """User placement of one broker: its cluster, and clients that it may redirect."""
 
     def __init__(
         self,
@@ -61,13 +61,13 @@ class UserPlacing:
         self._config = services.config.placement
         self._id = services.config.id
         self._key = services.sessions.tokens.tag("placement")
-        """Others of the cluster are told it, and make the tokens for whom they send here."""
+        """Known to the cluster, which signs the tokens of clients redirected here with it."""
         self.gossip = PlacementGossip(self._id, self._config, send, linked, self._announced, now)
         self._heard: dict[BrokerId, PlacementTold] = {}
         self.hosts: dict[BrokerId, Host] = {}
-        """Others of the cluster, as they said last and with those whom we have sent there since."""
+        """Other members of the cluster by their last news, plus clients redirected there since."""
         self._due: dict[Session, None] = {}
-        """Clients that want something else than before."""
+        """Clients whose subscriptions have changed."""
         self._offers: dict[str, _Offer] = {}
         self._held_until: dict[ClientId, float] = {}
         self._placed: dict[ClientId, frozenset[str] | None] = {}
@@ -75,9 +75,9 @@ class UserPlacing:
         self._cleanup_at = now
         self._numbers = 0
         self.sent = 0
-        """How many users were sent to other brokers."""
+        """How many users were redirected to other brokers."""
         self.is_open = True
-        """Whether others may send users here."""
+        """Whether other brokers may redirect users here."""
         if self._config.members:
             routing.on_wishes = self._changed
             services.sessions.was_redirected_here = self._was_redirected_here
@@ -97,7 +97,7 @@ class UserPlacing:
         return PlacementTold(topics, len(routing.subscriptions), address, is_open, users, self._key)
 
     def _receive(self) -> None:
-        """Whoever has told anew is as it says; whom we sent to others still counts there."""
+        """Take over new news of members; clients that we redirected still count there."""
         known = self.gossip.known
         for name in self.hosts.keys() - known.keys():
             del self.hosts[name], self._heard[name]
@@ -110,13 +110,13 @@ class UserPlacing:
                 )
 
     def leave(self) -> None:
-        """This broker is to go: nobody is to be sent here, and whoever is here goes elsewhere."""
+        """This broker is to leave: accept no more users, and redirect those that are here."""
         self.is_open = False
         self.gossip.check_soon()
         self._clean_up()
 
     def _clean_up(self) -> None:
-        """Forget clients that are gone; those of a broker that leaves are due until they are."""
+        """Discard clients that have left; those of a leaving broker stay due until then."""
         clients, resting = self._services.sessions.clients, self._held_until
         self._placed = {n: t for n, t in self._placed.items() if n in clients or n in resting}
         if not self.is_open:
@@ -124,7 +124,7 @@ class UserPlacing:
                 self._changed(client)
 
     def restored(self) -> None:
-        """This broker was away: what was asked is forgotten, and it is open again."""
+        """This broker was restored: drop open offers, and accept users again."""
         self.is_open = True
         self._offers.clear()
         self.gossip.restored()
@@ -145,13 +145,13 @@ class UserPlacing:
             self._due[client] = None
 
     def greeted(self, hello: Hello, now: float) -> None:
-        """A client that comes because it was sent here is left alone for a while."""
+        """A client that was redirected here is not redirected again for a while."""
         if self._was_redirected_here(hello):
             self._held_until[hello.id] = now + self._config.rest_s
             self._placed[hello.id] = None
 
     def check(self, now: float) -> None:
-        """Tell, when it is time, and place whoever is due. O(due x cluster x topics of one)."""
+        """Send news when due, and place clients that are due. O(due x cluster x topics of one)."""
         if not self._config.members:
             return
         self.gossip.check(now)
@@ -194,7 +194,7 @@ class UserPlacing:
         return frozenset(claim.topic for claim in claims if claim.client is client)
 
     def _without(self, client: Session) -> Host:
-        """This broker as a home, for a client that may not stay."""
+        """This broker's news without a client that may not stay."""
         others = [c for c in self._routing.subscriptions.values() if c.client is not client]
         return Host(Counter(claim.topic for claim in others), len(others))
 
@@ -204,7 +204,7 @@ class UserPlacing:
         self._services.emit(Transmit(client.connection, (redirect,)))
 
     def replied(self, client: Session, reply: RedirectReply, now: float) -> None:
-        """A client says whether it can reach the broker that it was asked about."""
+        """A client replies whether it can reach the broker that was offered to it."""
         offer = self._offers.pop(reply.token, None)
         if offer is None or offer.client is not client or client.connection is None:
             return
