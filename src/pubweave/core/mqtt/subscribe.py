@@ -62,29 +62,27 @@ class SubscribeHandler:
         content, problem = _content_filter(packet)
         natives: list[tuple[str, ...]] = []
         are_new: list[bool] = []
-        for requested in packet.filters:
-            refusal = problem or self._why_refused(session, requested, content)
-            are_new.append(requested.pattern not in session.subscriptions)
+        for asked in packet.filters:
+            refusal = problem or self._why_refused(session, asked, content)
+            are_new.append(asked.pattern not in session.subscriptions)
             if refusal:
                 # A name that no subscription has, which counts as refused.
                 natives.append((refusal,))
                 end.refusals[refusal] = refusal
                 continue
-            filters = self._gossip.filters_of(parse_pattern(requested.pattern).pattern, content)
+            filters = self._gossip.filters_of(parse_pattern(asked.pattern).pattern, content)
             natives.append(tuple(end.client.subscribe(filter_) for filter_ in filters))
         end.reply_later(packet, None, tuple(natives), tuple(are_new))
         self._link.touch(end)
 
-    def _why_refused(
-        self, session: MqttSession, requested: TopicFilter, content: Filter | None
-    ) -> str:
+    def _why_refused(self, session: MqttSession, asked: TopicFilter, content: Filter | None) -> str:
         """Why a filter is refused without asking the overlay; empty if it is not."""
         try:
-            shared = parse_pattern(requested.pattern)
+            shared = parse_pattern(asked.pattern)
         except ValueError as error:
             return f"{Reason.TOPIC_FILTER_INVALID:#x} {error}"
         if names_gateways(shared.pattern):
-            return f"{Reason.NOT_AUTHORIZED:#x} {requested.pattern!r} is not for clients"
+            return f"{Reason.NOT_AUTHORIZED:#x} {asked.pattern!r} is not for clients"
         if self._gossip.routes_whole_topics and has_wildcards(shared.pattern):
             # The overlay subscription is to a wildcard topic, to which no user has rights.
             forbidden = self._access.why_not_subscribe(
@@ -92,10 +90,10 @@ class SubscribeHandler:
             )
             if forbidden:
                 return f"{Reason.NOT_AUTHORIZED:#x} {forbidden}"
-        if shared.group and requested.no_local:
-            return f"{Reason.PROTOCOL_ERROR:#x} {requested.pattern!r}: shared and no local"
+        if shared.group and asked.no_local:
+            return f"{Reason.PROTOCOL_ERROR:#x} {asked.pattern!r}: shared and no local"
         most = self._config.subscriptions_per_session
-        if len(session.subscriptions) >= most and requested.pattern not in session.subscriptions:
+        if len(session.subscriptions) >= most and asked.pattern not in session.subscriptions:
             return f"{Reason.QUOTA_EXCEEDED:#x} {most} subscriptions are the limit for a session"
         return ""
 
@@ -110,23 +108,23 @@ class SubscribeHandler:
         content, _ = _content_filter(packet)
         reasons, texts = [], []
         to_send: list[Delivery] = []
-        for requested, natives, is_new in zip(
+        for asked, natives, is_new in zip(
             packet.filters, reply.natives, reply.are_new, strict=True
         ):
             refusal = next((end.refusals[n] for n in natives if n in end.refusals), None)
             if refusal is None:
-                before = session.subscriptions.get(requested.pattern)
+                before = session.subscriptions.get(asked.pattern)
                 since = now if before is None else before.since
-                wanted = _subscription(packet, requested, natives, content, since)
+                wanted = _subscription(packet, asked, natives, content, since)
                 retained = self._retained_for(session, wanted, is_new, now)
                 if session.inflight.has_room_for([*to_send, *retained]):
-                    reasons.append(requested.qos)
+                    reasons.append(asked.qos)
                     to_send += retained
                     self._add(session, wanted)
                     if is_new and self._gossip.routes_whole_topics:
                         _note_retained(session, retained)
                     continue
-                text = f"more is retained for {requested.pattern!r} than a session may keep"
+                text = f"more is retained for {asked.pattern!r} than a session may keep"
                 refusal = f"{Reason.QUOTA_EXCEEDED:#x} {text}"
             for native in natives:
                 if native in end.client.subscriptions:
@@ -191,14 +189,14 @@ class SubscribeHandler:
 
 def _subscription(
     packet: Subscribe,
-    requested: TopicFilter,
+    asked: TopicFilter,
     natives: tuple[str, ...],
     content: Filter | None,
     since: float,
 ) -> MqttSubscription:
-    shared = parse_pattern(requested.pattern)
+    shared = parse_pattern(asked.pattern)
     return MqttSubscription(
-        requested, shared.group, shared.pattern, packet.subscription_id, content, natives, since
+        asked, shared.group, shared.pattern, packet.subscription_id, content, natives, since
     )
 
 

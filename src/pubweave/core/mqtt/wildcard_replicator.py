@@ -162,8 +162,6 @@ class WildcardReplicator:
                 self._end.client.unadvertise(advertisement)
                 self._link.touch(self._end)
         first = self._recent[0].number if self._recent else self._number + 1
-        self._copied_to = {
-            topic: number for topic, number in self._copied_to.items() if number >= first
-        }
+        self._copied_to = {topic: n for topic, n in self._copied_to.items() if n >= first}
         is_idle = not (self._recent or self._unwanted_at or self._copied_to)
         self._cleanup_at = inf if is_idle else now + CLEANUP_EVERY_S

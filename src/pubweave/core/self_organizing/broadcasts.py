@@ -47,9 +47,8 @@ class Broadcasts:
         self.dropped = 0
 
     def _links(self) -> list[Session]:
-        return [
-            link for link in self._services.routing.links if self._services.is_linked(link.remote)
-        ]
+        services = self._services
+        return [link for link in services.routing.links if services.is_linked(link.remote)]
 
     # --- sending ---------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from pubweave.model.publications import TOPIC_ATTRIBUTE
 WILDCARD_TOPIC = "$mqtt/wild"
 
 
-def is_wildcard_topic(topic: str) -> bool:
+def is_wildcard(topic: str) -> bool:
     """Whether a topic stands for others."""
     return topic == WILDCARD_TOPIC or topic.startswith(f"{WILDCARD_TOPIC}/")
 
@@ -20,6 +20,5 @@ def is_wildcard_topic(topic: str) -> bool:
 def asks_for_wild(filter_: Filter) -> bool:
     """Whether a filter is for a wildcard topic by its name."""
     return any(
-        p.attribute == TOPIC_ATTRIBUTE and is_wildcard_topic(str(p.value))
-        for p in filter_.predicates
+        p.attribute == TOPIC_ATTRIBUTE and is_wildcard(str(p.value)) for p in filter_.predicates
     )

@@ -21,12 +21,7 @@ import msgspec
 
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.cluster.gossip import GatewayGossip
-from pubweave.core.mqtt.cluster.handover_chunks import (
-    delivery_with_size,
-    handover_messages,
-    tail_messages,
-    unpacked,
-)
+from pubweave.core.mqtt.cluster.handover_chunks import handovers, sized_delivery, tails, unpacked
 from pubweave.core.mqtt.cluster.session_directory import SessionDirectory
 from pubweave.core.mqtt.session.cluster_messages import (
     Arrived,
@@ -248,7 +243,7 @@ class SessionHandover:
 
     def _hand_over(self, session: MqttSession, gateway: BrokerId, since: float, now: float) -> None:
         self._outgoing[session.name] = gateway, since, session.inflight.waiting
-        for message in handover_messages(session, gateway, since):
+        for message in handovers(session, gateway, since):
             self._gossip.publish(message, now)
 
     def _on_arrived(self, gateway: BrokerId, message: Arrived, now: float) -> None:
@@ -260,7 +255,7 @@ class SessionHandover:
             self._gossip.publish(HandoverTail(gateway, name, (), is_void=True), now)
             return
         del self._outgoing[name]
-        for tail in tail_messages(session, gateway, outgoing[2]):
+        for tail in tails(session, gateway, outgoing[2]):
             self._gossip.publish(tail, now)
         self._give_up(session, now)
         self._directory.put(name, gateway)
@@ -356,7 +351,7 @@ class SessionHandover:
             self._give_up(session, now)
             self._stop_waiting(name, now)
             return
-        self._incoming[name] += map(delivery_with_size, message.deliveries)
+        self._incoming[name] += map(sized_delivery, message.deliveries)
         session.deduplicator.learn(message.given)
         if not message.is_last:
             return

@@ -24,7 +24,7 @@ T = TypeVar("T")
 CHUNK_MARKS = 500
 
 
-def handover_messages(session: MqttSession, gateway: BrokerId, since: float) -> Iterator[Handover]:
+def handovers(session: MqttSession, gateway: BrokerId, since: float) -> Iterator[Handover]:
     """All that belongs to a session now, for ``gateway``."""
     name = session.name
     numbered, waiting = session.inflight.contents()
@@ -54,16 +54,14 @@ def unpacked(chunks: Iterable[Handover]) -> tuple[list[InflightDelivery], list[D
     """The in-flight and the waiting deliveries of a session, as its queue had them."""
     chunks = list(chunks)
     numbered = [
-        msgspec.structs.replace(one, delivery=delivery_with_size(one.delivery))
+        msgspec.structs.replace(one, delivery=sized_delivery(one.delivery))
         for chunk in chunks
         for one in chunk.numbered
     ]
-    return numbered, [
-        delivery_with_size(delivery) for chunk in chunks for delivery in chunk.waiting
-    ]
+    return numbered, [sized_delivery(delivery) for chunk in chunks for delivery in chunk.waiting]
 
 
-def tail_messages(session: MqttSession, gateway: BrokerId, sent: int) -> Iterator[HandoverTail]:
+def tails(session: MqttSession, gateway: BrokerId, sent: int) -> Iterator[HandoverTail]:
     """What waits in a session beyond the first ``sent``, and its marks; the last one ends it."""
     _, waiting = session.inflight.contents()
     for some in packed_chunks(waiting[sent:]):
@@ -103,6 +101,6 @@ def _packed(delivery: Delivery) -> Delivery:
     return msgspec.structs.replace(delivery, publication=bare(delivery.publication))
 
 
-def delivery_with_size(delivery: Delivery) -> Delivery:
+def sized_delivery(delivery: Delivery) -> Delivery:
     """A delivery with its size, as it was before it was packed."""
     return msgspec.structs.replace(delivery, publication=with_size(delivery.publication))

@@ -10,7 +10,7 @@ of the original, so content filters apply to it; the receiver checks the pattern
 from __future__ import annotations
 
 from pubweave.core.mqtt.protocol.topics import filters_of, has_wildcards, is_reserved, is_topic
-from pubweave.core.vocabulary.reserved_topics import WILDCARD_TOPIC, is_wildcard_topic
+from pubweave.core.vocabulary.reserved_topics import WILDCARD_TOPIC, is_wildcard
 from pubweave.model.filters.filter import Filter, topic_filter
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.publications import Publication, Value, make_publication
@@ -86,7 +86,7 @@ def copied_attributes(publication: Publication) -> dict[str, Value]:
 
 def original_of(publication: Publication) -> Publication | None:
     """The original of a copy, or the publication itself; None for a forged copy."""
-    if not is_wildcard_topic(publication.topic):
+    if not is_wildcard(publication.topic):
         return publication
     if not publication.publisher.startswith(REPLICATOR_CLIENT):
         return None

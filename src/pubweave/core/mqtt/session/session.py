@@ -308,15 +308,13 @@ class MqttSession:
         connection = self.connection
         if connection is None:
             return
-        for numbered in self.inflight.unacknowledged():
-            if numbered.is_released:
-                connection.send(PubRel(numbered.packet_id))
+        for sent in self.inflight.unacknowledged():
+            if sent.is_released:
+                connection.send(PubRel(sent.packet_id))
                 continue
-            packet = connection.packet(
-                numbered.delivery, numbered.packet_id, now, is_duplicate=True
-            )
+            packet = connection.packet(sent.delivery, sent.packet_id, now, is_duplicate=True)
             if packet is None:
-                self.inflight.discard(numbered.packet_id)
+                self.inflight.discard(sent.packet_id)
             else:
                 connection.send(packet)
         self.pump(now)

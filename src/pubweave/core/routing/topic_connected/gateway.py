@@ -46,7 +46,7 @@ class RingGateway:
         self._held: dict[str, None] = {}
         """Topics in which this broker takes part for the cluster."""
         services.sessions.accepts_foreign_link = self.is_ring_broker
-        services.routing.outside_brokers = self.ring
+        services.routing.outside = self.ring
 
     def is_ring_broker(self, hello: Hello) -> bool:
         """Whether a Hello is one of a broker of the ring that we were told of."""

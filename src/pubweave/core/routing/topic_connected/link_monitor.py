@@ -159,7 +159,7 @@ class LinkMonitor:
             if session is None:
                 del self.links[neighbor]
             elif session.is_established:
-                self._note_standing(neighbor, link, session, now)
+                self._on_up(neighbor, link, session, now)
             elif link.lost_at is None and now - link.up_at > link.limit_s:
                 self._lose(neighbor, link, session, now)
             elif self._is_given_up(neighbor, link, now):
@@ -179,9 +179,7 @@ class LinkMonitor:
         every_s = self._config.knock_after_s * (5 if link.is_lost else 1)
         return now - link.dialed_once_at > every_s
 
-    def _note_standing(
-        self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float
-    ) -> None:
+    def _on_up(self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float) -> None:
         link.up_at = now
         link.has_stood = True
         link.limit_s = self._config.lost_after_s

@@ -64,7 +64,7 @@ class OverlayRepair:
         """Topics that no client wants any more, and since when."""
         self._withdrawn_at: dict[str, float] = {}
         """Those of them that are not announced any more, and since when."""
-        self._link_requests: dict[BrokerId, float] = {}
+        self._wanted: dict[BrokerId, float] = {}
         """Chosen links, and since when; some are to be opened by their far ends."""
         self._broken_at: dict[str, float] = {}
         self._renew_at = now
@@ -232,7 +232,7 @@ class OverlayRepair:
         self._withdrawn_at = {topic: at + seconds for topic, at in self._withdrawn_at.items()}
         self._broken_at = {topic: at + seconds for topic, at in self._broken_at.items()}
         self.waits.restored()
-        self._link_requests.clear()
+        self._wanted.clear()
         self._renew_at = self.deadline = 0.0
 
     def restored(self, incarnation: int, away_s: float, now: float) -> None:
@@ -284,11 +284,9 @@ class OverlayRepair:
                 staying.append(topic)
                 continue
             # Publications do not revive it meanwhile.
-            withdrawn_s = now - self._withdrawn_at.setdefault(topic, now)
+            past_s = now - self._withdrawn_at.setdefault(topic, now)
             is_whole = topic not in self.view.pieces
-            if withdrawn_s >= 4 * config.settle_s and (
-                is_whole or withdrawn_s > config.hand_over_s
-            ):
+            if past_s >= 4 * config.settle_s and (is_whole or past_s > config.hand_over_s):
                 self._end(topic)
         if self.is_leaving:
             staying = [topic for topic in staying if self.leaving.holds(topic)]
@@ -356,15 +354,13 @@ class OverlayRepair:
         view = self.view
         self._broken_at = {topic: self._broken_at.get(topic, now) for topic in view.pieces}
         if view.is_connected or self.own.is_leaving:
-            self._link_requests.clear()
+            self._wanted.clear()
             return
         self._check_soon(now)
         is_old = any(now - since > WIDEN_AFTER_S for since in self._broken_at.values())
         chosen = self._choice(view, is_old)
-        self._link_requests = {
-            neighbor: self._link_requests.get(neighbor, now) for neighbor in chosen
-        }
-        for neighbor, since in self._link_requests.items():
+        self._wanted = {neighbor: self._wanted.get(neighbor, now) for neighbor in chosen}
+        for neighbor, since in self._wanted.items():
             is_ours = self._id < neighbor or now - since > self._config.knock_after_s
             if is_ours and neighbor not in self.links.links:
                 self.repairs += 1

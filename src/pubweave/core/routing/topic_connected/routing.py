@@ -77,7 +77,7 @@ class TopicRouting:
         """By link: the topics of which the neighbor sends us all, and for which part in them."""
         self.asked: dict[Session, dict[str, None]] = {}
         """By link: the topics that we have said we want of just this neighbor."""
-        self.outside_brokers: frozenset[BrokerId] = frozenset()
+        self.outside: frozenset[BrokerId] = frozenset()
         """Neighbors of another overlay: they hear nothing but what is asked of them."""
         self.held: dict[str, int] = {}
         """Topics in which this broker takes part for others (`hold`)."""
@@ -198,9 +198,7 @@ class TopicRouting:
         """Whether a neighbor is to send us a topic: all are, but for those beyond a border."""
         if link not in self.wanted:
             return False
-        return topic in (
-            self.asked.get(link, ()) if link.remote in self.outside_brokers else self.topics
-        )
+        return topic in (self.asked.get(link, ()) if link.remote in self.outside else self.topics)
 
     def ask_again(self, link: Session, topic: str) -> None:
         """Want a topic of a neighbor once more, also behind a gap."""
@@ -215,7 +213,7 @@ class TopicRouting:
     def send_all(self, message: TopicMessage, but: Session | None = None) -> None:
         """Send to every neighbor; one whose session has yet to begin hears everything then."""
         for link in self.wanted:
-            if link is not but and link.remote_epoch and link.remote not in self.outside_brokers:
+            if link is not but and link.remote_epoch and link.remote not in self.outside:
                 self._send(link, message)
 
     def excuse(self, seconds: float) -> None:

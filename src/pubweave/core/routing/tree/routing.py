@@ -86,10 +86,8 @@ class TreeRouting:
             [*under_way, *self.sync.clear_gate(link)], self.advertisements
         )
         if table.announced is not None:
-            table.withdrawn |= {
-                i: f for i, f in table.announced.items() if i not in self.advertisements
-            }
-            table.withdrawn |= withdrawn
+            lost = {i: f for i, f in table.announced.items() if i not in self.advertisements}
+            table.withdrawn |= lost | withdrawn
             table.announced = {}
             table.owed_stages = Counter({SyncStage.ADVERTISEMENTS: 1})
             return
