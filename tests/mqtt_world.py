@@ -1,4 +1,4 @@
-"""Brokers with doors in one process, without sockets: packets in, packets out, time by hand."""
+"""Brokers with gateways in one process, without sockets: packets in, packets out, time by hand."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from pubweave.model.mqtt_packets import (
 
 
 class MqttWorld:
-    """A chain of brokers b1, b2, ... that are linked, and whoever is connected to their doors."""
+    """A chain of linked brokers b1, b2, ..., and the clients of their gateways."""
 
     def __init__(self, brokers: int = 1, mqtt: MqttConfig | None = None, **config: Any) -> None:
         self.now = 1000.0
@@ -175,7 +175,7 @@ class MqttWorld:
 
 
 class MqttPeer:
-    """The far end of one connection to a door."""
+    """The far end of one connection to a gateway."""
 
     def __init__(self, world: MqttWorld, broker: str, number: int) -> None:
         self.world = world

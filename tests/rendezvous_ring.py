@@ -41,7 +41,7 @@ class Planes:
             1,
             Occupant(position, broker),
             self.config,
-            tell=partial(self._tell, broker),
+            send=partial(self._tell, broker),
             is_lost=lambda other: other in self.lost[broker],
             linked=lambda: sorted(self.links[broker]),
             askers=lambda topic: [

@@ -46,9 +46,9 @@ def test_sessions_that_get_too_much_are_never_just_short_of_something(
     assert failed(seeds), "a queue that drops the newest would not be noticed"
 
 
-def dropping_in_secret(session: MqttSession, parcel: Delivery, now: float) -> None:
-    if not parcel.qos or session.outbox.has_room_for([parcel]):
-        SENT(session, parcel, now)
+def dropping_in_secret(session: MqttSession, delivery: Delivery, now: float) -> None:
+    if not delivery.qos or session.inflight.has_room_for([delivery]):
+        SENT(session, delivery, now)
 
 
 SENT = MqttSession.send
@@ -81,7 +81,7 @@ def test_wildcards_hold_in_more_runs(strategy: str, durability: str) -> None:
 def test_sessions_that_move_get_what_only_their_new_broker_had(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What was on its way to the old door did not come to the new one in these runs."""
+    """What was on its way to the old gateway did not come to the new one in these runs."""
     options = {"max_brokers": 8, "strategy": "rendezvous"}
     for seed in (85, 112):
         assert not MqttScenario(seed, **options).run().violations  # type: ignore[arg-type]

@@ -149,7 +149,7 @@ def test_the_order_of_the_research_implementation_is_caught(
 
 def test_a_switch_without_catching_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def only_let_go(self: TreeRouting, link: object) -> list[str]:
-        self.links[link].told = None  # type: ignore[index]
+        self.links[link].announced = None  # type: ignore[index]
         return []
 
     monkeypatch.setattr(TreeRouting, "catch_up", only_let_go)

@@ -251,7 +251,7 @@ def test_a_client_collects_what_it_was_told_is_lost_to_it() -> None:
             broker = hosts["b1"].broker
             for count in range(1, MISSED_REMEMBERED + 3):
                 told = Missed("x", "pete", count, count == 1)
-                broker._sending.send(broker.sessions.clients[client.id], told)
+                broker._outgoing.send(broker.sessions.clients[client.id], told)
             await client.subscribe("class = 'x'")
             await until(lambda: len(client.missed) == MISSED_REMEMBERED)
             assert client.missed_count == sum(range(1, MISSED_REMEMBERED + 3))

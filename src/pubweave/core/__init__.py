@@ -7,7 +7,7 @@ makes the status, `rule_change` applies new access rules. `client` is the client
 (deduplication by publisher, a heartbeat of its own). Each protocol has a room of its own.
 Not here: sockets (`runtime`), virtual time (`sim`), bytes (`wire`).
 
-  MessagesReceived -> Publishing.take_in -> RoutingStrategy.route -> session.pending --+
+  MessagesReceived -> Publishing.route_batch -> RoutingStrategy -> session.pending ----+
   ConnectionOpened -> SessionTable (Hello, resume, supersede)                          | end of
   DeadlineReached  -> acknowledgements, heartbeat, expiry, load sample                 v event
                                               Session.flush -> Transmit(connection, messages)

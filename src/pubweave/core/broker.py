@@ -1,12 +1,12 @@
 """The broker without I/O: events in, effects out, `now` as an argument.
 
-One mutator, `Broker.handle`. It keeps sessions (`session/table`), asks the routing strategy where
-things go (`routing/strategy`), counts (`counters`) and records (`metering`). The same object runs
+One mutator, `Broker.handle`. It keeps sessions (`session/table`), asks the routing strategy for
+routes (`routing/strategy`), counts (`counters`) and records (`metering`). The same object runs
 behind sockets and in the simulator.
 
-Order inside one event: messages are handled in their order, whatever they cause is queued per
-session, and at the end of the event each touched session is flushed once. So a batch of
-publications costs one `Transmit` per destination, not one per publication.
+Order inside one event: messages are handled in order, what they cause is queued per session, and
+at the end of the event each touched session is flushed once. So a batch of publications costs one
+`Transmit` per destination, not one per publication.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ from pubweave.model.records.status import BrokerStatus
 
 
 class Broker:
-    """One broker. ``epoch`` must be larger than that of every earlier incarnation, by more than
-    the sessions that one ever made."""
+    """One broker. ``epoch`` must exceed that of every earlier incarnation by more than the sessions
+    which that one ever made."""
 
     def __init__(
         self, config: BrokerConfig, *, epoch: int, now: float, metering: Metering | None = None
@@ -106,30 +106,30 @@ class Broker:
         self.config = config
         self.counters = Counters()
         self._flow = FlowControl(ack_delay_s=config.ack_delay_s)
-        self._sending = OutgoingQueue(self.counters, self._flow)
-        self.routing = make_strategy(config.strategy, self._sending.send)
+        self._outgoing = OutgoingQueue(self.counters, self._flow)
+        self.routing = make_strategy(config.strategy, self._outgoing.send)
         self.sessions = SessionTable(config, epoch, self.routing.protocol)
         self._meter = BrokerMeter(metering) if metering is not None else None
         self._started_at = now
         self._publishing = make_publishing(
-            self.routing, self.counters, self._meter, self._sending.touched, self._refuse
+            self.routing, self.counters, self._meter, self._outgoing.touched, self._refuse
         )
         self._publishing.access = self.sessions.access
-        self._endings = SessionTeardown(
-            self.sessions, self.routing, self._sending, self._flow, self.counters, self._meter
+        self._teardown = SessionTeardown(
+            self.sessions, self.routing, self._outgoing, self._flow, self.counters, self._meter
         )
-        self.upkeep = Maintenance(
+        self.maintenance = Maintenance(
             config,
             self.sessions,
             self.routing,
             self._publishing,
             self.counters,
             self._meter,
-            self._endings.expire,
+            self._teardown.expire,
             lambda link: self.actions is not None and self.actions.is_held(link),
             now,
         )
-        self._endings.on_end = self.upkeep.discard
+        self._teardown.on_end = self.maintenance.discard
         self._gate: PublisherGate | None = None
         self.actions: ActionCoordinator | None = None
         self.migrations: MigrationCoordinator | None = None
@@ -137,52 +137,52 @@ class Broker:
         self.relocator: Relocator | None = None
         self.topics: OverlayRepair | RendezvousMaintenance | None = None
         if isinstance(self.routing, TreeRouting):
-            # Actions change a tree; other strategies' overlays are changed otherwise.
+            # Actions change trees only.
             self._make_changeable(self.routing, epoch, now)
         elif isinstance(self.routing, TopicRouting):
             self._flow.holds_links = False
-            around = self.counters, self._sending, self._endings
-            inside = TopicServices(config, self.sessions, self.routing, *around)
+            shared = self.counters, self._outgoing, self._teardown
+            services = TopicServices(config, self.sessions, self.routing, *shared)
             if isinstance(self.routing, RendezvousRouting):
-                self.topics = RendezvousMaintenance(inside, self.routing, now)
+                self.topics = RendezvousMaintenance(services, self.routing, now)
             else:
-                self.topics = OverlayRepair(inside, epoch, now)
-        self.door = self._make_door(now)
+                self.topics = OverlayRepair(services, epoch, now)
+        self.mqtt = self._make_mqtt(now)
 
     def _make_changeable(self, routing: TreeRouting, epoch: int, now: float) -> None:
         self._gate = routing.gate
         self._publishing.early = EarlyLog(now + self.config.stale_grace_s, routing.is_wanted_by)
-        inside = self._inside(routing)
-        self.actions = actions = ActionCoordinator(inside)
-        self._sending.find_stand_in = lambda: actions.stand_in
-        self._sending.gather = actions.gather
-        self.migrations = MigrationCoordinator(inside, epoch)
-        self.relocator = Relocator(inside, self.config.relocation, self.migrations.begin, now)
+        services = self._tree_services(routing)
+        self.actions = actions = ActionCoordinator(services)
+        self._outgoing.find_stand_in = lambda: actions.stand_in
+        self._outgoing.gather = actions.gather
+        self.migrations = MigrationCoordinator(services, epoch)
+        self.relocator = Relocator(services, self.config.relocation, self.migrations.begin, now)
         self._publishing.tracer = self.relocator
         self.migrations.on_end.append(self.relocator.migration_ended)
         self.migrations.on_arrival.append(self.relocator.client_arrived)
         if self.config.organize is not None:
-            self.organizer = Organizer(inside, self.actions, self.config.organize, epoch, now)
+            self.organizer = Organizer(services, self.actions, self.config.organize, epoch, now)
             self._publishing.interest = self.organizer.cache
 
-    def _inside(self, routing: TreeRouting) -> TreeServices:
-        """What actions, migrations and the rest are given of a broker that routes on a tree."""
+    def _tree_services(self, routing: TreeRouting) -> TreeServices:
+        """What actions, migrations and other roles may use of a broker that routes on a tree."""
         return TreeServices(
             config=self.config,
             sessions=self.sessions,
             routing=routing,
             flow=self._flow,
-            send=self._sending.send,
-            emit=lambda effect: self._sending.effects.append(effect),
-            flush=lambda session: session.flush(self._sending.effects),
-            end=self._endings.end,
-            refuse=self._tell_refusal,
-            let_go=self._endings.expire,
-            link_changed=self._endings.link_changed,
-            relieve=lambda session: self._flow.relieve(session, self._sending.effects),
+            send=self._outgoing.send,
+            emit=lambda effect: self._outgoing.effects.append(effect),
+            flush=lambda session: session.flush(self._outgoing.effects),
+            end=self._teardown.end,
+            refuse=self._send_refusal,
+            let_go=self._teardown.expire,
+            link_changed=self._teardown.link_changed,
+            relieve=lambda session: self._flow.relieve(session, self._outgoing.effects),
             take_table=self._on_table_message,
             forget_publishers=self._publishing.forget_unknown_publishers,
-            withdraw=self._endings.withdraw,
+            withdraw=self._teardown.withdraw,
             greet=partial(greet_late, self),
             last_sequence=self._publishing.last_sequence,
             note_sequence=self._publishing.note_sequence,
@@ -190,57 +190,57 @@ class Broker:
             meter=self._meter,
         )
 
-    def _make_door(self, now: float) -> MqttGateway | None:
-        """The door of a broker that lets MQTT clients in."""
+    def _make_mqtt(self, now: float) -> MqttGateway | None:
+        """The MQTT gateway, if MQTT is enabled."""
         config, access = self.config, self.sessions.access
         if config.mqtt is None:
             return None
-        loop = InProcessLink(
+        link = InProcessLink(
             access,
-            lambda event, now: self.sessions.opened(event, now, self._sending.effects),
+            lambda event, now: self.sessions.opened(event, now, self._outgoing.effects),
             self._on_messages,
         )
-        door = MqttGateway(
+        gateway = MqttGateway(
             config.id,
             config.mqtt,
             access,
-            loop,
+            link,
             now,
             routes_whole_topics=isinstance(self.routing, TopicRouting),
             is_leaving=lambda: bool(self.sessions.closed_reason),
         )
         if isinstance(self.routing, TopicRouting):
-            self._publishing.on_taken = door.copying.published
-            door.copying.on_congested = self._flow.hold
-            door.copying.on_relieved = lambda session: self._flow.relieve(
-                session, self._sending.effects
+            self._publishing.on_accepted = gateway.replicator.published
+            gateway.replicator.on_congested = self._flow.hold
+            gateway.replicator.on_relieved = lambda session: self._flow.relieve(
+                session, self._outgoing.effects
             )
         if self.migrations is not None:
-            self.migrations.redirect = door.redirecting.redirect
-        return door
+            self.migrations.redirect = gateway.redirector.redirect
+        return gateway
 
-    # --- the one door ----------------------------------------------------------------------
+    # --- events and deadlines --------------------------------------------------------------
 
     def handle(self, event: Event, now: float) -> list[Effect]:
-        """Take an event in; return what is to be done, in order. O(messages x destinations)."""
-        self._sending.effects = effects = list[Effect]()
+        """Handle an event; return its effects, in order. O(messages x destinations)."""
+        self._outgoing.effects = effects = list[Effect]()
         if type(event) is MessagesReceived:
             self._on_messages(event, now)
-        elif self.door is None or not self.door.handle(event, now, effects):
+        elif self.mqtt is None or not self.mqtt.handle(event, now, effects):
             self._on_other(event, now)
             self._flush(None, now)
-        if self.door is not None:
-            self.door.finish(effects, now)
+        if self.mqtt is not None:
+            self.mqtt.finish(effects, now)
         if self._gate is not None and self._gate.has_opened:
-            for origin, messages in self._gate.take_opened():
-                self._go_on(origin, messages, now)
-            if self.door is not None:
-                self.door.finish(effects, now)
+            for origin, messages in self._gate.pop_opened():
+                self._resume(origin, messages, now)
+            if self.mqtt is not None:
+                self.mqtt.finish(effects, now)
         if self.migrations is not None and self.migrations.is_eager:
             self.migrations.check(now)
             self._flush(None, now)
-            if self.door is not None:
-                self.door.finish(effects, now)
+            if self.mqtt is not None:
+                self.mqtt.finish(effects, now)
         if self._meter is not None:
             records = self._meter.pop()
             if records:
@@ -248,26 +248,26 @@ class Broker:
         return effects
 
     def salvage(self) -> list[Effect]:
-        """After `handle` raised: what was to be done until then. Sessions count it as sent, so
-        it has to be; what was queued and not yet sent goes with the next event."""
-        effects, self._sending.effects = self._sending.effects, []
-        if self.door is not None:
-            self.door.keep(effects)
+        """After `handle` raised: the effects until then. Sessions count them as sent, so they must
+        be carried out; what is still queued is sent with the next event."""
+        effects, self._outgoing.effects = self._outgoing.effects, []
+        if self.mqtt is not None:
+            self.mqtt.defer(effects)
         return effects
 
     def next_deadline(self) -> float:
-        """When `DeadlineReached` is due: the earliest instant that any part waits for."""
+        """When `DeadlineReached` is due: the earliest deadline of any component."""
         ack_at = self._flow.ack_at
-        tick_at = self.upkeep.tick_at
+        tick_at = self.maintenance.tick_at
         deadline = tick_at if ack_at is None else min(ack_at, tick_at)
-        for part in (self.organizer, self.actions, self.migrations, self.topics, self.door):
+        for part in (self.organizer, self.actions, self.migrations, self.topics, self.mqtt):
             due = None if part is None else part.deadline
             if due is not None and due < deadline:
                 deadline = due
         return deadline
 
     def last_sequence(self, publisher: ClientId) -> int:
-        """The last publication of a publisher that came by; 0 if none did."""
+        """The last sequence received of a publisher; 0 if none was."""
         return self._publishing.last_sequence(publisher)
 
     def status(self, now: float) -> BrokerStatus:
@@ -276,12 +276,12 @@ class Broker:
     def _on_other(self, event: Event, now: float) -> None:
         match event:
             case ConnectionOpened():
-                self.sessions.opened(event, now, self._sending.effects)
+                self.sessions.opened(event, now, self._outgoing.effects)
             case LoginReceived(connection) | PasswordVerified(connection):
-                self.sessions.access.note(event, self._sending.effects)
+                self.sessions.access.note(event, self._outgoing.effects)
                 self._on_messages(MessagesReceived(connection, (), now), now)
             case ConnectionClosed(connection):
-                self._endings.closed(connection, now)
+                self._teardown.closed(connection, now)
             case AccessChanged(rules):
                 change_access(self, rules, now)
             case LinkAdded() | LinkRemoved() | DialRefused():
@@ -289,7 +289,7 @@ class Broker:
             case LinkExpected() | ActionRequested() | ActionDecided():
                 self._on_action_event(event, now)
             case BrokerProbed() | ExchangeEnded() if self.organizer is not None:
-                self.organizer.take_event(event, now)
+                self.organizer.handle(event, now)
             case MigrationRequested(client, destination) if self.migrations is not None:
                 self.migrations.begin(client, destination, now)
             case RemapAnnounced() if isinstance(self.topics, RendezvousMaintenance):
@@ -303,20 +303,20 @@ class Broker:
         if isinstance(event, DeadlineReached):
             self._on_deadline(now)
             return
-        # Cassandra's "local pause": nobody is judged by the time in which we did not run.
+        # Cassandra's "local pause": time in which we did not run is nobody's silence.
         for part in (
             self.sessions,
-            self.upkeep,
+            self.maintenance,
             self.topics,
-            self.door,
+            self.mqtt,
             self._publishing.early,
         ):
             if part is not None:
                 part.excuse(event.seconds)
 
     def _on_deadline(self, now: float) -> None:
-        """Some deadline has come: call the parts that are due."""
-        effects = self._sending.effects
+        """Call the components whose deadlines are due."""
+        effects = self._outgoing.effects
         self._flow.send_due_acks(now, effects)
         if self.actions is not None:
             self.actions.on_deadline(now)
@@ -326,16 +326,16 @@ class Broker:
             self.migrations.on_deadline(now)
         if self.topics is not None and now >= self.topics.deadline:
             self.topics.check(now)
-        if self.door is not None and now >= self.door.deadline:
-            self.door.on_deadline(now, effects)
-        if now >= self.upkeep.tick_at:
-            self.upkeep.on_tick(now, effects)
-            self._give_up_the_absent(effects, now)
+        if self.mqtt is not None and now >= self.mqtt.deadline:
+            self.mqtt.on_deadline(now, effects)
+        if now >= self.maintenance.tick_at:
+            self.maintenance.on_tick(now, effects)
+            self._give_up_absent(effects, now)
             if self.relocator is not None:
                 self.relocator.on_tick(now)
 
-    def _give_up_the_absent(self, effects: list[Effect], now: float) -> None:
-        """A neighbor that was never there holds nobody up for ever: what waits is counted."""
+    def _give_up_absent(self, effects: list[Effect], now: float) -> None:
+        """Stop waiting for neighbors that never connected: count what waits for them as lost."""
         for link in self.sessions.links.values():
             if link.is_congested and self.routing.give_up(link, now):
                 self.counters.publications_lost_at_most += link.forget_waiting()
@@ -356,7 +356,7 @@ class Broker:
             self.actions.take_event(event, now)
         elif isinstance(event, ActionRequested):
             reason = f"a broker that routes by {self.routing.protocol!r} takes part in no actions"
-            self._sending.effects.append(DecideAction(event.action_id, False, reason))
+            self._outgoing.effects.append(DecideAction(event.action_id, False, reason))
 
     # --- messages --------------------------------------------------------------------------
 
@@ -367,7 +367,7 @@ class Broker:
             if origin is None or not origin.is_established:
                 messages = self.sessions.access.admit(event.connection, messages)
                 if not messages or not self.sessions.is_known(event.connection):
-                    return  # a superseded connection: its messages come again on the newer one
+                    return  # a superseded connection: the newer one repeats its messages
                 self.sessions.check(event.connection, messages[0])
                 if self.migrations is not None and self.migrations.greeted(
                     event.connection, messages[0], now
@@ -381,57 +381,57 @@ class Broker:
             if origin.received_bytes_unacked > 4 * self.config.limits.window_bytes:
                 raise RemoteProtocolError("sends beyond its window")
             self.sessions.access.check_batch(origin, messages)
-            self._take_in(origin, messages, event.received_at, now)
+            self._process(origin, messages, event.received_at, now)
         except RemoteProtocolError as error:
             self.counters.protocol_errors += not isinstance(error, OvertakenError)
-            self.sessions.drop(event.connection, str(error), now, self._sending.effects)
+            self.sessions.drop(event.connection, str(error), now, self._outgoing.effects)
         self._flush(origin, now)
         if origin is not None:
-            self._flow.schedule_ack(origin, now, self._sending.effects)
+            self._flow.schedule_ack(origin, now, self._outgoing.effects)
 
-    def _take_in(
+    def _process(
         self, origin: Session, messages: Sequence[Message], received_at: float, now: float
     ) -> None:
         if self._gate is None or origin not in self._gate.returning:
-            self._publishing.take_in(origin, messages, self._on_other_message, received_at, now)
+            self._publishing.route_batch(origin, messages, self._on_other_message, received_at, now)
             return
         for part in cut_behind_advertisements(messages):
-            ready = self._gate.keep(origin, part)
-            self._publishing.take_in(origin, ready, self._on_other_message, received_at, now)
+            ready = self._gate.admit(origin, part)
+            self._publishing.route_batch(origin, ready, self._on_other_message, received_at, now)
         if any(isinstance(message, Subscribe) for message in messages):
             self._send_early(origin, now)
 
     def _send_early(self, client: Session, now: float) -> None:
-        """A client that was not here subscribes: send what came by for it since the start."""
+        """A returning client subscribes: send what arrived for it since the start."""
         early = self._publishing.early
         if early is not None and not early.is_over(now):
             for publication in early.replay(client):
-                self._sending.send(client, publication)
+                self._outgoing.send(client, publication)
                 if self._meter is not None:
                     self._meter.delivered(publication, client.remote, now)
 
-    def _go_on(self, origin: Session, messages: Sequence[Message], now: float) -> None:
-        """A client need not wait any more: handle what it has said meanwhile."""
+    def _resume(self, origin: Session, messages: Sequence[Message], now: float) -> None:
+        """A client need not wait any longer: handle the messages that it sent meanwhile."""
         if self.migrations is not None and self.migrations.is_paused(origin):
-            return  # as with anything it says now: it comes again when it goes on
+            return  # its messages are dropped now; it sends them again when it resumes
         try:
-            self._take_in(origin, messages, now, now)
+            self._process(origin, messages, now, now)
         except RemoteProtocolError as error:
             self.counters.protocol_errors += 1
             if origin.connection is not None:
-                self.sessions.drop(origin.connection, str(error), now, self._sending.effects)
+                self.sessions.drop(origin.connection, str(error), now, self._outgoing.effects)
         self._flush(origin, now)
-        self._flow.schedule_ack(origin, now, self._sending.effects)
+        self._flow.schedule_ack(origin, now, self._outgoing.effects)
 
     def _refuse(self, origin: Session, subject: str, reason: str) -> None:
-        """RemoteProtocolError if that has been often enough."""
-        self._tell_refusal(origin, subject, reason)
+        """Refuse a request; RemoteProtocolError if that happened too often."""
+        self._send_refusal(origin, subject, reason)
         self.sessions.access.check_patience(origin)
 
-    def _tell_refusal(self, origin: Session, subject: str, reason: str) -> None:
+    def _send_refusal(self, origin: Session, subject: str, reason: str) -> None:
         self.counters.refused += 1
-        self._sending.refusals += 1
-        self._sending.send(origin, Refused(subject, reason))
+        self._outgoing.refusals += 1
+        self._outgoing.send(origin, Refused(subject, reason))
 
     def _on_other_message(self, origin: Session, message: Message, now: float) -> None:
         if isinstance(message, SessionMessage):
@@ -455,11 +455,11 @@ class Broker:
             elif isinstance(message, RelocationMessage):
                 if self.relocator is not None and not origin.is_client:
                     self.relocator.receive(origin, message, now)
-            elif not self._is_kept(origin, message, now):
+            elif not self._is_withheld(origin, message, now):
                 self._on_table_message(origin, message, now)
 
-    def _is_kept(self, origin: Session, message: TableMessage | Synced, now: float) -> bool:
-        """Whether a table message is not for the tables, or not yet."""
+    def _is_withheld(self, origin: Session, message: TableMessage | Synced, now: float) -> bool:
+        """Whether a migration or an action keeps a table message from the tables."""
         if self.migrations is not None and self.migrations.parts.keeps(origin, message):
             return True
         return self.actions is not None and self.actions.keeps(origin, message, now)
@@ -470,7 +470,7 @@ class Broker:
         message: ActionMessage | TopicMessage | RendezvousMessage,
         now: float,
     ) -> None:
-        """What concerns the links of the overlay."""
+        """A message about the links of the overlay."""
         part = self.actions if isinstance(message, ActionMessage) else self.topics
         is_strange = isinstance(message, RendezvousMessage) and isinstance(part, OverlayRepair)
         if origin.is_client or part is None or is_strange:
@@ -493,9 +493,9 @@ class Broker:
         ):
             self._publishing.forget_publisher(publisher)
         if isinstance(message, Synced) and not origin.is_client:
-            self.upkeep.synced(origin, now)
+            self.maintenance.synced(origin, now)
         elif self._gate is not None and self._gate.is_shut(origin):
-            self.upkeep.waits(origin, now)
+            self.maintenance.note_waiting(origin, now)
         if origin.is_client and self._meter is not None:
             self._meter.table_changed(origin.remote, message, now)
 
@@ -503,30 +503,30 @@ class Broker:
         match message:
             case Ack(received):
                 origin.take_ack(received)
-                origin.pump(self._sending.effects)
-                self._flow.relieve(origin, self._sending.effects)
+                origin.pump(self._outgoing.effects)
+                self._flow.relieve(origin, self._outgoing.effects)
             case Ping(sent_at):
-                origin.ack(self._sending.effects)
-                self._sending.effects.append(Transmit(origin.connection, (Pong(sent_at),)))  # type: ignore[arg-type]
+                origin.ack(self._outgoing.effects)
+                self._outgoing.effects.append(Transmit(origin.connection, (Pong(sent_at),)))  # type: ignore[arg-type]
             case Pong(sent_at):
                 origin.rtt_ms = (now - sent_at) * 1000.0
                 if self._meter is not None and not origin.is_client:
                     self._meter.rtt_sampled(origin.remote, origin.rtt_ms, now)
             case Query(number, subject):
                 reply = Answer(number, answer(self, origin, subject, now))
-                self._sending.effects.append(Transmit(origin.connection, (reply,)))  # type: ignore[arg-type]
+                self._outgoing.effects.append(Transmit(origin.connection, (reply,)))  # type: ignore[arg-type]
             case RedirectReply() if self.migrations is not None:
                 self.migrations.replied(origin, message, now)
             case RedirectReply() if isinstance(self.topics, RendezvousMaintenance):
                 self.topics.placing.replied(origin, message, now)
             case ProbeReply() if self.relocator is not None and origin.is_client:
-                self.relocator.take_reply(origin, message, now)
+                self.relocator.receive_reply(origin, message, now)
             case Goodbye() if origin.is_client:
-                self._endings.leave(origin, "said goodbye", now)
+                self._teardown.leave(origin, "said goodbye", now)
             case Goodbye() | Disconnect():
-                self._endings.disconnected(origin, now)
+                self._teardown.disconnected(origin, now)
             case _:
                 raise RemoteProtocolError(f"unexpected {type(message).__name__}")
 
     def _flush(self, origin: Session | None, now: float) -> None:
-        self._sending.flush(origin, self.sessions, self.routing, now)
+        self._outgoing.flush(origin, self.sessions, self.routing, now)

@@ -1,9 +1,9 @@
 """A client without I/O: the far end of a client session, for the library and the simulator.
 
 Calls such as `publish` only queue; `flush` turns what is queued into effects, so that a driver
-can gather many calls into one write. After a broker forgot the session, the client tells again
-what the broker knew and sends again what was not acknowledged; notifications that come twice
-that way are dropped here, by publisher and sequence.
+can gather many calls into one write. After a broker has lost the session, the client repeats its
+advertisements and subscriptions and resends what was not acknowledged; duplicate notifications are
+dropped here (deduplication by publisher and sequence).
 """
 
 from __future__ import annotations
@@ -100,14 +100,14 @@ class ClientCore:
         self._redirection = Redirection() if can_move else None
         self._epoch = epoch
         self._numbers = 0
-        # Must be beyond what an earlier incarnation used: brokers drop what they take for old.
+        # Must exceed what an earlier incarnation used: brokers drop lower ones as duplicates.
         self._sequence = first_sequence
         self._open_topics: set[str] = set()
         self._withdrawn: dict[str, Filter] = {}
-        """Advertisements that were taken back, until the broker has acknowledged that."""
+        """Withdrawn advertisements, until the broker has acknowledged that."""
         self._last_seen: dict[tuple[ClientId, str], int] = {}
         self._acknowledged: ResendBuffer | None = None
-        """Kept where the broker routes by topic."""
+        """Recent acknowledged publications, where the broker routes by topic."""
         self._ack_delay_s = ack_delay_s
         self._ping_every_s = ping_every_s
         self._silence_limit_s = silence_limit_s
@@ -115,7 +115,7 @@ class ClientCore:
         self._ping_at = now + ping_every_s
         self._effects: list[Effect] = []
 
-    # --- what an application asks for ------------------------------------------------------
+    # --- calls of the application ----------------------------------------------------------
 
     def advertise(self, filter_: Filter) -> AdvertisementId:
         id_ = self._next_id()
@@ -139,7 +139,7 @@ class ClientCore:
         self.session.pending.append(Unsubscribe(id_))
 
     def discard(self, id_: str) -> None:
-        """The broker refused this advertisement or subscription: do not tell it again."""
+        """The broker refused this advertisement or subscription: do not repeat it."""
         self.advertisements.pop(id_, None)
         self.subscriptions.pop(id_, None)
 
@@ -180,7 +180,7 @@ class ClientCore:
         return effects
 
     def hold(self) -> None:
-        """The application is behind: withhold acknowledgements until `release`."""
+        """Back-pressure: withhold acknowledgements until `release`."""
         self.session.blocked_by[self.session] = None
 
     def release(self) -> list[Effect]:
@@ -190,7 +190,7 @@ class ClientCore:
         return effects
 
     def goodbye(self, reason: str) -> list[Effect]:
-        """End the session on purpose: the broker forgets this client at once, and counts what it
+        """End the session on purpose: the broker discards it at once, and counts what this client
         has not acknowledged."""
         connection = self.session.connection
         if connection is None:
@@ -202,23 +202,23 @@ class ClientCore:
         return effects
 
     def tried(self, token: str, problem: str) -> list[Effect]:
-        """Whether a broker could be reached (`TryBroker`); an empty problem: it could."""
+        """The result of `TryBroker`; an empty problem if the broker was reached."""
         connection = self.session.connection
         if connection is None:
             return []
         return [Transmit(connection, (RedirectReply(token, problem),))]
 
     def probed(self, number: int, rtt_ms: Mapping[BrokerId, float]) -> list[Effect]:
-        """How far the brokers are that could be reached (`ProbeBrokers`)."""
+        """The round-trip times to the brokers that were reached (`ProbeBrokers`)."""
         connection = self.session.connection
         if connection is None:
             return []
         return [Transmit(connection, (ProbeReply(number, tuple(sorted(rtt_ms.items()))),))]
 
-    # --- what happens to it ----------------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------
 
     def handle(self, event: Event, now: float) -> list[Effect]:
-        """Take an event in; return what is to be done, in order."""
+        """Handle an event; return its effects, in order."""
         self._effects = effects = list[Effect]()
         match event:
             case MessagesReceived(connection, messages, _):
@@ -277,7 +277,7 @@ class ClientCore:
             elif isinstance(message, Missed):
                 sequenced += 1
                 size_bytes += message.size_bytes
-                if notifications:  # what came before it is told before it
+                if notifications:  # keep the order
                     self._effects.append(Notify(notifications))
                     notifications = []
                 missed = message.topic, message.publisher, message.count, message.at_most
@@ -294,7 +294,7 @@ class ClientCore:
 
     def _is_new(self, publication: Publication) -> bool:
         last_seen = self._last_seen
-        # Routed by topic, two topics may come on different ways: only within one there is an order.
+        # Routed by topic, two topics may take different routes: order holds within one only.
         key = publication.publisher, "" if self._acknowledged is None else publication.topic
         if publication.sequence <= last_seen.get(key, 0):
             self.duplicates_dropped += 1
@@ -362,9 +362,9 @@ class ClientCore:
             self._effects += self._redirection.arrived(hello.id, now)
 
     def _replay(self, held: list[SequencedMessage]) -> list[SequencedMessage]:
-        """What a broker that forgot us must hear: what it knew, then what it did not, in order.
+        """What to send to a broker that lost the session: what it knew, then what it did not.
 
-        Publications may rest on an advertisement that was taken back after them."""
+        Publications may depend on an advertisement that was withdrawn after them."""
         news = {m.id for m in held if isinstance(m, Advertise | Subscribe)}
         advertisements = {i: f for i, f in self.advertisements.items() if i not in news}
         subscriptions = {i: f for i, f in self.subscriptions.items() if i not in news}
@@ -410,17 +410,17 @@ class Redirection:
 
     @property
     def token(self) -> str:
-        """Shows the new broker that the old one has let go."""
+        """Proves to the new broker that the old one has released the client."""
         return "" if self._redirect is None else self._redirect.token
 
     def follow(self, redirect: Redirect, now: float) -> None:
-        """The old broker says where to go; it may say so again."""
+        """The old broker sends a redirection; it may repeat it."""
         if self._redirect is None or self._redirect.token != redirect.token:
             self._redirect, self._since = redirect, now
 
     def arrived(self, broker: str, now: float) -> list[ReportMove]:
-        """A session stands: the move is over, if it is with the new broker. The old one was
-        silent for its part of the wait, and told how long."""
+        """A session is established: the move is over if it is with the new broker. The redirection
+        says how long the old broker was paused."""
         redirect = self._redirect
         if redirect is None or broker != redirect.broker:
             return []
@@ -429,12 +429,12 @@ class Redirection:
         return [ReportMove(broker, wait_s, redirect.hops)]
 
 
-# What a client keeps of publications that its broker has acknowledged.
+# The resend buffer: recent publications that the broker has acknowledged.
 #
-# A broker that dies takes along what it has acknowledged and not passed on. In a topic-connected
-# overlay its clients go on elsewhere: what they published lately is offered again there, before
-# anything new, and brokers drop what they have. So nothing of a publisher is missing before what
-# comes after it (`topic_log`).
+# A broker that crashes loses what it has acknowledged and not forwarded. In a topic-connected
+# overlay its clients reconnect elsewhere: their recent publications are offered again there, before
+# anything new, and brokers drop duplicates. So a publisher's publications have no gap
+# (`topic_log`).
 
 
 KEEP_S = 15.0
@@ -444,8 +444,8 @@ KEEP_BYTES = 4 << 20
 class ResendBuffer:
     """The latest acknowledged publications of a client, bounded in time and bytes.
 
-    Each is kept once, from its first acknowledgement on: what is offered again is acknowledged
-    again, and a client that goes from broker to broker would double all of it every time."""
+    Each is kept once, from its first acknowledgement on: resent publications are acknowledged
+    again, and would double the buffer with every change of broker."""
 
     def __init__(self) -> None:
         self._kept: deque[tuple[float, Publication]] = deque()
@@ -454,7 +454,7 @@ class ResendBuffer:
         self._size_bytes = 0
 
     def acknowledging(self, session: Session, received: int, now: float) -> None:
-        """The session is about to forget what it sent up to this number. O(acknowledged)."""
+        """The session is about to discard what it sent up to this number. O(acknowledged)."""
         for _, message in zip(range(received - session.acked), session.unacked, strict=False):
             if type(message) is Publication and message.sequence not in self._sequences:
                 self._kept.append((now, message))
@@ -468,8 +468,8 @@ class ResendBuffer:
     def again(
         self, advertised: Iterable[Filter], held: Iterable[SequencedMessage] = ()
     ) -> list[Publication]:
-        """What to offer to a broker that forgot us, in order; only what may be published now, and
-        is not among what is ``held`` for it anyway."""
+        """What to resend to a broker that lost the session, in order: what may be published now and
+        is not ``held`` for it anyway."""
         filters = list(advertised)
         waiting = {message.sequence for message in held if type(message) is Publication}
         return [

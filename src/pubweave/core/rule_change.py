@@ -36,7 +36,7 @@ def change_access(broker: Broker, rules: AccessRules | None, now: float) -> None
             continue  # the inner end of an MQTT session
         reason = access.why_not_stay(client)
         if reason:
-            broker._endings.expire(client, reason, now)
+            broker._teardown.expire(client, reason, now)
         elif broker.migrations is None or not broker.migrations.is_paused(client):
             for message, why in _forbidden(broker, client, entries):
                 _withdraw(broker, client, message, why, now)
@@ -75,23 +75,23 @@ def _forbidden(
 
 
 def _end_mqtt_sessions(broker: Broker, entries: Entries, now: float) -> None:
-    if broker.door is None:
+    if broker.mqtt is None:
         return
     access = broker.sessions.access
-    for session in broker.door.sessions.all():
+    for session in broker.mqtt.sessions.all():
         client = None if session.end is None else broker.sessions.of(session.end.connection)
         if client is None:
             continue
         reason = access.why_not_stay(client)
         if not reason:
             reason = next((why for _, why in _forbidden(broker, client, entries)), "")
-        if not reason and broker.door.doors.routes_whole_topics:
+        if not reason and broker.mqtt.gossip.routes_whole_topics:
             # What is in the tables are wild topics, which say nothing of rights.
-            wild = session.subscriptions.wild()
+            wild = session.subscriptions.with_wildcards()
             filters = [f for s in wild for f in filters_of(s.pattern, s.content)]
             reason = access.why_not_subscribe(session.user, filters)
         if reason:
-            broker.door.forbid(session, reason, now)
+            broker.mqtt.forbid(session, reason, now)
 
 
 def _withdraw(
@@ -99,6 +99,6 @@ def _withdraw(
 ) -> None:
     is_subscription = isinstance(message, Subscribe)
     withdrawal = Unsubscribe(message.id) if is_subscription else Unadvertise(message.id)
-    if not broker._is_kept(client, withdrawal, now):
+    if not broker._is_withheld(client, withdrawal, now):
         broker._on_table_message(client, withdrawal, now)
-    broker._tell_refusal(client, message.id, why)
+    broker._send_refusal(client, message.id, why)

@@ -174,7 +174,7 @@ def test_an_mqtt_session_that_does_not_agree_with_the_rules_ends(is_here: bool) 
         losing.cut()
     less = "anonymous = true\n[users.anonymous]\nsubscribe = [\"class = 'y/1'\"]"
     world.handle("b1", AccessChanged(rules(less)))
-    door = world.brokers["b1"].door
+    door = world.brokers["b1"].mqtt
     assert door is not None
     assert [session.client_id for session in door.sessions.all()] == ["keeping"]
     if is_here:

@@ -1,7 +1,7 @@
 """The path of a publication through a broker, and the broker's periodic tick.
 
 Entry: `Publishing` in `publishing` (the hot path), `Maintenance` in `maintenance` (the tick).
-  MessagesReceived -> take_in -> route cache or strategy -> session.pending -> flush -> Transmit
+  MessagesReceived -> route_batch -> route cache or strategy -> session.pending -> flush -> Transmit
 Deduplication: `publishing` drops what is not newer than its publisher's last sequence.
 Route cache: `publishing` keeps the strategy's answer by origin and topic, where the topic alone
 decides, until the strategy's `version` changes.

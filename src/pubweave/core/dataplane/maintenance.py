@@ -1,4 +1,4 @@
-"""What a broker does by the clock: keep-alive, expiry of clients, stale entries, load samples."""
+"""Periodic work of a broker: heartbeats, expiry of clients and stale entries, load samples."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pubweave.core.vocabulary.effects import Effect
 from pubweave.model.records.status import JournalStatus
 
 PUBLISHERS_SWEEP_S = 60.0
-"""How often publishers that no advertisement names any more are forgotten."""
+"""How often publishers without an advertisement are discarded."""
 
 
 def no_journal(now: float) -> None:
-    """What a driver without a journal says of it."""
+    """The journal status of a driver without a journal."""
     return None
 
 
 class Maintenance:
-    """Looks around once per tick. ``expire`` lets a client go, ``is_held`` says whether an action
+    """Runs once per tick. ``expire`` ends a client's session, ``is_held`` says whether an action
     holds a link."""
 
     def __init__(
@@ -53,28 +53,28 @@ class Maintenance:
         self.tick_at = now + config.tick_s
         self.load = LoadWindow(now)
         self.records_dropped = 0
-        """What the driver's writer had to drop."""
+        """Telemetry records that the driver's writer dropped."""
         self.journal_status: Callable[[float], JournalStatus | None] = no_journal
 
     def synced(self, link: Session, now: float) -> None:
-        """A neighbor has told its tables; what it leaves out is stale for a while, then gone."""
+        """A neighbor has sent its tables; entries that it left out expire after a grace period."""
         self._stale_until[link] = now + self._config.stale_grace_s
 
-    def waits(self, client: Session, now: float) -> None:
-        """A client waits for what neighbors have to say, but not for long."""
+    def note_waiting(self, client: Session, now: float) -> None:
+        """A client waits for answers of neighbors, for a limited time."""
         self._stale_until[client] = now + self._config.publisher_wait_s
 
     def discard(self, session: Session) -> None:
-        """A session is over or began anew: a grace of before would end too early."""
+        """A session ended or restarted: drop its grace period."""
         self._stale_until.pop(session, None)
 
     def excuse(self, seconds: float) -> None:
-        """This broker did not run for so long: a grace goes on for as much longer."""
+        """Extend grace periods by a local pause."""
         self._stale_until = {link: at + seconds for link, at in self._stale_until.items()}
 
     @property
-    def looked_at(self) -> float:
-        """When it looked around last, or began."""
+    def checked_at(self) -> float:
+        """When the last tick was, or the start."""
         return self.tick_at - self._config.tick_s
 
     def on_tick(self, now: float, effects: list[Effect]) -> None:

@@ -1,8 +1,9 @@
-"""What an event queued for sessions, sent when the event is over: one flush per session touched.
+"""Outgoing queue of the current event.
 
-Where a destination is congested, the origin of the event is held up. Two kinds of sessions only
-stand in for others: what is queued for the stand-in of held links goes to the action that holds
-them, and a gate that is full is opened.
+Messages are collected while an event is handled, and each touched session is flushed once at its
+end. If a destination is congested, the origin of the event is held up. Two kinds of sessions are
+stand-ins: what is queued for the stand-in of held links goes to the action that holds them, and a
+gate that is full is opened.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ class OutgoingQueue:
         """Of the current event."""
         self.touched: dict[Session, None] = {}
         self.refusals = 0
-        """Queued for clients in this event, and yet no deliveries."""
+        """Refusals queued for clients in this event, which do not count as deliveries."""
         self._counters = counters
         self._flow = flow
         self.find_stand_in: Callable[[], Session | None] = lambda: None
         """The session that stands in for links that an action holds."""
         self.gather: Callable[[Session | None, float], None] = lambda origin, now: None
-        """Takes over what is queued for that one."""
+        """Moves what is queued for the stand-in to the action."""
 
     def send(self, session: Session, message: SequencedMessage) -> None:
         session.pending.append(message)
@@ -56,7 +57,7 @@ class OutgoingQueue:
         stand_in = self.find_stand_in()
         for session in touched:
             if session is stand_in:
-                # What was queued for held links stays; too much of it may end the hold.
+                # The action keeps what was queued for held links; too much of it may end the hold.
                 self.gather(origin, now)
                 self.flush(None, sessions, routing, now)
                 continue

@@ -1,8 +1,8 @@
-"""From a publication that came in to the queues of those who want it: the broker's hot path.
+"""The broker's hot path: from a received publication to the queues of its destinations.
 
-Knows sessions only as places to queue. Decides three things: whether a publication is new
-(publisher and sequence), whether a client may publish it, and, by the strategy or its remembered
-answers, where it goes.
+Decides three things: whether a publication is new (deduplication by publisher and sequence),
+whether a client may publish it, and, by the strategy or the route cache, where it goes. Sessions
+are used as queues only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Refuse = Callable[[Session, str, str], None]
 
 
 class RouteObserver(Protocol):
-    """Takes note of what is routed, and to whom."""
+    """Observes routed publications and their routes."""
 
     def routed(
         self, publication: Publication, origin: Session, route: tuple[Session, ...]
@@ -35,7 +35,7 @@ class RouteObserver(Protocol):
 
 
 class Tracer(Protocol):
-    """Traces publications whose receivers it wants to know (`relocation`)."""
+    """Traces publications to learn their receivers (`relocation`)."""
 
     @property
     def is_tagging(self) -> bool: ...
@@ -56,7 +56,7 @@ class Tracer(Protocol):
 class Publishing:
     """Routes batches of publications.
 
-    ``touched`` collects the sessions that got something queued; the broker flushes them.
+    ``touched`` collects the sessions with queued messages; the broker flushes them.
     """
 
     def __init__(
@@ -74,17 +74,17 @@ class Publishing:
         self._refuse = refuse
         self._last_sequence: dict[ClientId, int] = {}
         self.interest: RouteObserver | None = None
-        """Takes note of what is routed, if anybody wants to know."""
+        """Observes what is routed, if set."""
         self.tracer: Tracer | None = None
-        """Traces what it wants to know the receivers of."""
+        """Traces publications, if set."""
         self.access: Access | None = None
         """The rights of users."""
         self.early: EarlyLog | None = None
-        """Keeps what comes by, for a while after the start."""
-        self.on_taken: Callable[[Session, Publication, float], None] | None = None
-        """Hears what clients have published, where there are copies to be made of it."""
+        """Keeps publications for a while after the start."""
+        self.on_accepted: Callable[[Session, Publication, float], None] | None = None
+        """Called with accepted publications of clients, if they are to be copied."""
 
-    def take_in(
+    def route_batch(
         self,
         origin: Session,
         messages: Sequence[Message],
@@ -94,7 +94,7 @@ class Publishing:
     ) -> None:
         """Queue every publication of a batch for its destinations; O(publications x destinations).
 
-        Messages that are no publications go to ``on_other``, in their place in the order.
+        Other messages go to ``on_other``, in order.
         """
         if origin.routes_version != self._routing.version:
             self.forget_routes(origin)
@@ -104,13 +104,13 @@ class Publishing:
         tags = origin.is_client and tracer is not None and tracer.is_tagging
         is_noted = self._meter is not None or self.interest is not None or self.early is not None
         previous: tuple[Session, ...] = ()
-        came = routed = size_bytes = 0
+        received = routed = size_bytes = 0
         try:
             for message in messages:
                 if type(message) is not Publication:
                     on_other(origin, message, now)
                     continue
-                came += 1
+                received += 1
                 size_bytes += message.size_bytes
                 if message.sequence <= last_sequence.get(message.publisher, 0):
                     self._counters.duplicates_dropped += 1
@@ -134,7 +134,7 @@ class Publishing:
                 if is_noted or message.trace:
                     self._note(message, origin, route, received_at, now)
         finally:
-            self._count(origin, came, routed, size_bytes)
+            self._count(origin, received, routed, size_bytes)
 
     def _note(
         self,
@@ -144,7 +144,7 @@ class Publishing:
         received_at: float,
         now: float,
     ) -> None:
-        """Show a publication that was routed to all who want to know of it."""
+        """Report a routed publication to all observers."""
         if self.early is not None:
             self.early.note(message, origin)
             if self.early.is_over(now):
@@ -157,19 +157,19 @@ class Publishing:
             self.tracer.waited(now - received_at)
             self.tracer.routed(message, origin, route, now)
 
-    def _count(self, origin: Session, came: int, routed: int, size_bytes: int) -> None:
-        origin.took_in(came, size_bytes)
+    def _count(self, origin: Session, received: int, routed: int, size_bytes: int) -> None:
+        origin.took_in(received, size_bytes)
         counters = self._counters
-        counters.messages_in += came
+        counters.messages_in += received
         counters.bytes_in += size_bytes
-        counters.publications_in += came
+        counters.publications_in += received
         if origin.is_client:
             counters.publications_accepted += routed
 
-    # --- where to --------------------------------------------------------------------------
+    # --- routes ----------------------------------------------------------------------------
 
     def _route(self, publication: Publication, origin: Session) -> tuple[Session, ...] | None:
-        """Ask the strategy; remember its answer where nothing but the topic decides it.
+        """Ask the strategy; cache its answer where only the topic decides it.
 
         None for a publication that its client was refused."""
         routing = self._routing
@@ -189,7 +189,7 @@ class Publishing:
         origin.routes.clear()
         origin.routes_version = self._routing.version
 
-    # --- whether at all --------------------------------------------------------------------
+    # --- checks ----------------------------------------------------------------------------
 
     def _may_publish(self, origin: Session, publication: Publication) -> bool:
         if not self._is_sound(origin, publication):
@@ -213,7 +213,7 @@ class Publishing:
         return self._routing.may_publish_topic(topic, origin)
 
     def _is_sound(self, origin: Session, publication: Publication) -> bool:
-        """Whether a client's publication is its own and can be matched; if not, it is told."""
+        """Whether a client's publication is its own and valid; an invalid one is refused."""
         if publication.publisher != origin.remote:
             raise RemoteProtocolError(
                 f"client {origin.remote!r} published under the name of {publication.publisher!r}"
@@ -228,33 +228,33 @@ class Publishing:
                 return False
         return True
 
-    # --- what is remembered of publishers --------------------------------------------------
+    # --- sequences of publishers -----------------------------------------------------------
 
     def last_sequence(self, publisher: ClientId) -> int:
-        """The last publication of a publisher that came by; 0 if none did."""
+        """The last sequence received of a publisher; 0 if none was."""
         return self._last_sequence.get(publisher, 0)
 
     def note_sequence(self, publisher: ClientId, sequence: int) -> None:
-        """So much of a publisher came by elsewhere; what is older is no news here either."""
+        """Another broker received this sequence: older ones are duplicates here, too."""
         self._last_sequence[publisher] = max(sequence, self.last_sequence(publisher))
 
     def forget_publisher(self, publisher: ClientId) -> None:
-        """Nothing of a publisher is advertised any more, so nothing of it is under way."""
+        """A publisher has no advertisement any more, so no publication of it is under way."""
         self._last_sequence.pop(publisher, None)
 
     def forget_unknown_publishers(self) -> None:
-        """The same for all whose advertisements went without a message of their own."""
+        """The same for all publishers whose advertisements were removed without a message."""
         knows = self._routing.knows_publisher
         for publisher in [p for p in self._last_sequence if not knows(p)]:
             del self._last_sequence[publisher]
 
 
-# The publications since a broker was started, replayed to clients and links that come later.
+# The publications since a broker was started, replayed to clients and links that connect later.
 #
 # A broker that was restarted without a journal does not know its clients, but its neighbors still
 # send what these clients want. A client that reconnects and subscribes again gets what arrived
-# before it; it drops what it already has. Links may come later than clients, too: a broker with a
-# store reads its links from there. The log is kept for a short time and is bounded in bytes.
+# before it; it drops duplicates. Links may connect later than clients, too: a broker with a store
+# reads its links from there. The log is bounded in time and bytes.
 
 
 EARLY_BYTES = 4 << 20
@@ -281,11 +281,11 @@ class EarlyLog:
         return now >= self._until or self._size_bytes > EARLY_BYTES
 
     def excuse(self, seconds: float) -> None:
-        """This broker did not run for so long."""
+        """Extend the log's time by a local pause."""
         self._until += seconds
 
     def published(self) -> list[Publication]:
-        """What own clients have published, in order."""
+        """The publications of own clients, in order."""
         return self._published.copy()
 
     def replay(self, client: Session) -> list[Publication]:

@@ -1,4 +1,4 @@
-"""How sessions of a broker end: a client that leaves or is given up, a link that is removed."""
+"""Teardown of sessions: clients that leave or expire, links that are removed."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ from pubweave.model.telemetry import LinkChange
 
 
 class SessionTeardown:
-    """Takes sessions out of all that knows of them."""
+    """Removes sessions from everything that refers to them."""
 
     def __init__(
         self,
         sessions: SessionTable,
         routing: RoutingStrategy,
-        sending: OutgoingQueue,
+        outgoing: OutgoingQueue,
         flow: FlowControl,
         counters: Counters,
         meter: BrokerMeter | None,
     ) -> None:
         self._sessions = sessions
         self._routing = routing
-        self._sending = sending
+        self._outgoing = outgoing
         self._flow = flow
         self._counters = counters
         self._meter = meter
         self.on_end: Callable[[Session], None] = lambda session: None
-        """Also hears of every end."""
+        """Called when a session ends."""
         self.on_link_down: Callable[[float], None] = lambda now: None
-        """Hears that the connection of a link is gone."""
+        """Called when the connection of a link is closed."""
 
     def end(self, session: Session, reason: str, now: float) -> None:
-        """Forget a session; what was queued for it is gone."""
-        self._sessions.discard(session, reason, now, self._sending.effects)
+        """Remove a session; what was queued for it is lost."""
+        self._sessions.discard(session, reason, now, self._outgoing.effects)
         session.restart()
-        self._sending.touched.pop(session, None)
+        self._outgoing.touched.pop(session, None)
         self.on_end(session)
-        self._flow.discard(session, self._sending.effects)
+        self._flow.discard(session, self._outgoing.effects)
 
     def expire(self, client: Session, reason: str, now: float) -> None:
-        """Give a client up that did not wish it."""
+        """End the session of a client that did not ask for that."""
         self._counters.clients_expired += 1
         self._counters.session_lost(client, is_replayed=self._routing.replays)
         self.withdraw(client, reason, now)
 
     def leave(self, client: Session, reason: str, now: float) -> None:
-        """A client leaves as it wished, or was told; what it did not wait for is counted."""
+        """A client leaves on purpose, or was told to; what was still queued for it is counted."""
         self._counters.notifications_left += client.queue_messages + len(client.pending)
         self.withdraw(client, reason, now)
 
     def withdraw(self, client: Session, reason: str, now: float) -> None:
-        """A client is not ours any more; its session goes on elsewhere, or has been counted."""
+        """Withdraw all entries of a client that has left or moved, and end its session."""
         self._routing.client_left(client)
         if self._meter is not None:
             self._meter.client_left(client.remote, now)
@@ -71,12 +71,12 @@ class SessionTeardown:
         connection = origin.connection
         if connection is not None:
             self._sessions.closed(connection, now)
-            self._sending.effects.append(
+            self._outgoing.effects.append(
                 CloseConnection(connection, "the far end closed the connection")
             )
 
     def closed(self, connection: ConnectionId, now: float) -> None:
-        """A connection is gone; its session waits for the next one."""
+        """A connection was closed; its session waits for the next one."""
         session = self._sessions.closed(connection, now)
         if session is None or session.is_client:
             return
@@ -85,7 +85,7 @@ class SessionTeardown:
             self._meter.link_changed(session.remote, LinkChange.DOWN, now)
 
     def link_changed(self, neighbor: BrokerId, is_added: bool, now: float) -> None:
-        """A link of the topology came or went."""
+        """A link of the topology was added or removed."""
         if self._meter is not None:
             change = LinkChange.ADDED if is_added else LinkChange.REMOVED
             self._meter.link_changed(neighbor, change, now)

@@ -73,12 +73,12 @@ def come_back(broker: Broker, *, epoch: int, now: float) -> list[Effect]:
 
     Clients get their whole time to come back, for they could not while the broker was away; and
     where brokers keep publications for a while, that time does not count either."""
-    away_s = max(0.0, now - broker.upkeep.looked_at)
+    away_s = max(0.0, now - broker.maintenance.checked_at)
     effects: list[Effect] = []
     outer = [connection for connection in broker.sessions.connections() if connection > 0]
-    if broker.door is not None:
-        broker.door.restored(now)
-        outer += broker.door.connections()
+    if broker.mqtt is not None:
+        broker.mqtt.restored(now)
+        outer += broker.mqtt.connection_numbers()
     for connection in outer:
         effects += broker.handle(ConnectionClosed(connection), now)
     broker.sessions.begin_epochs(epoch)

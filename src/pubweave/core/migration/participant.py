@@ -274,7 +274,7 @@ class MigrationParticipant:
     def _say_moved(self) -> None:
         """In its place among the publications for that link, also where these wait."""
         if self.before is not None and self.inside.is_linked(self.before):
-            way = self.inside.routing.way_to(self._session(self.before))
+            way = self.inside.routing.stand_in_for(self._session(self.before))
             self.inside.send(way, self.signal(MigrationStep.MOVED, self.address))
 
     def remark(self, neighbor: BrokerId, under_way: list[SequencedMessage]) -> None:
@@ -329,11 +329,11 @@ class MigrationParticipant:
         """On the links of the path the client's subscriptions stand in for no others: at their
         far ends they may lead elsewhere already."""
         for table in self._tables():
-            table.set_moving(self.migration.client)
+            table.set_migrating(self.migration.client)
 
     def unguard(self) -> None:
         for table in self._tables():
-            table.moving.discard(self.migration.client)
+            table.migrating.discard(self.migration.client)
 
     def _tables(self) -> list[LinkTable]:
         """Of the links of the path that are there."""

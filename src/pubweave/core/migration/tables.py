@@ -105,7 +105,7 @@ def move_subscriptions(
     O(the client's subscriptions x (links + advertisements about the same topic))."""
     link_after = routing.links.get(after)
     if link_after is not None:
-        link_after.came_over({*known, *wanted})
+        link_after.moved_to_far_end({*known, *wanted})
     for id_, filter_ in wanted.items():
         entry = routing.subscriptions.get(id_)
         if entry is None:

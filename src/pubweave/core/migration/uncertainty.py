@@ -79,14 +79,14 @@ class MigrationUncertainty:
         if self._links is not None and is_in_time:
             before, after = self._links
             beyond = self._publishers_beyond(after)
-            waiting = sync.take_from_gate(before)
+            waiting = sync.clear_gate(before)
             again = [
                 m for m in _wanted(waiting, list(wanted.values())) if m.publisher not in beyond
             ]
             if moved is not None:
                 waiting = _marked(waiting, moved, beyond, again)
             sync.put_at_gate(before, waiting)
-            sync.put_at_gate(after, _merged(sync.take_from_gate(after), again))
+            sync.put_at_gate(after, _merged(sync.clear_gate(after), again))
         self.end()
         return is_in_time
 

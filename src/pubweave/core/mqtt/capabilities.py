@@ -1,6 +1,7 @@
-"""What a door takes from clients at all, by its settings: of publications, wills and subscriptions.
+"""What a gateway accepts by its settings: of publications, wills and subscriptions.
 
-Whoever asks for more breaks the protocol, because CONNACK says what there is: its connection ends.
+ConnAck announces these limits, so a client that exceeds them breaks the protocol and is
+disconnected.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pubweave.model.mqtt_packets import Publish, Reason, Subscribe, Will
 
 
 def check_publication(packet: Publish | Will, topic: str, config: MqttConfig) -> None:
-    """MqttError for what no client may publish here, or leave as its will."""
+    """MqttError for a publication or a will that the settings do not allow."""
     try:
         validate_topic(topic)
     except ValueError as error:
@@ -27,20 +28,20 @@ def check_publication(packet: Publish | Will, topic: str, config: MqttConfig) ->
 
 
 def why_too_large(packet: Publish | Will, config: MqttConfig) -> str:
-    """Why a payload is not taken; empty: it is."""
+    """Why a payload is too large; empty if it is not."""
     most, size = config.max_payload_bytes, len(packet.payload)
     return f"a payload of {size} bytes: the limit is {most}" if 0 < most < size else ""
 
 
 def accepted(packet: Subscribe, config: MqttConfig) -> Subscribe:
-    """A Subscribe as it can be granted at best; MqttError for filters that nobody may have."""
-    for wish in packet.filters:
+    """A Subscribe capped to the best QoS; MqttError for filters with too many levels."""
+    for requested in packet.filters:
         try:
-            validate_depth(wish.pattern)
+            validate_depth(requested.pattern)
         except ValueError as error:
             raise MqttError(Reason.TOPIC_FILTER_INVALID, str(error)) from error
     most = config.qos_max
-    if all(wish.qos <= most for wish in packet.filters):
+    if all(requested.qos <= most for requested in packet.filters):
         return packet
     capped = [msgspec.structs.replace(w, qos=min(w.qos, most)) for w in packet.filters]
     return msgspec.structs.replace(packet, filters=tuple(capped))

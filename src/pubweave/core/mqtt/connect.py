@@ -1,4 +1,4 @@
-"""From Connect to ConnAck: who a client is, which session is its, and what is agreed."""
+"""From Connect to ConnAck: identify the client, find its session, agree on the options."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.mqtt_packets import VERSION_5, ConnAck, Connect, Reason, Will
 
 AUTHENTICATION_METHOD = "SCRAM-SHA-256"
-"""The one that drivers know, for users whose passwords are kept for it."""
+"""The one that drivers implement, for users with SCRAM credentials."""
 CLIENT_ID_BYTES_MAX = 200
 NAME_BYTES_MAX = 256
 """The longest id that a native client may have."""
 
 
 class ConnectHandler:
-    """Decides about clients that want in."""
+    """Accepts or refuses the Connect of clients."""
 
     def __init__(
         self,
@@ -30,16 +30,16 @@ class ConnectHandler:
         config: MqttConfig,
         access: Access,
         sessions: MqttSessionTable,
-        doors: GatewayGossip,
+        gossip: GatewayGossip,
     ) -> None:
         self._broker = broker
         self._config = config
         self._access = access
         self._sessions = sessions
-        self._doors = doors
+        self._gossip = gossip
 
-    def name_of(self, connection: MqttConnection, connect: Connect, now: float) -> tuple[str, str]:
-        """The session's name and the client's id, which may be assigned. MqttError: no."""
+    def identify(self, connection: MqttConnection, connect: Connect, now: float) -> tuple[str, str]:
+        """The session's name and the client's id, which may be assigned. MqttError if refused."""
         method = connect.authentication_method
         is_proven = self._access.is_logged_in(connection.number)
         if method is not None and (method != AUTHENTICATION_METHOD or not is_proven):
@@ -73,22 +73,22 @@ class ConnectHandler:
             raise MqttError(Reason.CLIENT_ID_NOT_VALID, "clients need an id of their own here")
         if connect.version != VERSION_5 and not connect.clean_start:
             raise MqttError(Reason.CLIENT_ID_NOT_VALID, "a session that is kept needs a client id")
-        return f"{self._broker}-{self._doors.number(now):x}"
+        return f"{self._broker}-{self._gossip.new_number(now):x}"
 
     def attach(
         self, connection: MqttConnection, connect: Connect, name: str, client_id: str, now: float
     ) -> tuple[MqttSession, ConnAck]:
-        """Put a client into its session, a new one if there is none."""
+        """Attach a connection to its session; begin a session if there is none."""
         session = self._sessions.get(name)
         is_present = session is not None and session.is_confirmed
         if session is None:
             user = self._access.proven_user(connection.number)
-            can_move = connection.is_v5 and not self._doors.routes_whole_topics
+            can_move = connection.is_v5 and not self._gossip.routes_whole_topics
             session = self._sessions.begin(name, client_id, user, now, can_move=can_move)
-            may_be_missed = self._doors.has_others or self._sessions.is_untold(name)
+            may_be_missed = self._gossip.has_others or self._sessions.is_unnotified(name)
             session.is_confirmed = connect.clean_start or not may_be_missed
         self._sessions.attach(session, connection, now)
-        connection.mark = self._doors.marks.own
+        connection.mark = self._gossip.marks.own
         will = connect.will
         session.will = None if will is None or is_reserved(will.topic) else will
         session.is_bridge = connect.is_bridge
@@ -107,12 +107,12 @@ class ConnectHandler:
     ) -> ConnAck:
         config = self._config
         is_capped = session.expiry_s != connect.session_expiry_s
-        is_told = connection.keep_alive_s != connect.keep_alive_s
+        is_changed = connection.keep_alive_s != connect.keep_alive_s
         return ConnAck(
             session_present=is_present,
             session_expiry_s=session.expiry_s if is_capped else None,
             assigned_client_id=None if connect.client_id else session.client_id,
-            server_keep_alive_s=connection.keep_alive_s if is_told else None,
+            server_keep_alive_s=connection.keep_alive_s if is_changed else None,
             receive_max=config.receive_max,
             topic_alias_max=config.topic_alias_max,
             max_packet_bytes=config.max_packet_bytes,

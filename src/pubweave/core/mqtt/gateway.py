@@ -1,8 +1,8 @@
-"""A broker's door for MQTT clients: packets in, packets out, and native clients in between.
+"""A broker's MQTT gateway: packets in, packets out, and native clients in between.
 
-Part of the broker's own machine: an event with packets is an event like any other, written down in
-the journal if there is one, and nothing is answered before that. So sessions, packet ids, retained
-publications and wills survive whatever the broker survives, and there is no store beside it.
+It is part of the broker's state machine: an event with packets is recorded in the journal, if there
+is one, before anything is answered. So sessions, packet ids, retained publications and wills
+survive whatever the broker survives, without a store of their own.
 
 ```
  PacketsReceived ─> MqttGateway ─> MqttSession ─> NativeSession ─> broker ─> overlay
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pubweave.core.config.mqtt import MqttConfig
-from pubweave.core.mqtt.bridges.loop_detector import Loops
+from pubweave.core.mqtt.bridges.loop_detector import LoopDetector
 from pubweave.core.mqtt.bridges.loop_probes import LoopProbes
 from pubweave.core.mqtt.capabilities import accepted
 from pubweave.core.mqtt.cluster.gossip import GatewayGossip
@@ -75,7 +75,7 @@ class MqttGateway:
         broker: BrokerId,
         config: MqttConfig,
         access: Access,
-        loop: InProcessLink,
+        link: InProcessLink,
         now: float,
         *,
         routes_whole_topics: bool,
@@ -83,67 +83,69 @@ class MqttGateway:
     ) -> None:
         self.config = config
         self._access = access
-        self._loop = loop
-        loop.on_notified = self._on_notified
-        loop.on_settled = self._on_settled
+        self._link = link
+        link.on_notified = self._on_notified
+        link.on_settled = self._on_settled
         self.sessions = MqttSessionTable(
-            broker, config, loop, access, routes_whole_topics=routes_whole_topics
+            broker, config, link, access, routes_whole_topics=routes_whole_topics
         )
-        loop.on_missed = self.sessions.missed
-        self.doors = GatewayGossip(
-            broker, config, loop, now, routes_whole_topics=routes_whole_topics
+        link.on_missed = self.sessions.missed
+        self.gossip = GatewayGossip(
+            broker, config, link, now, routes_whole_topics=routes_whole_topics
         )
-        self.moving = SessionHandover(broker, config, loop, self.sessions, self.doors)
-        connecting = ConnectHandler(broker, config, access, self.sessions, self.doors)
-        self.comings = ConnectionTable(
-            config, access, loop, self.sessions, self.doors, self.moving, connecting
+        self.handover = SessionHandover(broker, config, link, self.sessions, self.gossip)
+        connect_handler = ConnectHandler(broker, config, access, self.sessions, self.gossip)
+        self.connections = ConnectionTable(
+            config, access, link, self.sessions, self.gossip, self.handover, connect_handler
         )
-        self.comings.on_early = self._on_packets
-        self.comings.is_leaving = is_leaving
-        self.moving.on_claimed = self._on_claimed
-        self.moving.on_arrived = self.comings.session_arrived
-        self.moving.on_late = self.comings.session_late
-        self.doors.on_move = self.moving.receive
-        self.doors.on_gone = self.moving.forget_door
-        self.doors.sessions_digest = self.moving.digest
-        self.doors.tell_sessions = self.moving.tell_all
-        self.copying = WildcardReplicator(broker, loop)
-        self.doors.on_wanted = self.copying.want
-        self.redirecting = ClientRedirector(config, self.sessions, self.doors, self.comings)
-        self.leaving = SessionEvacuation(self.sessions, self.doors, self.moving, is_leaving)
-        self.moving.on_redirected = self.redirecting.rest
-        self.loops = Loops(broker, config, self.sessions, self.doors, self.comings)
-        self.doors.on_returned = self.loops.returned
-        self.rings = LoopProbes(config, self.sessions, self.doors, self.loops)
+        self.connections.on_early = self._on_packets
+        self.connections.is_leaving = is_leaving
+        self.handover.on_claimed = self._on_claimed
+        self.handover.on_arrived = self.connections.session_arrived
+        self.handover.on_late = self.connections.session_late
+        self.gossip.on_handover_message = self.handover.receive
+        self.gossip.on_gateway_lost = self.handover.discard_gateway
+        self.gossip.sessions_digest = self.handover.digest
+        self.gossip.announce_sessions = self.handover.announce_all
+        self.replicator = WildcardReplicator(broker, link)
+        self.gossip.on_interests_changed = self.replicator.set_wanted
+        self.redirector = ClientRedirector(config, self.sessions, self.gossip, self.connections)
+        self.evacuation = SessionEvacuation(self.sessions, self.gossip, self.handover, is_leaving)
+        self.handover.on_redirected = self.redirector.hold
+        self.loop_detector = LoopDetector(
+            broker, config, self.sessions, self.gossip, self.connections
+        )
+        self.gossip.on_returned = self.loop_detector.returned
+        self.loop_probes = LoopProbes(config, self.sessions, self.gossip, self.loop_detector)
         self._publishing = PublishHandler(
-            config, access, loop, self.sessions, self.rings, self.comings
+            config, access, link, self.sessions, self.loop_probes, self.connections
         )
-        self.comings.on_leaving = self._publishing.release_all
-        self._subscribing = SubscribeHandler(config, access, loop, self.doors, self.rings)
+        self.connections.on_leaving = self._publishing.release_all
+        self._subscribing = SubscribeHandler(config, access, link, self.gossip, self.loop_probes)
 
     # --- events ----------------------------------------------------------------------------
 
-    def connections(self) -> list[ConnectionId]:
-        return list(self.comings.connections)
+    def connection_numbers(self) -> list[ConnectionId]:
+        return list(self.connections.by_number)
 
     def restored(self, now: float) -> None:
-        """The broker has come back from its journal, perhaps with other settings."""
-        self.doors.restored(now)
+        """The broker was restored from its journal, perhaps with other settings."""
+        self.gossip.restored(now)
         for session in self.sessions.all():
             session.config = self.config
 
     def excuse(self, seconds: float) -> None:
-        """This broker did not run for so long: that time counts against nobody."""
-        for part in (self.comings, self.sessions, self.doors):
+        """Extend all deadlines by a local pause: the broker itself did not run."""
+        for part in (self.connections, self.sessions, self.gossip):
             part.excuse(seconds)
 
     def handle(self, event: Event, now: float, effects: list[Effect]) -> bool:
-        """What happens to a connection of this door; False: the event is about something else."""
-        self.comings.effects = effects
+        """Handle an event of an MQTT connection; False if it is none."""
+        self.connections.effects = effects
         if isinstance(event, MqttOpened):
-            self.comings.opened(event, now)
+            self.connections.opened(event, now)
             return True
-        connection = self.comings.connections.get(getattr(event, "connection", 0))
+        connection = self.connections.by_number.get(getattr(event, "connection", 0))
         if connection is None:
             return False
         match event:
@@ -152,58 +154,58 @@ class MqttGateway:
                 self._on_packets(connection, event.packets, now)
             case WritingPaused():
                 connection.is_slow = event.is_paused
-                session = self.sessions.of(connection)
+                session = self.sessions.for_connection(connection)
                 if session is not None:
                     session.pump(now)
             case LoginReceived() | PasswordVerified():
-                self.comings.login(connection, event, now)
+                self.connections.login(connection, event, now)
             case ConnectionClosed():
-                self.comings.closed(connection, now)
+                self.connections.closed(connection, now)
         return True
 
     def finish(self, effects: list[Effect], now: float) -> None:
-        """The end of every event of the broker: carry what it caused to and fro, and send."""
-        self.comings.effects = effects
-        self.doors.begin(now)
-        self._loop.turn(effects, now)
+        """End an event of the broker: run the in-process links to quiescence, then send packets."""
+        self.connections.effects = effects
+        self.gossip.begin(now)
+        self._link.run(effects, now)
         while overrun := self.sessions.overrunning():
             for session in overrun:
-                self.comings.end_overrun(session, now)
-            self._loop.turn(effects, now)
-        self.doors.tell_changes(now)
-        self.rings.check(now)
-        self._loop.turn(effects, now)
-        self.comings.flush(effects)
+                self.connections.end_overrun(session, now)
+            self._link.run(effects, now)
+        self.gossip.announce_changes(now)
+        self.loop_probes.check(now)
+        self._link.run(effects, now)
+        self.connections.flush(effects)
 
-    def keep(self, effects: list[Effect]) -> None:
-        """An event broke off: what it caused within this process comes with the next one."""
-        self._loop.keep(effects)
+    def defer(self, effects: list[Effect]) -> None:
+        """After an event that raised: keep its in-process effects for the next event."""
+        self._link.defer(effects)
 
     def forbid(self, session: MqttSession, reason: str, now: float) -> None:
-        """The rules have changed, and a session does not agree with them any more."""
+        """End a session that changed access rules no longer allow."""
         session.will = None
-        self.comings.end_session(session, MqttError(Reason.NOT_AUTHORIZED, reason), now)
+        self.connections.end_session(session, MqttError(Reason.NOT_AUTHORIZED, reason), now)
 
     def status(self, now: float) -> MqttStatus:
         """O(sessions)."""
         sessions = self.sessions.all()
         return MqttStatus(
-            connections=len(self.comings.connections),
+            connections=len(self.connections.by_number),
             sessions=len(sessions),
-            waiting=sum(session.outbox.waiting for session in sessions),
+            waiting=sum(session.inflight.waiting for session in sessions),
             dropped=self.sessions.dropped,
             qos0_dropped=self.sessions.qos0_dropped
             + sum(session.qos0_dropped for session in sessions),
-            retained=len(self.doors.retained),
-            redirected=self.redirecting.redirected,
+            retained=len(self.gossip.retained),
+            redirected=self.redirector.redirected,
             overrun=self.sessions.overrun,
             echoes=self._publishing.echoes,
             too_large=self._publishing.too_large,
             lost=self.sessions.lost,
-            copies=self.copying.copied,
-            loops=self.loops.noticed,
-            loops_refused=self.loops.refused,
-            loop=self.loops.last(now),
+            copies=self.replicator.copied,
+            loops=self.loop_detector.noticed,
+            loops_refused=self.loop_detector.refused,
+            loop=self.loop_detector.last(now),
         )
 
     # --- time ------------------------------------------------------------------------------
@@ -211,29 +213,29 @@ class MqttGateway:
     @property
     def deadline(self) -> float:
         return min(
-            self.comings.deadline,
+            self.connections.deadline,
             self.sessions.deadline,
-            self.doors.deadline,
-            self.moving.deadline,
-            self.redirecting.deadline,
-            self.leaving.deadline,
-            self.rings.deadline,
+            self.gossip.deadline,
+            self.handover.deadline,
+            self.redirector.deadline,
+            self.evacuation.deadline,
+            self.loop_probes.deadline,
             self._publishing.deadline,
-            self.copying.deadline,
+            self.replicator.deadline,
         )
 
     def on_deadline(self, now: float, effects: list[Effect]) -> None:
-        self.comings.effects = effects
-        self.comings.on_deadline(now)
+        self.connections.effects = effects
+        self.connections.on_deadline(now)
         for session in self.sessions.on_deadline(now):
-            self.comings.over(session, now)
-        self.moving.on_deadline(now)
-        self.redirecting.on_deadline(now)
-        self.leaving.on_deadline(now)
-        self.rings.on_deadline(now)
+            self.connections.session_ended(session, now)
+        self.handover.on_deadline(now)
+        self.redirector.on_deadline(now)
+        self.evacuation.on_deadline(now)
+        self.loop_probes.on_deadline(now)
         self._publishing.on_deadline(now)
-        self.copying.on_deadline(now)
-        self.doors.on_deadline(now)
+        self.replicator.on_deadline(now)
+        self.gossip.on_deadline(now)
 
     # --- packets ---------------------------------------------------------------------------
 
@@ -241,17 +243,17 @@ class MqttGateway:
         self, connection: MqttConnection, packets: Sequence[FromClient], now: float
     ) -> None:
         for packet in packets:
-            if self.comings.is_closing(connection):
+            if self.connections.is_closing(connection):
                 return
             try:
                 self._on_packet(connection, packet, now)
             except MqttError as error:
-                self.comings.end(connection, error, now)
+                self.connections.end(connection, error, now)
 
     def _on_packet(self, connection: MqttConnection, packet: FromClient, now: float) -> None:
-        session = self.sessions.of(connection)
+        session = self.sessions.for_connection(connection)
         if session is None:
-            self.comings.first_packet(connection, packet, now)
+            self.connections.first_packet(connection, packet, now)
             return
         if not session.is_confirmed:
             self.sessions.confirmed(session)
@@ -265,9 +267,9 @@ class MqttGateway:
             case Subscribe():
                 self._subscribing.subscribe(session, accepted(packet, self.config))
             case Unsubscribe():
-                connection.say(self._subscribing.unsubscribe(session, packet))
+                connection.send(self._subscribing.unsubscribe(session, packet))
             case PingReq():
-                connection.say(PingResp())
+                connection.send(PingResp())
             case Disconnect():
                 self._on_disconnect(connection, session, packet, now)
             case Connect() | Auth():
@@ -282,16 +284,16 @@ class MqttGateway:
             session.expiry_s = min(packet.session_expiry_s, self.config.session_expiry_max_s)
         if packet.reason == Reason.SUCCESS:
             session.will = None
-        self.comings.close(connection, "the client disconnected", now)
+        self.connections.close(connection, "the client disconnected", now)
 
-    # --- from other doors ------------------------------------------------------------------
+    # --- from other gateways ---------------------------------------------------------------
 
     def _on_claimed(self, session: MqttSession, now: float) -> None:
-        """The client of a session has connected at another door."""
+        """The client of a session has connected at another gateway: end the connection here."""
         if session.connection is not None:
             text = "another client has connected with this id elsewhere"
             error = MqttError(Reason.SESSION_TAKEN_OVER, text)
-            self.comings.end(session.connection, error, now)
+            self.connections.end(session.connection, error, now)
 
     # --- from the native clients -----------------------------------------------------------
 
@@ -299,36 +301,36 @@ class MqttGateway:
         self, end: NativeSession, publications: Sequence[Publication], now: float
     ) -> None:
         if not end.owner:
-            self.doors.receive(publications, now)
+            self.gossip.receive(publications, now)
             return
         session = self.sessions.get(end.owner)
         if session is None or session.end is not end:
             return
         if session.held is not None:
-            for publication in session.ways.unknown(publications):
+            for publication in session.deduplicator.unknown(publications):
                 session.hold(publication)
             return
-        news = self.moving.news(session, publications)
-        if self.doors.bridges.count > 1:
-            self._look_for_loops(session, news, now)
-        for publication in news:
-            self.moving.deliver(session, publication, now)
+        delivered = self.handover.deduplicated(session, publications)
+        if self.gossip.bridges.count > 1:
+            self._watch_for_loops(session, delivered, now)
+        for publication in delivered:
+            self.handover.deliver(session, publication, now)
 
-    def _look_for_loops(
-        self, session: MqttSession, news: Sequence[Publication], now: float
+    def _watch_for_loops(
+        self, session: MqttSession, delivered: Sequence[Publication], now: float
     ) -> None:
-        if self.rings.is_watched(session):
-            for publication in news:
-                self.rings.notified(session, publication, now)
+        if self.loop_probes.is_watched(session):
+            for publication in delivered:
+                self.loop_probes.notified(session, publication, now)
             self._publishing.release(session, now)
-        if session.name in self.doors.bridges.here:
-            for publication in news:
-                self.loops.delivered(session, publication, now)
+        if session.name in self.gossip.bridges.here:
+            for publication in delivered:
+                self.loop_detector.delivered(session, publication, now)
 
     def _on_settled(self, end: NativeSession, now: float) -> None:
-        """The broker has taken in what a client said, or has let it go."""
+        """The broker has handled messages of a native client, or has ended its session."""
         if end.owner == COPYING:
-            self.copying.settled()
+            self.replicator.settled()
             return
         found = self.sessions.get(end.owner)
         session = found if found is not None and found.end is end else None
@@ -336,48 +338,48 @@ class MqttGateway:
             if session is not None:
                 self._on_lost(session, end.lost_reason, now)
             return
-        for promise in end.kept():
-            self._keep_promise(session, end, promise, now)
+        for reply in end.due_replies():
+            self._send_reply(session, end, reply, now)
         leaving = end.refusals.pop(LEAVING_SUBJECT, None)
         if leaving is not None and session is not None:
-            self.redirecting.leave(session, leaving, now)
-            self.leaving.add(session.name, now)
-        if not end.promises:
+            self.redirector.leave(session, leaving, now)
+            self.evacuation.add(session.name, now)
+        if not end.pending_replies:
             end.refusals.clear()
         if session is not None:
             self._publishing.settled(session)
 
-    def _keep_promise(
-        self, session: MqttSession | None, end: NativeSession, promise: PendingReply, now: float
+    def _send_reply(
+        self, session: MqttSession | None, end: NativeSession, reply: PendingReply, now: float
     ) -> None:
-        publication = promise.publication
+        publication = reply.publication
         refusal = None
         if publication is not None:
             refusal = end.refusals.pop(f"publication {publication.sequence}", None)
             if refusal is None:
-                self.doors.retain(publication, now)
+                self.gossip.retain(publication, now)
         if session is None:
-            return  # over, but for its will
-        if isinstance(promise.answer, Subscribe):
-            self._subscribing.granted(session, promise, now)
-        elif isinstance(promise.answer, Arrived):
-            self.moving.subscribed(promise.answer, now)
-        elif promise.answer is not None:
-            session.answered(promise.answer, refusal)
+            return  # the session has ended; only its will was published
+        if isinstance(reply.answer, Subscribe):
+            self._subscribing.granted(session, reply, now)
+        elif isinstance(reply.answer, Arrived):
+            self.handover.subscribed(reply.answer, now)
+        elif reply.answer is not None:
+            session.answered(reply.answer, refusal)
 
     def _on_lost(self, session: MqttSession, reason: str, now: float) -> None:
-        """The broker ended a native session: so ends the MQTT session."""
+        """The broker ended a native session: end the MQTT session, too."""
         connection = session.connection
-        self.sessions.let_go(session)
+        self.sessions.native_lost(session)
         if connection is not None and connection.is_accepted:
-            self.comings.end(connection, MqttError(Reason.QUOTA_EXCEEDED, reason), now)
+            self.connections.end(connection, MqttError(Reason.QUOTA_EXCEEDED, reason), now)
         elif connection is None:
             self.sessions.end(session, now)
-            self.comings.over(session, now)
+            self.connections.session_ended(session, now)
 
 
 def _out_of_place(packet: Connect | Auth) -> MqttError:
-    """The driver lets only such steps of an authentication through as end the connection."""
+    """Of an authentication, the driver passes on only packets that end the connection."""
     if isinstance(packet, Connect):
         return MqttError(Reason.PROTOCOL_ERROR, "a second Connect")
     if packet.reason == Reason.NOT_AUTHORIZED:

@@ -167,7 +167,9 @@ class GrapeTracing:
             session.bits |= 1 << place
         session.downstream.update(dict.fromkeys(downstream))
 
-    def take_request(self, origin: Session, message: TraceInformationRequest, now: float) -> None:
+    def receive_request(
+        self, origin: Session, message: TraceInformationRequest, now: float
+    ) -> None:
         """Upstream wants to know: ask on, or answer."""
         session = self.sessions.get(message.publisher)
         if (
@@ -193,7 +195,7 @@ class GrapeTracing:
             self._on_noted(publisher)
         self._finish_if_all(publisher, gathering, now)
 
-    def take_answer(self, origin: Session, message: TraceInformationAnswer, now: float) -> None:
+    def receive_answer(self, origin: Session, message: TraceInformationAnswer, now: float) -> None:
         gathering = self._gatherings.get(message.publisher)
         if (
             gathering is None

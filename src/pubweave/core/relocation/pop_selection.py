@@ -58,17 +58,17 @@ class PopSelection:
             return
         self._results[publisher] = 0
         self._asked[publisher] = now + self._answer_limit_s
-        self._look(None, RelocationRequest(publisher, 0.0, ()), now)
+        self._check(None, RelocationRequest(publisher, 0.0, ()), now)
 
-    def take_request(self, origin: Session, message: RelocationRequest, now: float) -> None:
+    def receive_request(self, origin: Session, message: RelocationRequest, now: float) -> None:
         brokers = message.brokers
         if not brokers or brokers[0] != origin.remote or len(brokers) > MOST_HOPS:
             raise RemoteProtocolError("sends a relocation request that it has not passed")
         if self._own_id in brokers:
             raise RemoteProtocolError("sends a relocation request back")
-        self._look(origin, message, now)
+        self._check(origin, message, now)
 
-    def _look(self, origin: Session | None, message: RelocationRequest, now: float) -> None:
+    def _check(self, origin: Session | None, message: RelocationRequest, now: float) -> None:
         table = self._tracing.tables.get(message.publisher)
         upstream = None if origin is None else origin.remote
         brokers = (self._own_id, *message.brokers)
@@ -85,7 +85,7 @@ class PopSelection:
                 return
         self._answer(RelocationAnswer(message.publisher, brokers), now)
 
-    def take_answer(self, origin: Session, message: RelocationAnswer, now: float) -> None:
+    def receive_answer(self, origin: Session, message: RelocationAnswer, now: float) -> None:
         if self._own_id not in message.brokers:
             raise RemoteProtocolError("sends a relocation answer that is not for here")
         self._answer(message, now)

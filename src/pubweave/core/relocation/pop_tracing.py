@@ -125,7 +125,7 @@ class PopTracing:
         else:
             self._finish(publication.key, awaited, now)
 
-    def take_result(self, origin: Session, message: TraceResult, now: float) -> None:
+    def receive_result(self, origin: Session, message: TraceResult, now: float) -> None:
         """A neighbor tells of a traced publication. What nobody waits for is of no use."""
         key = (message.publisher, message.sequence)
         awaited = self._awaited.get(key)

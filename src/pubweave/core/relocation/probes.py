@@ -54,7 +54,7 @@ class Probing:
         self._emit(Transmit(client.connection, (ProbeRequest(self._numbers, tuple(brokers)),)))
         return True
 
-    def take_reply(self, client: Session, reply: ProbeReply, now: float) -> None:
+    def receive_reply(self, client: Session, reply: ProbeReply, now: float) -> None:
         question = self._open.get(reply.number)
         if question is None or question.client != client.remote:
             return

@@ -24,7 +24,7 @@ from pubweave.core.relocation.pop_tracing import PopTracing
 from pubweave.core.relocation.probes import Probing
 from pubweave.core.relocation.subscriber_rounds import Migrate, SubscriberRounds
 from pubweave.core.routing.tree.services import TreeServices
-from pubweave.core.session.access import DOOR_CLIENT
+from pubweave.core.session.access import GATEWAY_CLIENT
 from pubweave.core.session.session import Session
 from pubweave.design.relocation.rules import Preference, Selection
 from pubweave.model.ids import BrokerId, ClientId
@@ -58,14 +58,14 @@ class Relocator:
     """Traces publications, and has local clients migrate where that is worth it."""
 
     def __init__(
-        self, inside: TreeServices, config: RelocationConfig, migrate: Migrate, now: float
+        self, services: TreeServices, config: RelocationConfig, migrate: Migrate, now: float
     ) -> None:
         self.config = config
         self.handling_ms = 0.0
         """What a publication takes to handle; the driver keeps this current."""
         self.input_ms = 0.0
         """What a batch waits to be taken in."""
-        self._inside = inside
+        self._services = services
         self._migrate = migrate
         self._asked_for: dict[ClientId, Asked] = {}
         """Publishers whose candidates somebody wants to see; they stay where they are."""
@@ -77,7 +77,7 @@ class Relocator:
         self.decisions = Decisions()
         self._messages_out = self._bytes_out = self._moves = 0
         self._sweep_at = now + SWEEP_S
-        self._probing = Probing(inside.emit, config.answer_limit_s)
+        self._probing = Probing(services.emit, config.answer_limit_s)
         self.pop = PopTracing(
             window_s=config.pop_window_s,
             most_traced=config.pop_most_traced,
@@ -86,12 +86,12 @@ class Relocator:
             on_result=self._on_pop_result,
         )
         self._pop_selection = PopSelection(
-            inside.id,
+            services.id,
             self.pop,
             threshold=config.pop_threshold,
             least_gain=config.least_gain,
             answer_limit_s=config.answer_limit_s,
-            link=inside.link,
+            link=services.link,
             send=self._send,
             on_closest=self._on_closest,
         )
@@ -99,21 +99,21 @@ class Relocator:
             answer_limit_s=config.answer_limit_s,
             every_s=config.grape_every_s,
             make_report=self._report,
-            link_stands=lambda link: inside.link(link.remote) is link,
+            link_stands=lambda link: services.link(link.remote) is link,
             with_subscribers=self._places_subscribers,
             send=self._send,
             on_gathered=lambda *told: self._grape_selection.gathered(*told),
             on_noted=lambda publisher: self.rounds.drop(publisher),
         )
         self._grape_selection = GrapeSelection(
-            inside.id,
+            services.id,
             rule_of=self._rule_of,
-            client=inside.sessions.clients.get,
+            client=services.sessions.clients.get,
             probing=self._probing,
             on_chosen=self._on_chosen,
         )
         self.rounds = SubscriberRounds(
-            inside,
+            services,
             config,
             self._probing,
             send=self._send,
@@ -164,7 +164,7 @@ class Relocator:
         for session in route:
             if session.is_client:
                 own.append(session.remote)
-            elif self._inside.link(session.remote) is session:
+            elif self._services.link(session.remote) is session:
                 downstream.append(session)
             else:
                 is_whole = False  # held back for neighbors that are not known yet
@@ -189,41 +189,41 @@ class Relocator:
         """A message about a trace came over a link. RemoteProtocolError if it is none."""
         match message:
             case TraceResult():
-                self.pop.take_result(origin, message, now)
+                self.pop.receive_result(origin, message, now)
             case RelocationRequest():
-                self._pop_selection.take_request(origin, message, now)
+                self._pop_selection.receive_request(origin, message, now)
             case RelocationAnswer():
-                self._pop_selection.take_answer(origin, message, now)
+                self._pop_selection.receive_answer(origin, message, now)
             case TraceInformationRequest():
-                self.grape.take_request(origin, message, now)
+                self.grape.receive_request(origin, message, now)
             case TraceInformationAnswer():
-                self.grape.take_answer(origin, message, now)
+                self.grape.receive_answer(origin, message, now)
             case PlacementRound():
                 self.rounds.receive(origin, message, now)
 
-    def take_reply(self, client: Session, reply: ProbeReply, now: float) -> None:
-        self._probing.take_reply(client, reply, now)
+    def receive_reply(self, client: Session, reply: ProbeReply, now: float) -> None:
+        self._probing.receive_reply(client, reply, now)
 
     def _send(self, link: Session, message: RelocationMessage) -> None:
         self._messages_out += 1
         self._bytes_out += message.size_bytes
-        self._inside.send(link, message)
+        self._services.send(link, message)
 
     def _report(self, session: TraceSession) -> TraceReport:
         """This broker's payload of a TIA. Half a round trip is the way to a neighbor: what waits
         in the queue towards it, and the link, which the paper's figures leave out."""
-        inside = self._inside
-        links = [link for link in map(inside.link, sorted(inside.sessions.links)) if link]
+        services = self._services
+        links = [link for link in map(services.link, sorted(services.sessions.links)) if link]
         return TraceReport(
-            broker=inside.id,
+            broker=services.id,
             output_ms=tuple((link.remote, (link.rtt_ms or 0.0) / 2) for link in links),
             bits=session.bits.to_bytes((session.bits.bit_length() + 7) // 8, "little"),
             deliveries=session.deliveries,
             input_ms=self.input_ms,
             matching_ms=self.handling_ms,
             client_ms=0.0,
-            address=inside.sessions.address,
-            clients=len(inside.sessions.clients),
+            address=services.sessions.address,
+            clients=len(services.sessions.clients),
         )
 
     # --- decisions -------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class Relocator:
         rule, places_subscribers = self._rule_of(publisher), self._places_subscribers(publisher)
         self.decisions.by_grape(publisher, choice, now)
         asked = self._asked_for.pop(publisher, None)
-        client = self._inside.sessions.clients.get(publisher)
+        client = self._services.sessions.clients.get(publisher)
         if asked is None and choice.selection.moves and client is not None and client.can_move:
             self._move(publisher, choice.path, now)
         elif places_subscribers:
@@ -262,10 +262,10 @@ class Relocator:
 
     def _may_move_subscriber(self, client: ClientId, now: float) -> bool:
         """Publishers are placed by their own traces; and who has just come stays a while."""
-        session = self._inside.sessions.clients.get(client)
+        session = self._services.sessions.clients.get(client)
         if session is None or not session.can_move or self._is_resting(client, now):
             return False
-        return not self._inside.routing.from_hop(session)[0]
+        return not self._services.routing.from_hop(session)[0]
 
     def _move(self, publisher: ClientId, path: tuple[BrokerId, ...], now: float) -> None:
         self._moves += 1
@@ -299,9 +299,9 @@ class Relocator:
     def publishers(self) -> list[ClientId]:
         """The attached clients that advertise anything; a broker's own door is none of them.
         O(advertisements)."""
-        entries = self._inside.routing.advertisements.values()
+        entries = self._services.routing.advertisements.values()
         clients = {entry.hop.remote for entry in entries if entry.hop.is_client}
-        return sorted(client for client in clients if not client.startswith(DOOR_CLIENT))
+        return sorted(client for client in clients if not client.startswith(GATEWAY_CLIENT))
 
     def show(
         self, publishers: list[ClientId], preference: Preference, request: TraceRequest
@@ -331,14 +331,14 @@ class Relocator:
 
     def _sweep(self, now: float) -> None:
         """Forget what is left of clients that are gone, from here or altogether."""
-        knows = self._inside.routing.knows_publisher
+        knows = self._services.routing.knows_publisher
         known = {*self.pop.tables, *self.grape.sessions, *self.rounds.publishers}
         for publisher in [p for p in known if not knows(p)]:
             self.pop.discard(publisher)
             self.grape.discard(publisher)
             self.rounds.discard(publisher)
         self._rests = {client: until for client, until in self._rests.items() if until > now}
-        attached = self._inside.sessions.clients
+        attached = self._services.sessions.clients
         local = {*self.decisions.selections, *self._asked_for, *self.pop.local, *self.grape.local}
         local |= self.decisions.placements.keys() | self.rounds.subscribers
         for publisher in [p for p in local if p not in attached]:

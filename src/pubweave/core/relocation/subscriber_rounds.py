@@ -69,7 +69,7 @@ class SubscriberRounds:
 
     def __init__(
         self,
-        inside: TreeServices,
+        services: TreeServices,
         config: RelocationConfig,
         probing: Probing,
         *,
@@ -78,7 +78,7 @@ class SubscriberRounds:
         may_move: Callable[[ClientId, float], bool],
         on_placed: OnPlaced,
     ) -> None:
-        self._inside = inside
+        self._services = services
         self._config = config
         self._probing = probing
         probing.listeners[ASKER] = self._on_pings
@@ -153,7 +153,7 @@ class SubscriberRounds:
 
     def _neighbors(self, message: PlacementRound) -> tuple[BrokerId | None, list[BrokerId]]:
         """Of the tree: towards the publisher, and the others in their order. O(brokers)."""
-        own, reports = self._inside.id, {r.broker: r for r in message.reports}
+        own, reports = self._services.id, {r.broker: r for r in message.reports}
         root = next(iter(reports), own)
         if own not in reports:
             return None, []
@@ -171,7 +171,7 @@ class SubscriberRounds:
         if following is None:
             self._under_way.pop(message.publisher, None)
             return
-        link = self._inside.link(following)
+        link = self._services.link(following)
         if link is not None:
             self._send(link, message)
 
@@ -189,7 +189,7 @@ class SubscriberRounds:
         waiting = _Waiting(message, set())
         choice = self._choice(message, now)
         for client in choice.clients if choice is not None else ():
-            session = self._inside.sessions.clients.get(client)
+            session = self._services.sessions.clients.get(client)
             if choice is None or session is None or self._known_pings(client, now):
                 continue
             candidates = choice.worth_asking(client)
@@ -226,7 +226,7 @@ class SubscriberRounds:
         pings = {client: self._known_pings(client, now) for client in movable}
         try:
             return SubscriberChoice(
-                self._inside.id, message, self._settled, pings, self._config.most_clients
+                self._services.id, message, self._settled, pings, self._config.most_clients
             )
         except (DesignError, TopologyError, KeyError):
             return None  # the tree has changed since they reported

@@ -1,4 +1,4 @@
-"""The door behind which routing strategies live.
+"""The interface that routing strategies implement.
 
 A strategy decides where table messages and publications go; it knows nothing of connections,
 sequence numbers, telemetry or time. The broker owns sessions and calls the strategy; the strategy
@@ -25,7 +25,7 @@ from pubweave.model.messages.session import SequencedMessage, Synced, TableMessa
 from pubweave.model.publications import Publication, make_publication
 
 Send = Callable[[Session, SequencedMessage], None]
-"""Queue a message for a session; it leaves, in order, when the current event is done."""
+"""Queues a message for a session; it is sent, in order, at the end of the current event."""
 
 
 class RoutingStrategy(Protocol):
@@ -36,15 +36,15 @@ class RoutingStrategy(Protocol):
     """
 
     protocol: str
-    """What neighbors must speak alike; brokers of another one are turned away at Hello."""
+    """The protocol of the strategy; neighbors with another one are refused at Hello."""
     replays: bool
-    """Whether a client that goes on at another broker gets there what it has missed."""
+    """Whether a client that moves to another broker is sent there what it has missed."""
 
     def link_added(self, link: Session) -> None:
-        """A neighbor belongs to the topology now; its session may not be established yet."""
+        """A neighbor was added to the topology; its session may not be established yet."""
 
     def link_removed(self, link: Session) -> None:
-        """A neighbor no longer belongs to the topology: forget all that came from it."""
+        """A neighbor was removed from the topology: withdraw all entries from it."""
 
     def link_began(self, link: Session, under_way: Sequence[SequencedMessage] = ()) -> None:
         """The link's session began anew: tell the neighbor what it must know of our tables, then
@@ -57,20 +57,20 @@ class RoutingStrategy(Protocol):
         Whether it has to be looked at again after as long: it waits for us."""
 
     def has_stale(self, link: Session) -> bool:
-        """Whether the neighbor has yet to tell, again or at all, what it knows."""
+        """Whether the neighbor has not sent all of its tables yet."""
 
     def open_full_gates(self) -> None:
-        """Whatever stands in for a link and is congested has to let go what it has."""
+        """Release what is queued at congested stand-ins of links."""
 
     def give_up(self, link: Session, now: float) -> bool:
-        """Too much waits for a link. True if it is to be forgotten instead of holding others up:
-        nobody was there for long, and nothing is known of what would be wanted."""
+        """A link is congested. True if its queue is to be dropped instead of holding others up: its
+        far end was never there for long, and nothing is known of its interests."""
 
     def client_left(self, client: Session) -> None:
-        """A client's session is over: withdraw all that it advertised and subscribed to."""
+        """A client's session has ended: withdraw its advertisements and subscriptions."""
 
     def receive(self, hop: Session, message: TableMessage | Synced) -> None:
-        """A table message came from ``hop``. Raises RefusedError for a client's bad request."""
+        """A table message arrived from ``hop``. RefusedError for a client's bad request."""
 
     def route(self, publication: Publication, origin: Session) -> tuple[Session, ...]:
         """The sessions a publication from ``origin`` goes to, each once."""
@@ -89,7 +89,7 @@ class RoutingStrategy(Protocol):
         """Whether a client advertised everything on this topic, whatever its attributes."""
 
     def knows_publisher(self, publisher: str) -> bool:
-        """Whether publications of this publisher may still come by.
+        """Whether publications of this publisher may still arrive.
 
         The broker forgets a publisher's last sequence, by which it drops duplicates, when this
         is False. Advertisements known here are what `TreeRouting` goes by."""
@@ -126,14 +126,14 @@ class ClientAdvertisements:
         self._allowed.setdefault(client, MatchIndex()).add(id_, filter_, client)
 
     def remove(self, client: Session, id_: AdvertisementId) -> None:
-        """Nothing happens if the client has no such advertisement."""
+        """Has no effect if the client has no such advertisement."""
         ids = self._ids.get(client, {})
         if id_ in ids:
             del ids[id_]
             self._allowed[client].remove(id_)
 
     def discard(self, client: Session) -> list[AdvertisementId]:
-        """A client is gone; what it had advertised."""
+        """A client has left; returns its advertisements."""
         self._allowed.pop(client, None)
         return list(self._ids.pop(client, {}))
 

@@ -1,8 +1,8 @@
-"""What brokers tell their neighborhood once an interval, and learn of it (CI section 4.3.1).
+"""Broadcasts of brokers to their neighborhood, once per interval (CI section 4.3.1).
 
-A broadcast carries the way back to its origin with its prices and, where rings are priced by
-common interest, a Bloom filter of what the origin's clients were interested in. It carries nothing
-that routing needs: one that would have to wait behind publications is dropped.
+A broadcast carries the path back to its origin with its prices and, where cycles are priced by
+common interest, a Bloom filter of what the origin's clients were interested in. Routing does not
+need it: one that would have to wait behind publications is dropped.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from pubweave.model.messages.session import InterestBroadcast
 
 
 class Broadcasts:
-    """One broker's part in them."""
+    """Sends, forwards and evaluates the broadcasts of one broker."""
 
     def __init__(
         self,
-        inside: TreeServices,
+        services: TreeServices,
         config: OrganizeConfig,
-        around: Neighborhood,
+        neighborhood: Neighborhood,
         prices: LinkPrices,
         interest: NotificationCache | None,
         *,
         send: Callable[[Session, InterestBroadcast], None],
         is_held: Callable[[Session], bool],
     ) -> None:
-        """``interest`` is what to tell of and to compare; None: ways alone."""
-        self._inside = inside
+        """``interest`` is what to broadcast and compare; None to exchange paths alone."""
+        self._services = services
         self._config = config
-        self._around = around
+        self._neighborhood = neighborhood
         self._prices = prices
         self._interest = interest
         self._send = send
@@ -47,18 +47,19 @@ class Broadcasts:
         self.dropped = 0
 
     def _links(self) -> list[Session]:
-        return [link for link in self._inside.routing.links if self._inside.is_linked(link.remote)]
+        services = self._services
+        return [link for link in services.routing.links if services.is_linked(link.remote)]
 
-    # --- telling ---------------------------------------------------------------------------
+    # --- sending ---------------------------------------------------------------------------
 
     def send(self) -> None:
-        """Turn to a new interval: forget, sample prices, and broadcast."""
-        self._around.forget_stale()
+        """Begin a new interval: discard stale knowledge, sample prices, and broadcast."""
+        self._neighborhood.forget_stale()
         self._prices.sample(self._links())
         message = InterestBroadcast(
             window=0,
             hops_left=self._config.eta - 1,
-            brokers=(self._inside.id,),
+            brokers=(self._services.id,),
             processing=(self._prices.broker_price(),),
             link_costs=(),
             link_commons=(),
@@ -75,7 +76,7 @@ class Broadcasts:
         self, message: InterestBroadcast, interest: NotificationCache
     ) -> InterestBroadcast:
         window, keys = interest.last_window()
-        # The load of a few windows: parameters should not follow every lull.
+        # A decaying maximum: parameters should not follow every lull.
         self._load = max(len(keys), self._load // 2)
         bits, hashes = self._config.bloom_bits, self._config.bloom_hashes
         if self._config.adapt_bloom:
@@ -87,21 +88,21 @@ class Broadcasts:
         )
 
     def _broadcast(self, link: Session, message: InterestBroadcast) -> None:
-        """Send a broadcast where it is in nobody's way."""
+        """Send a broadcast unless it would delay other messages."""
         is_small = 4 * message.size_bytes <= link.remote_window_bytes
         if link.is_established and is_small and not link.waiting and not self._is_held(link):
             self._send(link, message)
         else:
             self.dropped += 1
 
-    # --- learning --------------------------------------------------------------------------
+    # --- receiving -------------------------------------------------------------------------
 
     def receive(self, origin: Session, message: InterestBroadcast) -> None:
         """A broadcast came over a link. RemoteProtocolError if it is none."""
         fault = broadcast_fault(message, origin.remote)
         if fault:
             raise RemoteProtocolError(f"sends a broadcast, but {fault}")
-        own = self._inside.id
+        own = self._services.id
         link_cost = self._prices.link_price(origin)
         if own in message.brokers or link_cost is None:
             return
@@ -113,7 +114,7 @@ class Broadcasts:
                 brokers=(*message.brokers, own),
                 processing=(*message.processing, self._prices.broker_price()),
                 link_costs=(*message.link_costs, link_cost),
-                # A neighbor's own broadcast has just told what its link is worth.
+                # The neighbor's own broadcast has just said what its link is worth.
                 link_commons=(*message.link_commons, self._link_common(origin)),
             )
             for link in self._links():
@@ -122,15 +123,15 @@ class Broadcasts:
 
     def _learn(self, origin: Session, message: InterestBroadcast, link_cost: float) -> None:
         if self._interest is None:
-            self._around.learn_way(message, link_cost)
+            self._neighborhood.learn_path(message, link_cost)
             return
         keys = self._interest.keys(message.window)
         if keys is None or not message.bits:
-            return  # of another time, or of a broker that goes by something else
+            return  # another window, or a broker that uses another rule
         try:
-            self._around.learn(message, keys, link_cost, self._link_common(origin))
+            self._neighborhood.learn(message, keys, link_cost, self._link_common(origin))
         except ValueError as error:
             raise RemoteProtocolError(f"sends {error}") from error
 
     def _link_common(self, link: Session) -> float:
-        return self._around.common(link.remote) or 0.0
+        return self._neighborhood.common(link.remote) or 0.0

@@ -1,15 +1,14 @@
-"""The consensus on an exchange of two links (CI section 4.2): requests along a ring, and locks.
+"""The consensus on an exchange of two links (CI section 4.2): requests along a cycle, and locks.
 
-A request travels from the broker that wants a link to the one it wants it to, on the way between
-them; each broker adds what it knows of the ring's costs (`self_organizing/cycle_cost_by_interest`),
-and locks itself. The last one decides: either nothing pays, or it hands the exchange over to be
-carried out (`ProposeExchange`). A reply goes back and unlocks.
+A request travels along the path from the broker that desires a link to the link's other end. Each
+broker adds its part of the cycle's costs (`self_organizing/cycle_cost_by_interest`) and locks
+itself. The last one decides: either no exchange pays, or it proposes one (`ProposeExchange`). A
+reply travels back and unlocks.
 
-Locks keep agreed exchanges from growing stale, and brokers from being asked twice at once. Nobody
-ever waits for a lock: a locked broker refuses, whoever asked is let go and may ask again in its
-next interval, at its own moment of it. So no order of locking is needed and no deadlock can be. A
-lock lapses by itself (``lock_s``), which breaks nothing either: the store, not the lock, decides
-what becomes of links (see `deploy.link_exchange`).
+Locks keep agreed exchanges valid, and brokers from being asked twice at once. No broker waits for a
+lock: a locked broker refuses, and the asking broker may ask again in its next interval, at its own
+moment. So no lock order is needed and no deadlock is possible. A lock expires (``lock_s``), which
+is safe: the store, not the lock, decides about links (see `deploy.link_exchange`).
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ from pubweave.model.ids import BrokerId, Link
 from pubweave.model.messages.session import ExchangeReply, ExchangeRequest, Verdict
 
 DECLINED_FOR_INTERVALS = 4
-"""A wish that the others did not share is not asked for again so soon."""
+"""How long a declined link is not asked for again."""
 MOST_BYTES = 1 << 19
-"""A request beyond that would be no frame any more to some neighbor."""
+"""A larger request might not fit into a frame to some neighbor."""
 
 
 @dataclass
 class RequestCounters:
-    """What became of requests. Proposed, busy and declined are counted by whoever asked; agreed,
-    done and failed by whoever decided. So sums over all brokers count nothing twice."""
+    """Outcomes of requests. The asking broker counts proposed, busy and declined; the deciding one
+    agreed, done and failed. So sums over all brokers count nothing twice."""
 
     proposed: int = 0
     busy: int = 0
@@ -55,7 +54,7 @@ class _Lock:
     """This broker's part in one request."""
 
     request_id: str
-    ring: tuple[BrokerId, ...]
+    cycle: tuple[BrokerId, ...]
     until: float
     member: int
     removed: int = -1
@@ -67,8 +66,8 @@ class _Lock:
 
     @property
     def ends(self) -> tuple[BrokerId, BrokerId]:
-        """The brokers on both sides in the ring, the one nearer to whoever asked first."""
-        return self.ring[self.member - 1], self.ring[(self.member + 1) % len(self.ring)]
+        """The two neighbors in the cycle, the one nearer to the asking broker first."""
+        return self.cycle[self.member - 1], self.cycle[(self.member + 1) % len(self.cycle)]
 
 
 class ExchangeConsensus:
@@ -76,7 +75,7 @@ class ExchangeConsensus:
 
     def __init__(
         self,
-        inside: TreeServices,
+        services: TreeServices,
         config: OrganizeConfig,
         view: CycleView,
         *,
@@ -87,9 +86,9 @@ class ExchangeConsensus:
         price: Callable[[], float],
         on_refused: Callable[[float], None],
     ) -> None:
-        """``on_refused`` hears of the end of an own request that led to nothing, ``on_changed`` of
-        every exchange around here, and of the link that went, if it did."""
-        self._inside = inside
+        """``on_refused`` is called when an own request has failed, ``on_changed`` after every
+        exchange around here, with the removed link, if it was removed."""
+        self._services = services
         self._config = config
         self._view = view
         self._epoch = epoch
@@ -109,16 +108,16 @@ class ExchangeConsensus:
     # --- time ------------------------------------------------------------------------------
 
     def cool(self, now: float) -> None:
-        """Once an interval."""
+        """Once per interval: halve the damping and allow declined links again."""
         self._heat /= 2
         for broker in [b for b, until in self._declined_until.items() if now >= until]:
             del self._declined_until[broker]
 
     def why_not(self, now: float) -> str:
-        """Why this broker takes part in nothing now; empty if it may."""
+        """Why this broker may not take part in an exchange now; empty if it may."""
         if self._lock is not None and now >= self._lock.until:
             self._lock = None
-        own = self._inside.id
+        own = self._services.id
         if self.is_paused:
             return f"{own} is told to leave the overlay as it is"
         if self._lock is not None:
@@ -134,46 +133,46 @@ class ExchangeConsensus:
 
     @property
     def least_gain(self) -> float:
-        """Damping: the more has changed here of late, the more the next change has to save."""
+        """Damping: the more exchanges there were lately, the more the next one has to save."""
         heat = self._heat if self._config.damping else 0.0
         return min(0.9, self._config.least_gain * (1.0 + heat))
 
     # --- asking ----------------------------------------------------------------------------
 
-    def ask(self, wish: DesiredLink, now: float) -> bool:
+    def ask(self, desired: DesiredLink, now: float) -> bool:
         """Ask for a link; False if this broker cannot say what it would cost."""
-        ring = wish.known.path
-        next_hop = self._inside.link(ring[1])
-        if next_hop is None or not self._inside.is_linked(ring[1]):
+        cycle = desired.known.path
+        next_hop = self._services.link(cycle[1])
+        if next_hop is None or not self._services.is_linked(cycle[1]):
             return False
         request = self._view.opened(
             ExchangeRequest(
-                f"{ring[0]}.{self._epoch}.{self._numbers + 1}",
+                f"{cycle[0]}.{self._epoch}.{self._numbers + 1}",
                 self._view.rule,
-                ring,
-                processing=(self._price(), *wish.known.processing),
-                link_costs=(*wish.known.link_costs, wish.direct_cost),
+                cycle,
+                processing=(self._price(), *desired.known.processing),
+                link_costs=(*desired.known.link_costs, desired.direct_cost),
             )
         )
         if request is None or not _fits(request, next_hop):
             return False
         self._numbers += 1
-        self._lock = _Lock(request.request_id, ring, now + self._config.lock_s, 0)
+        self._lock = _Lock(request.request_id, cycle, now + self._config.lock_s, 0)
         self.counters.proposed += 1
         self._send(next_hop, request)
         return True
 
     # --- being asked -----------------------------------------------------------------------
 
-    def take_request(self, origin: Session, message: ExchangeRequest, now: float) -> None:
+    def receive_request(self, origin: Session, message: ExchangeRequest, now: float) -> None:
         member = self._validate(origin, message)
         is_last = member + 1 == len(message.brokers)
-        next_hop = None if is_last else self._inside.link(message.brokers[member + 1])
+        next_hop = None if is_last else self._services.link(message.brokers[member + 1])
         reason = self.why_not(now)
-        if not reason and not is_last and not self._inside.is_linked(message.brokers[member + 1]):
-            reason = f"{self._inside.id} has no link to {message.brokers[member + 1]} any more"
-        if not reason and is_last and self._inside.link(message.brokers[0]) is not None:
-            reason = f"{self._inside.id} has a link to {message.brokers[0]} already"
+        if not reason and not is_last and not self._services.is_linked(message.brokers[member + 1]):
+            reason = f"{self._services.id} has no link to {message.brokers[member + 1]} any more"
+        if not reason and is_last and self._services.link(message.brokers[0]) is not None:
+            reason = f"{self._services.id} has a link to {message.brokers[0]} already"
         if reason:
             self._reply(origin, message.request_id, Verdict.BUSY, reason)
             return
@@ -192,7 +191,7 @@ class ExchangeConsensus:
     ) -> ExchangeRequest | CycleRefusal:
         """The request with this broker's part, if it can give one and the next one take it."""
         if message.rule != self._view.rule:
-            return CycleRefusal(Verdict.DECLINED, f"{self._inside.id} goes by {self._view.rule}")
+            return CycleRefusal(Verdict.DECLINED, f"{self._services.id} goes by {self._view.rule}")
         added = self._view.added(message)
         if isinstance(added, CycleRefusal) or next_hop is None or _fits(added, next_hop):
             return added
@@ -203,19 +202,19 @@ class ExchangeConsensus:
         return _Lock(message.request_id, message.brokers, until, member)
 
     def _validate(self, origin: Session, message: ExchangeRequest) -> int:
-        """This broker's place in the ring; RemoteProtocolError for a ring that is none."""
-        ring = message.brokers
-        size = len(ring)
+        """This broker's index in the cycle; RemoteProtocolError for an invalid cycle."""
+        cycle = message.brokers
+        size = len(cycle)
         numbers = (*message.processing, *message.link_costs)
         if (
             not 3 <= size <= MOST_HOPS + 1
-            or len(set(ring)) != size
+            or len(set(cycle)) != size
             or any(len(part) != size for part in (message.processing, message.link_costs))
             or not all(0 <= number < math.inf for number in numbers)
         ):
             raise RemoteProtocolError("asks for an exchange on a ring that is none")
-        member = ring.index(self._inside.id) if self._inside.id in ring else 0
-        if member == 0 or ring[member - 1] != origin.remote:
+        member = cycle.index(self._services.id) if self._services.id in cycle else 0
+        if member == 0 or cycle[member - 1] != origin.remote:
             raise RemoteProtocolError("asks for an exchange on a ring that does not lead here")
         fault = self._view.fault(message, member) if message.rule == self._view.rule else ""
         if fault:
@@ -228,23 +227,23 @@ class ExchangeConsensus:
         if removed is None:
             reason = "it would not pay for all brokers together"
             if costs is None:
-                reason = f"{self._inside.id} cannot say what it would cost"
+                reason = f"{self._services.id} cannot say what it would cost"
             self._reply(origin, message.request_id, Verdict.DECLINED, reason)
             return
         self._lock = lock = self._locked(message, len(message.brokers) - 1, now)
         self.counters.agreed += 1
         lock.removed = removed
-        link = Link.between(lock.ring[removed], lock.ring[removed + 1])
-        self._inside.emit(ProposeExchange(lock.request_id, lock.ring, link))
+        link = Link.between(lock.cycle[removed], lock.cycle[removed + 1])
+        self._services.emit(ProposeExchange(lock.request_id, lock.cycle, link))
         self._reply(origin, lock.request_id, Verdict.AGREED, removed=removed)
 
     # --- ends ------------------------------------------------------------------------------
 
-    def take_reply(self, origin: Session, message: ExchangeReply, now: float) -> None:
+    def receive_reply(self, origin: Session, message: ExchangeReply, now: float) -> None:
         lock = self._lock
         if lock is None or lock.request_id != message.request_id or origin.remote not in lock.ends:
-            return  # the lock has lapsed meanwhile, or the reply came the other way before
-        if not -1 <= message.removed < len(lock.ring) - 1:
+            return  # the lock has expired, or the reply arrived from the other neighbor before
+        if not -1 <= message.removed < len(lock.cycle) - 1:
             raise RemoteProtocolError("tells of an exchange of a link that is not in the ring")
         if message.removed >= 0:
             lock.removed = message.removed
@@ -258,7 +257,7 @@ class ExchangeConsensus:
             self._on_refused(now)
 
     def ended(self, request_id: str, done: bool, reason: str, now: float) -> None:
-        """What was agreed here has been carried out, or not."""
+        """An exchange that was agreed here was carried out, or has failed."""
         self.counters.done += done
         self.counters.failed += not done
         lock = self._lock
@@ -266,13 +265,13 @@ class ExchangeConsensus:
             return
         verdict = Verdict.DONE if done else Verdict.FAILED
         self._end(lock, verdict, now)
-        # One of the ring's links is gone: whoever is behind it hears of it over the new one.
+        # One link of the cycle is removed: brokers behind it are reached over the new link.
         for side in lock.ends:
             self._pass_on(side, ExchangeReply(request_id, verdict, reason, lock.removed))
 
     def _pass_on(self, broker: BrokerId, message: ExchangeReply) -> None:
-        link = self._inside.link(broker)
-        if link is not None and self._inside.is_linked(broker):
+        link = self._services.link(broker)
+        if link is not None and self._services.is_linked(broker):
             self._send(link, message)
 
     def _end(self, lock: _Lock, verdict: Verdict, now: float) -> None:
@@ -282,15 +281,15 @@ class ExchangeConsensus:
             self.counters.declined += verdict is Verdict.DECLINED
             if verdict is Verdict.DECLINED:
                 lasts_s = DECLINED_FOR_INTERVALS * self._config.interval_s
-                self._declined_until[lock.ring[-1]] = now + lasts_s
+                self._declined_until[lock.cycle[-1]] = now + lasts_s
         if verdict in (Verdict.DONE, Verdict.FAILED):
-            # What is known of the ways around here is of before; let broadcasts come first.
+            # Known paths are outdated: wait for broadcasts first.
             self._rests_until = now + self._config.interval_s
-            gone = None
+            removed_link = None
             if verdict is Verdict.DONE and lock.removed >= 0:
                 self._heat += 1.0
-                gone = Link.between(lock.ring[lock.removed], lock.ring[lock.removed + 1])
-            self._on_changed(gone)
+                removed_link = Link.between(lock.cycle[lock.removed], lock.cycle[lock.removed + 1])
+            self._on_changed(removed_link)
 
     def _reply(
         self,
@@ -305,5 +304,5 @@ class ExchangeConsensus:
 
 
 def _fits(message: ExchangeRequest, link: Session) -> bool:
-    """Whether a request leaves enough of a link's window to what the link is for."""
+    """Whether a request leaves most of a link's window to publications."""
     return message.size_bytes <= min(MOST_BYTES, link.remote_window_bytes // 4)

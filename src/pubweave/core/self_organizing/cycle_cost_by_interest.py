@@ -1,9 +1,8 @@
-"""One broker's view of a ring by common interest: what it knows, put into the equations of
-`ci/rules`.
+"""The costs of a cycle by common interest: one broker's knowledge in the equations of `ci/rules`.
 
-A broker says whether it wants a link (evaluation, Eqs. 3-7) and what the removal of each of a
-ring's links would leave it to pay (consensus, Eq. 8), or that it knows too little. lMST and lMIT
-say the same of weights.
+A broker says whether it desires a link (evaluation, Eqs. 3-7) and what it would pay after the
+removal of each of the cycle's links (consensus, Eq. 8), or that it knows too little. lMST and lMIT
+do the same with weights.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ from pubweave.model.messages.session import ExchangeRequest, Verdict
 
 
 class CycleCostByInterest:
-    """The sums of one broker."""
+    """The `CycleView` of one broker by common interest."""
 
     def __init__(
         self,
         own: BrokerId,
         config: OrganizeConfig,
-        around: Neighborhood,
+        neighborhood: Neighborhood,
         prices: LinkPrices,
         own_count: Callable[[], int],
     ) -> None:
@@ -51,7 +50,7 @@ class CycleCostByInterest:
         own clients."""
         self._own = own
         self._config = config
-        self._around = around
+        self._neighborhood = neighborhood
         self._prices = prices
         self._own_count = own_count
 
@@ -61,17 +60,17 @@ class CycleCostByInterest:
 
     # --- evaluation ------------------------------------------------------------------------
 
-    def promise(self, known: Known) -> float:
+    def expected_gain(self, known: Known) -> float:
         return known.common
 
-    def wish(self, broker: BrokerId, now: float) -> DesiredLink | None:
-        known = self._around.get(broker)
+    def desired_link(self, broker: BrokerId, now: float) -> DesiredLink | None:
+        known = self._neighborhood.get(broker)
         direct_cost = self._prices.new_link_price(broker, now)
         if known is None or direct_cost is None or len(known.path) < 3:
             return None
         heuristic = self._config.heuristic
         if heuristic is Heuristic.CI:
-            return self._wish_by_cost(known, direct_cost)
+            return self._desired_by_cost(known, direct_cost)
         weight = link_weight(heuristic, direct_cost, known.common)
         weights = [
             link_weight(heuristic, cost, common)
@@ -81,7 +80,7 @@ class CycleCostByInterest:
             return None
         return DesiredLink(known, direct_cost, max(weights) - weight)
 
-    def _wish_by_cost(self, known: Known, direct_cost: float) -> DesiredLink | None:
+    def _desired_by_cost(self, known: Known, direct_cost: float) -> DesiredLink | None:
         common = self._commons(known.path)
         triple = None if common is None else self._triple(known.path, common)
         if common is None or triple is None:
@@ -116,32 +115,32 @@ class CycleCostByInterest:
 
     def vector(
         self,
-        ring: Sequence[BrokerId],
+        cycle: Sequence[BrokerId],
         processing: Sequence[float],
         link_costs: Sequence[float],
     ) -> list[float] | None:
-        """What each link's removal would leave this broker to pay; None if it knows too little."""
-        member = ring.index(self._own)
+        """This broker's costs after the removal of each link; None if it knows too little."""
+        member = cycle.index(self._own)
         heuristic = self._config.heuristic
         if heuristic is Heuristic.CI:
-            common = self._commons(ring)
-            triple = None if common is None else self._triple(ring, common)
+            common = self._commons(cycle)
+            triple = None if common is None else self._triple(cycle, common)
             if common is None or triple is None:
                 return None
             return removal_costs(member, processing, link_costs, common, triple)
-        shared = self._around.common(ring[(member + 1) % len(ring)])
+        shared = self._neighborhood.common(cycle[(member + 1) % len(cycle)])
         if heuristic is Heuristic.MIT and shared is None:
             return None
         weight = link_weight(heuristic, link_costs[member], shared or 0.0)
-        return removal_weights(member, weight, len(ring))
+        return removal_weights(member, weight, len(cycle))
 
     # --- what is known ---------------------------------------------------------------------
 
     def _commons(self, members: Sequence[BrokerId]) -> list[float] | None:
-        """I(own, member) of all; the own place is never looked at."""
+        """I(own, member) of all members; the own entry is never used."""
         found: list[float] = []
         for member in members:
-            common = 0.0 if member == self._own else self._around.common(member)
+            common = 0.0 if member == self._own else self._neighborhood.common(member)
             if common is None:
                 return None
             found.append(common)
@@ -151,7 +150,7 @@ class CycleCostByInterest:
         self, members: Sequence[BrokerId], common: Sequence[float]
     ) -> TripleEstimate | None:
         overlap = neighborhood_overlap(
-            self._own_count(), [known.common for _, known in self._around]
+            self._own_count(), [known.common for _, known in self._neighborhood]
         )
         if overlap is None:
             return None
@@ -160,7 +159,7 @@ class CycleCostByInterest:
             return by_overlap
 
         def by_filters(via: int, far: int) -> float:
-            joint = self._around.joint_hits(members[via], members[far])
+            joint = self._neighborhood.joint_hits(members[via], members[far])
             if joint is None:
                 return by_overlap(via, far)
             return min(joint, common[via], common[far])
@@ -168,56 +167,55 @@ class CycleCostByInterest:
         return by_filters
 
 
-# What a broker is asked about a ring, whatever it prices rings by.
+# The interface of cycle costs.
 #
-# A ring is the way between two brokers and the link that would close it. Two views of it exist:
-# `CycleCostByInterest` by what brokers have in common,
-# `CycleCostByTraffic` by all that passes. Requests (`self_organizing/consensus`)
-# carry what either adds and know no more than this.
+# A cycle is the path between two brokers and the link that would close it. There are two views:
+# `CycleCostByInterest` by what brokers have in common, `CycleCostByTraffic` by all traffic.
+# Requests (`self_organizing/consensus`) carry what either adds, and depend on this alone.
 
 
 @dataclass(frozen=True)
 class DesiredLink:
-    """A link that this broker would like to have."""
+    """A link that this broker desires."""
 
     known: Known
     direct_cost: float
     gain: float
-    """What it promises by this broker's view alone; greater is better, no more."""
+    """The expected gain by this broker's view alone; only the order matters."""
     turn: int = 0
-    """Of equal wishes the one with the lowest goes first."""
+    """Of equal gains the lowest goes first."""
 
 
 @dataclass(frozen=True)
 class CycleRefusal:
-    """Why a broker cannot take part; BUSY: it may, soon."""
+    """Why a broker cannot take part; BUSY if it may soon."""
 
     verdict: Verdict
     reason: str
 
 
 class CycleView(Protocol):
-    """One broker's view of rings."""
+    """One broker's view of cycles."""
 
     @property
     def rule(self) -> str:
-        """What requests are priced by; brokers with another one do not understand each other."""
+        """How requests are priced; brokers with another rule decline."""
 
-    def promise(self, known: Known) -> float:
-        """Whom to find a link's price out for first: greater is earlier."""
+    def expected_gain(self, known: Known) -> float:
+        """The expected gain of a free link, to decide whose price to probe first."""
 
-    def wish(self, broker: BrokerId, now: float) -> DesiredLink | None:
-        """The wish for a link to a broker that is more than a hop away; None if there is none."""
+    def desired_link(self, broker: BrokerId, now: float) -> DesiredLink | None:
+        """A desired link to a broker more than a hop away; None if it would not pay."""
 
     def opened(self, request: ExchangeRequest) -> ExchangeRequest | None:
-        """A request that nobody has added to yet, with this broker's part."""
+        """A new request with this broker's part; None if it knows too little."""
 
     def fault(self, request: ExchangeRequest, member: int) -> str:
-        """What is wrong with what the members before this one have added; empty if nothing is."""
+        """What is wrong with the parts of earlier members; empty if nothing is."""
 
     def added(self, request: ExchangeRequest) -> ExchangeRequest | CycleRefusal:
         """The request with this broker's part."""
 
     def removal_costs(self, request: ExchangeRequest) -> Sequence[float] | None:
-        """What each link's removal leaves, by ring link, when all have added their part; None if
-        that cannot be told."""
+        """The total costs after each link's removal, when all have added their part; None if
+        they are unknown."""

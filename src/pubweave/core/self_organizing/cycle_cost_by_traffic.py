@@ -1,10 +1,10 @@
-"""A ring priced by all that passes it, relayed notifications included (`design.ci.cycle_traffic`).
+"""The costs of a cycle by all traffic, relayed notifications included (`design.ci.cycle_traffic`).
 
-Every broker of the ring adds its side of the same slices to the request, as a filter with one
-hash. The last one counts the unions of neighboring sides by their bits and prices all removals,
-exact but for the counting (`BloomFilter.count`). Before the ring has been asked nobody knows what
-passes it, so a broker wishes for links by price alone: for those that are no dearer than the
-dearest on the way, at equal prices for another one each time.
+Every broker of the cycle adds its side of the same slices to the request, as a Bloom filter with
+one hash. The last one counts the unions of neighboring sides by their bits and prices all removals,
+exact but for the counting (`BloomFilter.count`). A cycle's traffic is unknown before the request,
+so a broker desires links by price alone: those that cost at most as much as the dearest on the
+path, at equal prices another one each time.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from pubweave.model.messages.session import ExchangeRequest, Verdict
 
 RULE = "sides"
 ROUNDING = 1e-9
-"""Equal prices, added up in another order."""
+"""The tolerance for equal prices summed in another order."""
 PACKED_BYTES_MORE = 64
-"""What packing can add to bytes that do not pack."""
+"""How much packing can add to incompressible bytes."""
 
 
 class CycleCostByTraffic:
-    """One broker's part in pricing rings by sides."""
+    """The `CycleView` of one broker by traffic sides."""
 
     rule = RULE
 
@@ -40,38 +40,38 @@ class CycleCostByTraffic:
         self,
         own: BrokerId,
         config: OrganizeConfig,
-        around: Neighborhood,
+        neighborhood: Neighborhood,
         prices: LinkPrices,
         cache: TrafficSides,
     ) -> None:
         self._own = own
         self._config = config
-        self._around = around
+        self._neighborhood = neighborhood
         self._prices = prices
         self._cache = cache
 
     # --- evaluation ------------------------------------------------------------------------
 
-    def promise(self, known: Known) -> float:
-        """The most that a link could promise: if it cost nothing."""
-        return self._promise(known, 0.0)
+    def expected_gain(self, known: Known) -> float:
+        """The gain of a link that cost nothing."""
+        return self._expected_gain(known, 0.0)
 
-    def _promise(self, known: Known, direct_cost: float) -> float:
+    def _expected_gain(self, known: Known, direct_cost: float) -> float:
         processing = (self._prices.broker_price(), *known.processing)
         return link_promise(processing, known.link_costs, direct_cost)
 
-    def wish(self, broker: BrokerId, now: float) -> DesiredLink | None:
-        known = self._around.get(broker)
+    def desired_link(self, broker: BrokerId, now: float) -> DesiredLink | None:
+        known = self._neighborhood.get(broker)
         direct_cost = self._prices.new_link_price(broker, now)
         if known is None or direct_cost is None or len(known.path) < 3:
             return None
         if self._cache.sound_span() is None:
-            return None  # it could not say what it wants it for
-        promise = self._promise(known, direct_cost)
-        if promise < -ROUNDING:
+            return None  # it could not add its side to a request
+        gain = self._expected_gain(known, direct_cost)
+        if gain < -ROUNDING:
             return None
         turn = zlib.crc32(f"{self._own} {broker} {self._cache.last_number}".encode())
-        return DesiredLink(known, direct_cost, max(0.0, promise), turn)
+        return DesiredLink(known, direct_cost, max(0.0, gain), turn)
 
     # --- consensus -------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ class CycleCostByTraffic:
     def added(self, request: ExchangeRequest) -> ExchangeRequest | CycleRefusal:
         span = SliceRange(request.last_slice, request.slices)
         member = request.brokers.index(self._own)
-        # The link that would close the ring is none yet.
+        # The link that would close the cycle does not exist yet.
         keys = self._cache.side(span, request.brokers[max(0, member - 1) : member + 2])
         if keys is None:
             if self._cache.has_overflowed(span):
@@ -117,7 +117,7 @@ class CycleCostByTraffic:
         try:
             sides = [BloomFilter.from_bytes(side, request.bits, 1) for side in request.sides]
         except ValueError:
-            return None  # whose fault it is cannot be told: the last one only passed it on
+            return None  # any earlier member may have added the invalid filter
         union = union_counts(sides)
         if math.isinf(union(0, len(sides))):
             return None  # the filters are too small for what there is to count

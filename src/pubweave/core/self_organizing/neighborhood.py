@@ -1,9 +1,9 @@
-"""What a broker knows of the brokers around it, learned from their broadcasts (CI section 4.3.1).
+"""The neighborhood of a broker, learned from broadcasts (CI section 4.3.1).
 
-Of every broker within eta hops: the way to it with its costs, and, where its broadcast has a
-filter, how much it has in common with this one. Knowledge that is not renewed goes by second
-chance: marked in one interval, dropped in the next. Nothing here decides anything;
-`self_organizing/cycle_cost_by_interest` and `self_organizing/cycle_cost_by_traffic` do the sums.
+Of every broker within eta hops: the path to it with its costs and, where its broadcast has a
+filter, the common interest with this one. Knowledge that is not renewed gets a second chance:
+marked in one interval, dropped in the next. Decisions are made in
+`self_organizing/cycle_cost_by_interest` and `self_organizing/cycle_cost_by_traffic`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WINDOWS_OF_HITS = 2
 
 @dataclass
 class Known:
-    """A broker of the neighborhood, as its last broadcast had it."""
+    """A broker of the neighborhood, by its last broadcast."""
 
     path: tuple[BrokerId, ...]
     """This broker first, that one last."""
@@ -36,7 +36,7 @@ class Known:
     common: float
     """How many notifications of a window both were interested in (I_ij)."""
     hits: dict[int, Keys] = field(default_factory=dict)
-    """By window: the own entries that the other seems to have, too."""
+    """By window: own entries that the other broker seems to have, too."""
     has_second_chance: bool = True
 
     def has_link(self, link: Link) -> bool:
@@ -64,19 +64,19 @@ class Neighborhood:
         return self._known.get(broker)
 
     def common(self, broker: BrokerId) -> float | None:
-        """I(own, broker); None if that is not known."""
+        """I(own, broker); None if unknown."""
         known = self._known.get(broker)
         return None if known is None else known.common
 
-    def learn_way(self, message: InterestBroadcast, link_cost: float) -> None:
-        """A broadcast came over a link of this cost: that there is a way is all that counts."""
+    def learn_path(self, message: InterestBroadcast, link_cost: float) -> None:
+        """A broadcast arrived over a link of this cost: keep its path only."""
         self._keep(message, link_cost, 0.0, 0.0, {})
 
     def learn(
         self, message: InterestBroadcast, keys: Keys, link_cost: float, link_common: float
     ) -> None:
-        """A broadcast came over a link of this cost and common interest; ``keys`` are the own
-        entries of its window. ValueError for a filter that is none."""
+        """A broadcast arrived over a link of this cost and common interest; ``keys`` are the own
+        entries of its window. ValueError for an invalid filter."""
         filter_ = BloomFilter.from_bytes(message.filter, message.bits, message.hashes)
         mask = filter_.contains(keys)
         hits = int(np.count_nonzero(mask))
@@ -106,7 +106,7 @@ class Neighborhood:
         )
 
     def joint_hits(self, one: BrokerId, other: BrokerId) -> int | None:
-        """How many own entries both others seem to have; None if no window tells."""
+        """How many own entries both others seem to have; None if they share no window."""
         first, second = self._known.get(one), self._known.get(other)
         if first is None or second is None:
             return None
@@ -120,20 +120,20 @@ class Neighborhood:
     # --- forgetting ------------------------------------------------------------------------
 
     def forget_stale(self) -> None:
-        """Once an interval: drop what was not renewed since the last time but one."""
+        """Once per interval: drop what was not renewed in the last interval."""
         for broker in [b for b, known in self._known.items() if not known.has_second_chance]:
             del self._known[broker]
         for known in self._known.values():
             known.has_second_chance = False
 
     def forget_link(self, link: Link) -> None:
-        """A link is gone: so is every way that led over it."""
+        """A link was removed: drop every path over it."""
         for broker in [b for b, known in self._known.items() if known.has_link(link)]:
             del self._known[broker]
 
 
 def broadcast_fault(message: InterestBroadcast, sender: BrokerId) -> str:
-    """What is wrong with a broadcast that a neighbor sent; empty if nothing is."""
+    """What is wrong with a broadcast of a neighbor; empty if nothing is."""
     count = len(message.brokers)
     lengths = (len(message.processing), len(message.link_costs) + 1, len(message.link_commons) + 1)
     if not count or message.hops_left < 0 or any(length != count for length in lengths):

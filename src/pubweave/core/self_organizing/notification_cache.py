@@ -1,13 +1,12 @@
 """The notification cache (CI section 4): which publications this broker's own clients published
 or consumed, window by window.
 
-Windows are cut at the multiples of the interval on the common clock, not at each broker's own
-moments: two brokers that compare a window compare the same stretch of time, and three can be
-intersected. What a clock is wrong by, and what a publication takes from one broker to the other,
-is missed at the edges. Relayed publications are not cached.
+Windows end at multiples of the interval on the common clock, the same for all brokers, so that
+windows of several brokers can be intersected. Clock errors and the transit time of publications
+blur the edges. Relayed publications are not cached.
 
-`routed` is on the broker's hot path: it looks at a route once and appends; keys are made of what
-was noted when the window is over. At most ``capacity`` entries are kept, the newest.
+`routed` is on the broker's hot path: it checks a route once and appends; keys are made when the
+window is over. At most ``capacity`` entries are kept, the newest.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pubweave.model.bloom import Keys
 from pubweave.model.publications import Publication
 
 WINDOWS_KEPT = 3
-"""A broadcast is about the last window; one that was under way for long, about an earlier one."""
+"""A broadcast is about the last window; a delayed one about an earlier one."""
 
 
 class NotificationCache:
@@ -64,7 +63,7 @@ class NotificationCache:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Keep the last windows as far as they fit whole: part of one would be compared in vain."""
+        """Keep the last windows that fit completely: an incomplete one cannot be compared."""
         room = self._capacity
         kept: dict[int, Keys] = {}
         for window in sorted(self._done, reverse=True)[:WINDOWS_KEPT]:
@@ -89,6 +88,6 @@ class NotificationCache:
         made = self._make_keys.make(
             [entry[0] for entry in entries], [entry[1] for entry in entries]
         )
-        # A publication that came twice (again after a crash) is still one.
+        # A publication that arrived twice (again after a crash) counts once.
         keys: Keys = np.unique(made)
         return keys

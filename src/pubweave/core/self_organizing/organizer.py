@@ -1,11 +1,11 @@
-"""The self-organizing mode of a broker (CI section 4): what it does when, and with whom.
+"""The self-organizing mode of a broker (CI section 4): its schedule of broadcasts and requests.
 
-Present only in brokers that were told to organize themselves. Time is cut into windows of one
-interval on the common clock. In the first part of a window a broker tells its neighborhood of
-itself (`broadcasts`); in the second part, when it has heard the others, it asks for the link that
-promises most (`self_organizing/consensus`); refused, for the next one, a few times. The moments
-within both parts are each broker's own, so that not all ask at once. What is noted of publications,
-and how a ring is priced by that, depends on the estimate
+Present only in brokers that organize themselves. Time is divided into windows of one interval on
+the common clock. In the first part of a window a broker broadcasts to its neighborhood
+(`broadcasts`); in the second part, when it has received the others' broadcasts, it asks for the
+link with the highest expected gain (`self_organizing/consensus`), and if refused for the next one,
+a few times. Each broker has its own moment within both parts, so that not all ask at once. What is
+noted of publications, and how a cycle is priced by it, depends on the estimate
 (`self_organizing/cycle_cost_by_interest`).
 """
 
@@ -42,22 +42,22 @@ from pubweave.model.messages.session import (
 )
 from pubweave.model.records.status import OrganizeStatus
 
-TELLING = (0.02, 0.3)
-"""The part of a window in which brokers tell what they know."""
+BROADCASTING = (0.02, 0.3)
+"""The part of a window in which brokers broadcast."""
 ASKING = (0.5, 0.9)
-"""The part of a window in which brokers ask for links, when they have heard the others."""
+"""The part of a window in which brokers ask for links, after the broadcasts."""
 ASKING_BY_SIDES = (0.2, 0.95)
-"""The part of a slice in which they do; what is needed of the others is in the slices before."""
+"""The part of a slice in which they do; it needs only earlier slices of the others."""
 REQUESTS_PER_INTERVAL = 3
-"""A broker whose wish was refused asks for its next one, and so on, at most so often."""
+"""How many links a broker asks for per interval, each after the refusal of the one before."""
 
 
 class Organizer:
-    """One broker's part in organizing the overlay."""
+    """Schedules broadcasts and requests of one broker."""
 
     def __init__(
         self,
-        inside: TreeServices,
+        services: TreeServices,
         actions: ActionCoordinator,
         config: OrganizeConfig,
         epoch: int,
@@ -66,21 +66,23 @@ class Organizer:
         self.config = config
         self.handling_ms = 0.0
         """What a notification takes to handle; the driver keeps this current."""
-        self._inside = inside
+        self._services = services
         self._prices = LinkPrices(config, lambda: self.handling_ms)
-        self._around = Neighborhood(inside.id, keeps_hits=config.estimate is Estimate.CONJUNCTION)
+        self._neighborhood = Neighborhood(
+            services.id, keeps_hits=config.estimate is Estimate.CONJUNCTION
+        )
         self.cache, self._view = self._make_view(now)
         self._broadcasts = Broadcasts(
-            inside,
+            services,
             config,
-            self._around,
+            self._neighborhood,
             self._prices,
             self.cache if isinstance(self.cache, NotificationCache) else None,
             send=self._send,
             is_held=actions.is_held,
         )
         self._requests = ExchangeConsensus(
-            inside,
+            services,
             config,
             self._view,
             epoch=epoch,
@@ -94,38 +96,39 @@ class Organizer:
         self._messages_out = 0
         self._bytes_out = 0
         # Each broker has its own moment in the parts of a window, always the same.
-        self._moment = zlib.crc32(inside.id.encode()) % 1000 / 1000
-        self._tell_at = self._next_tell(now)
+        self._moment = zlib.crc32(services.id.encode()) % 1000 / 1000
+        self._broadcast_at = self._next_broadcast(now)
         self._ask_at = self._next_ask(now)
 
     def _make_view(self, now: float) -> tuple[NotificationCache | TrafficSides, CycleView]:
-        """What is noted of publications, and how rings are priced by it."""
-        config, inside, around, prices = self.config, self._inside, self._around, self._prices
+        """What is noted of publications, and how cycles are priced by it."""
+        config, services = self.config, self._services
+        neighborhood, prices = self._neighborhood, self._prices
         if config.is_by_sides:
             sides = TrafficSides(
-                config.capacity, config.interval_s, now, lambda: inside.routing.links
+                config.capacity, config.interval_s, now, lambda: services.routing.links
             )
-            return sides, CycleCostByTraffic(inside.id, config, around, prices, sides)
+            return sides, CycleCostByTraffic(services.id, config, neighborhood, prices, sides)
         cache = NotificationCache(config.capacity, config.interval_s, now)
 
         def own_count() -> int:
             return len(cache.last_window()[1])
 
-        return cache, CycleCostByInterest(inside.id, config, around, prices, own_count)
+        return cache, CycleCostByInterest(services.id, config, neighborhood, prices, own_count)
 
-    def _next_tell(self, after: float) -> float:
-        return self._instant(after, TELLING, self.config.interval_s)
+    def _next_broadcast(self, after: float) -> float:
+        return self._instant(after, BROADCASTING, self.config.interval_s)
 
     def _next_ask(self, after: float) -> float:
-        """Once an interval, with more requests as refusals come in. By sides everybody has
-        wishes all the time: one request in each slice, or they would be in each other's way."""
+        """Once per interval, with more requests after refusals. By sides every broker desires links
+        all the time: one request per slice, or they would block each other."""
         interval_s = self.config.interval_s
         if self.config.is_by_sides:
             return self._instant(after, ASKING_BY_SIDES, interval_s / SLICES)
         return self._instant(after, ASKING, interval_s)
 
     def _instant(self, after: float, part: tuple[float, float], every_s: float) -> float:
-        """The next moment of this broker in a part of a stretch of time."""
+        """The next moment of this broker in a part of a period."""
         low, high = part
         offset_s = every_s * (low + (high - low) * self._moment)
         number = math.floor((after - offset_s) / every_s) + 1
@@ -135,18 +138,18 @@ class Organizer:
 
     @property
     def deadline(self) -> float:
-        return min(self._tell_at, self._ask_at, self.cache.turn_at)
+        return min(self._broadcast_at, self._ask_at, self.cache.turn_at)
 
     def pause(self, is_paused: bool) -> None:
-        """Neither tell nor ask, and agree to nothing, until told otherwise."""
+        """Send no broadcasts or requests and refuse exchanges while paused."""
         self._requests.is_paused = is_paused
 
     # --- events ----------------------------------------------------------------------------
 
     def on_deadline(self, now: float) -> None:
         self.cache.turn(now)
-        if now >= self._tell_at:
-            self._tell_at = self._next_tell(now)
+        if now >= self._broadcast_at:
+            self._broadcast_at = self._next_broadcast(now)
             if not self._requests.is_paused:
                 self._begin_interval(now)
         if now >= self._ask_at:
@@ -155,37 +158,37 @@ class Organizer:
                 self._ask_next(now)
 
     def receive(self, origin: Session, message: OrganizeMessage, now: float) -> None:
-        """A message about the organization came over a link. RemoteProtocolError if it is none."""
+        """An organization message arrived over a link. RemoteProtocolError if it is invalid."""
         self.cache.turn(now)
         match message:
             case InterestBroadcast():
                 self._broadcasts.receive(origin, message)
             case ExchangeRequest():
-                self._requests.take_request(origin, message, now)
+                self._requests.receive_request(origin, message, now)
             case ExchangeReply():
-                self._requests.take_reply(origin, message, now)
+                self._requests.receive_reply(origin, message, now)
 
-    def take_event(self, event: BrokerProbed | ExchangeEnded, now: float) -> None:
+    def handle(self, event: BrokerProbed | ExchangeEnded, now: float) -> None:
         match event:
             case BrokerProbed(broker, rtt_ms):
                 self._prices.probed(broker, rtt_ms, now)
             case ExchangeEnded(request_id, done, reason):
                 self._requests.ended(request_id, done, reason, now)
 
-    def _on_changed(self, gone: Link | None) -> None:
-        """An exchange around here is over; a link that went took ways along."""
-        if gone is not None:
-            self._around.forget_link(gone)
+    def _on_changed(self, removed: Link | None) -> None:
+        """An exchange around here has ended; paths over a removed link are discarded."""
+        if removed is not None:
+            self._neighborhood.forget_link(removed)
         if isinstance(self.cache, TrafficSides):
             self.cache.spoil()
 
     # --- asking ----------------------------------------------------------------------------
 
     def _begin_interval(self, now: float) -> None:
-        """Have prices found out, tell, and be ready to ask for the same links again."""
+        """Probe prices, broadcast, and allow the same links to be asked for again."""
         self._requests.cool(now)
         for broker in self._prices.to_probe(self._promising(), now):
-            self._inside.emit(ProbeBroker(broker))
+            self._services.emit(ProbeBroker(broker))
         self._broadcasts.send()
         self._tried.clear()
 
@@ -194,36 +197,34 @@ class Organizer:
             self._ask_next(now)
 
     def _ask_next(self, now: float) -> None:
-        """Ask for the link that promises most, of those not asked for in this interval yet."""
+        """Ask for the best link that was not asked for in this interval yet."""
         if len(self._tried) >= REQUESTS_PER_INTERVAL or self._requests.why_not(now):
             return
-        wishes = [wish for broker in self._promising() if (wish := self._wish(broker, now))]
-        for wish in sorted(wishes, key=lambda wish: (-wish.gain, wish.turn)):
-            self._tried.add(wish.known.path[-1])
-            if self._requests.ask(wish, now):
+        candidates = filter(None, (self._desired_link(b, now) for b in self._promising()))
+        for desired in sorted(candidates, key=lambda desired: (-desired.gain, desired.turn)):
+            self._tried.add(desired.known.path[-1])
+            if self._requests.ask(desired, now):
                 return
 
     def _promising(self) -> list[BrokerId]:
-        """The brokers more than a hop away, those that promise most first."""
-        promise = self._view.promise
-        far = sorted(
-            (promise(known), broker) for broker, known in self._around if len(known.path) > 2
-        )
-        return [broker for _, broker in reversed(far)]
+        """The brokers more than a hop away, those with the highest expected gain first."""
+        gain = self._view.expected_gain
+        far = [(gain(known), broker) for broker, known in self._neighborhood if len(known.path) > 2]
+        return [broker for _, broker in sorted(far, reverse=True)]
 
-    def _wish(self, broker: BrokerId, now: float) -> DesiredLink | None:
+    def _desired_link(self, broker: BrokerId, now: float) -> DesiredLink | None:
         if broker in self._tried or not self._requests.may_ask_for(broker):
             return None
-        if self._inside.link(broker) is not None:
-            return None  # what is known of the way there is of before
-        return self._view.wish(broker, now)
+        if self._services.link(broker) is not None:
+            return None  # the known path there is outdated
+        return self._view.desired_link(broker, now)
 
-    # --- sending, and what to tell of it -----------------------------------------------------
+    # --- sending and status ----------------------------------------------------------------
 
     def _send(self, link: Session, message: OrganizeMessage) -> None:
         self._messages_out += 1
         self._bytes_out += message.size_bytes
-        self._inside.send(link, message)
+        self._services.send(link, message)
 
     def status(self) -> OrganizeStatus:
         counted = self._requests.counters
@@ -231,7 +232,7 @@ class Organizer:
             heuristic=self.config.heuristic.value,
             eta=self.config.eta,
             interval_s=self.config.interval_s,
-            known_brokers=len(self._around),
+            known_brokers=len(self._neighborhood),
             proposed=counted.proposed,
             busy=counted.busy,
             declined=counted.declined,

@@ -1,10 +1,10 @@
-"""What notifications cost here: c of this broker's links and of those it might have, p of its own
-work (CI Eq. 1).
+"""Prices of a notification: c of this broker's links and possible links, p of its own processing
+(CI Eq. 1).
 
-A price table goes before everything. Without one, links cost a hop each, or half their measured
-round-trip time in ms. The paper takes the cost of a link that does not exist yet as known; here
-the driver probes (`ProbeBroker`), a few brokers per interval, those with most in common first.
-The lowest of the last samples counts: what is above it is queueing, which moves with the traffic.
+A price table takes precedence. Without one, links cost a hop each, or half their measured
+round-trip time in ms. The paper assumes that the cost of a link that does not exist yet is known;
+here the driver probes (`ProbeBroker`), a few brokers per interval, those with most in common first.
+The lowest of the last samples counts: the excess is queueing, which moves with the traffic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pubweave.model.ids import BrokerId
 SAMPLES = 4
 PROBES_PER_INTERVAL = 4
 PROBED_FOR_INTERVALS = 20
-"""So long a probe is good for."""
+"""How long the result of a probe is valid."""
 LEAST_BROKER_MS = 0.01
 
 
@@ -41,7 +41,7 @@ class LinkPrices:
         return max(LEAST_BROKER_MS, self._handling_ms())
 
     def link_price(self, link: Session) -> float | None:
-        """What it costs to send a notification over a link; None if nobody knows yet."""
+        """What it costs to send a notification over a link; None if unknown."""
         given = self._given(link.remote)
         if given is not None:
             return given
@@ -51,7 +51,7 @@ class LinkPrices:
         return link.rtt_ms / 2 if link.rtt_ms is not None else None
 
     def new_link_price(self, broker: BrokerId, now: float) -> float | None:
-        """What a link to a broker would cost; None if nobody knows yet."""
+        """What a link to a broker would cost; None if unknown."""
         given = self._given(broker)
         if given is not None:
             return given
@@ -75,7 +75,7 @@ class LinkPrices:
         self._samples = sampled
 
     def to_probe(self, brokers: Iterable[BrokerId], now: float) -> list[BrokerId]:
-        """Whom to probe now, of brokers in the order of their promise."""
+        """The brokers to probe now, of brokers ordered by expected gain."""
         asked: list[BrokerId] = []
         renew_s = PROBED_FOR_INTERVALS * self._config.interval_s / 2
         for broker in brokers:
@@ -88,5 +88,5 @@ class LinkPrices:
         return asked
 
     def probed(self, broker: BrokerId, rtt_ms: float | None, now: float) -> None:
-        """The driver has found out, or not; then it is asked again in time."""
+        """The result of a probe; a failed one is repeated later."""
         self._probed[broker] = (now, rtt_ms)

@@ -1,17 +1,17 @@
-"""What this broker routed, with where it came from and went, slice by slice: its *sides*.
+"""The traffic of this broker by origin and route, slice by slice: the source of its *sides*.
 
-`design.ci.cycle_traffic` prices a ring by what each of its brokers has outside of it: what
-concerned its own clients, or came or went over a link that is not of the ring. Which links are of
-the ring is known only when somebody asks, so a publication is noted with its whole way, as a set of
-bits: one for clients, one for each link.
+`design.ci.cycle_traffic` prices a cycle by what each of its brokers has outside of it: what
+concerned its own clients, or crossed a link that is not in the cycle. The cycle is known only when
+a request arrives, so a publication is noted with all that it touched, as a set of bits: one for
+clients, one for each link.
 
-Slices are thirds of an interval, cut at the same instants by everybody (`Windows`). One is used
-only if it is *sound*: the broker was there from its beginning to its end, noted everything, and
-its links were the same all the time. Half a slice would make a link look idle that is not. Being
-short, those that an exchange spoils are soon over.
+Slices are thirds of an interval, the same for all brokers (`Windows`). A slice is used only if it
+is *sound*: the broker ran from its beginning to its end, noted everything, and its links did not
+change. An incomplete slice would make a busy link look idle. Slices are short, so those that an
+exchange spoils are soon over.
 
-`routed` is on the broker's hot path: it appends. A few thousand notes at a time are made into
-arrays, so that no slice's end is felt.
+`routed` is on the broker's hot path: it appends. Notes are made into arrays a few thousand at a
+time, so that the end of a slice costs little.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
 
 SLICES = 3
-"""Of an interval; what a ring is priced by at most."""
+"""Per interval; the most by which a cycle is priced."""
 LEAST_SLICES = 2
-"""Fewer are no measure."""
+"""Fewer do not suffice."""
 SLICES_KEPT = 3 * SLICES
 _NOTES_AT_ONCE = 4_096
 _CLIENT = 1
-"""The bit of a way that led from or to a client."""
+"""The bit of a path that touched a client."""
 
 Numbers = npt.NDArray[np.int32]
 Note = tuple[str, int, Session, tuple[Session, ...]]
@@ -46,17 +46,17 @@ class _Slice:
     """The notes of a sound slice."""
 
     keys: Keys
-    ways: Numbers
-    """By entry: the number of its way."""
-    way_bits: tuple[int, ...]
-    """By number: what a way touched."""
+    paths: Numbers
+    """By entry: the number of its path."""
+    path_bits: tuple[int, ...]
+    """By number: what a path touched."""
     links: dict[BrokerId, int]
-    """The bit of each link that anything came or went over."""
+    """The bit of each link that was used."""
 
-    def side(self, ring_neighbors: Collection[BrokerId]) -> Keys:
-        ring = sum(self.links.get(neighbor, 0) for neighbor in ring_neighbors)
-        is_outside = np.array([bits & ~ring != 0 for bits in self.way_bits], dtype=np.bool_)
-        return self.keys[is_outside[self.ways]] if len(self.keys) else NO_KEYS
+    def side(self, cycle_neighbors: Collection[BrokerId]) -> Keys:
+        cycle = sum(self.links.get(neighbor, 0) for neighbor in cycle_neighbors)
+        is_outside = np.array([bits & ~cycle != 0 for bits in self.path_bits], dtype=np.bool_)
+        return self.keys[is_outside[self.paths]] if len(self.keys) else NO_KEYS
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class TrafficSides:
         self._links_at_start = frozenset(self._links())
         self._noted: list[Note] = []
         self._keys: list[Keys] = []
-        self._ways: list[Numbers] = []
+        self._paths: list[Numbers] = []
         self._count = 0
         self._bits: dict[Session, int] = {}
         self._numbers: dict[int, int] = {}
@@ -115,17 +115,17 @@ class TrafficSides:
     # --- notes to arrays -------------------------------------------------------------------
 
     def _digest(self) -> None:
-        """Make arrays of what was noted; of no use any more once a slice has too much."""
+        """Make arrays of what was noted; a slice with too many entries is dropped."""
         noted, self._noted = self._noted, []
         self._count += len(noted)
         if self._count > self._capacity:
-            self._keys, self._ways = [], []
+            self._keys, self._paths = [], []
         elif noted:
             self._keys.append(self._make_keys.make([n[0] for n in noted], [n[1] for n in noted]))
-            self._ways.append(self._way_numbers(noted))
+            self._paths.append(self._path_numbers(noted))
 
-    def _way_numbers(self, noted: list[Note]) -> Numbers:
-        # Routes are shared objects while nothing changes: looked at once for many entries.
+    def _path_numbers(self, noted: list[Note]) -> Numbers:
+        # Routes are shared objects while nothing changes: one lookup serves many entries.
         known: dict[tuple[int, int], int] = {}
         found: list[int] = []
         for _, _, origin, route in noted:
@@ -156,7 +156,7 @@ class TrafficSides:
         if not ended:
             return
         self._digest()
-        # Whoever was away for a whole slice has noted two as one.
+        # After a pause of a whole slice the notes are of two slices.
         is_whole = self._is_sound and ended == 1
         if self._count > self._capacity:
             self.overflows += 1
@@ -169,20 +169,20 @@ class TrafficSides:
         self._begin(is_whole=ended == 1)
 
     def _had_same_links(self) -> bool:
-        """Whether links neither came nor went, nor anything stood in for one."""
+        """Whether links did not change, and none had a stand-in."""
         links = frozenset(self._links())
         return links == self._links_at_start and links >= self._bits.keys()
 
     def _close(self) -> _Slice:
         return _Slice(
             keys=np.concatenate([NO_KEYS, *self._keys]),
-            ways=np.concatenate([np.empty(0, np.int32), *self._ways]),
-            way_bits=tuple(self._numbers),
+            paths=np.concatenate([np.empty(0, np.int32), *self._paths]),
+            path_bits=tuple(self._numbers),
             links={session.remote: bit for session, bit in self._bits.items()},
         )
 
     def spoil(self) -> None:
-        """Links have changed around here: what is noted now is partly of before."""
+        """Links have changed around here: the current slice is not sound."""
         self._is_sound = False
 
     def sound_span(self) -> SliceRange | None:
@@ -192,11 +192,11 @@ class TrafficSides:
             count += 1
         return SliceRange(self.last_number, count) if count >= LEAST_SLICES else None
 
-    def side(self, span: SliceRange, ring_neighbors: Collection[BrokerId]) -> Keys | None:
+    def side(self, span: SliceRange, cycle_neighbors: Collection[BrokerId]) -> Keys | None:
         """The entries that touched a client or a link to any other neighbor; None if a slice is
         not over, not sound or forgotten. O(entries)."""
         slices = [self._done.get(number) for number in span.numbers]
-        sides = [found.side(ring_neighbors) for found in slices if found is not None]
+        sides = [found.side(cycle_neighbors) for found in slices if found is not None]
         return np.concatenate([NO_KEYS, *sides]) if len(sides) == len(slices) else None
 
     def has_overflowed(self, span: SliceRange) -> bool:
@@ -210,7 +210,7 @@ class TrafficSides:
 
 
 class Windows:
-    """The window that a broker is in."""
+    """The current window of a broker."""
 
     def __init__(self, interval_s: float, now: float) -> None:
         self._interval_s = interval_s
@@ -221,7 +221,7 @@ class Windows:
         return (self.number + 1) * self._interval_s
 
     def turn(self, now: float) -> int:
-        """Go to the window of this instant; how many have ended by that."""
+        """Advance to the window of this instant; how many windows have ended."""
         if now < self.ends_at:
             return 0
         # At the very end of a window the quotient may be rounded down to its number.

@@ -53,10 +53,10 @@ RIGHTS_SHOWN = 5
 OPERATOR_MARK = "$"
 """Ids of clients that only look at a broker begin so; they are for operators."""
 _EVERYTHING = UserRules((Filter(),), (Filter(),), operate=True)
-DOOR_USER = "\0door"
-"""The broker's own door for MQTT clients; no user can have such a name."""
-DOOR_CLIENT = "mqtt-door:"
-"""Ids of doors' own clients begin so."""
+GATEWAY_USER = "\0door"
+"""The broker's own gateway for MQTT clients; no user can have such a name."""
+GATEWAY_CLIENT = "mqtt-door:"
+"""Ids of gateways' own clients begin so."""
 
 
 class Access:
@@ -231,8 +231,8 @@ class Access:
         return user
 
     def _may_be(self, user: str, client: str, rights: UserRules) -> bool:
-        if user == DOOR_USER or client.startswith(DOOR_CLIENT):
-            return user == DOOR_USER
+        if user == GATEWAY_USER or client.startswith(GATEWAY_CLIENT):
+            return user == GATEWAY_USER
         if client.startswith(OPERATOR_MARK):
             return rights.operate
         if user == ANONYMOUS and self.rules is not None:
@@ -240,7 +240,7 @@ class Access:
         return owns_client(user, client)
 
     def _rights(self, user: str) -> UserRules | None:
-        return _EVERYTHING if self.rules is None or user == DOOR_USER else self.rules.of(user)
+        return _EVERYTHING if self.rules is None or user == GATEWAY_USER else self.rules.of(user)
 
     def why_not_stay(self, client: Session) -> str:
         """Why a client that was let in would not be any more; empty if it would."""
@@ -295,7 +295,7 @@ class Access:
 
     def check_right(self, origin: Session, message: Subscribe | Advertise) -> None:
         """RefusedError unless a client's user has a right that covers this."""
-        if self.rules is None or _is_of_door(origin, message.filter):
+        if self.rules is None or _is_of_gateway(origin, message.filter):
             return
         user = self.user_of(origin) or self._owner(origin.remote)
         rights = self._rights(user) or UserRules()
@@ -397,9 +397,9 @@ class Access:
         return RefusedError(reason)
 
 
-def _is_of_door(origin: Session, filter_: Filter) -> bool:
-    """Whether the door asks for a wild topic in a session's name: it has looked at what the session
-    asks for (`mqtt/subscribe`), and to the topic itself nobody has a right."""
+def _is_of_gateway(origin: Session, filter_: Filter) -> bool:
+    """Whether the gateway asks for a wildcard topic in a session's name: it has looked at what the
+    session asks for (`mqtt/subscribe`), and to the topic itself nobody has a right."""
     return origin.connection is not None and origin.connection < 0 and asks_for_wild(filter_)
 
 

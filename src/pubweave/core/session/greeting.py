@@ -22,8 +22,8 @@ def link_added(broker: Broker, neighbor: BrokerId, now: float) -> None:
         broker.routing.link_added(added)
         early = broker._publishing.early
         for publication in () if early is None or early.is_over(now) else early.published():
-            broker._sending.send(added, publication)
-        broker._endings.link_changed(neighbor, True, now)
+            broker._outgoing.send(added, publication)
+        broker._teardown.link_changed(neighbor, True, now)
         if broker.topics is not None:
             broker.topics.link_added(neighbor, now)
 
@@ -36,7 +36,7 @@ def greet(broker: Broker, connection: ConnectionId, message: Message, now: float
         broker.topics.greeted(message, now)
     last_sequence = broker._publishing.last_sequence(message.id)
     session, resumed = broker.sessions.greet(
-        connection, message, last_sequence, broker._sending.effects
+        connection, message, last_sequence, broker._outgoing.effects
     )
     session.heard_at = now
     if broker._meter is not None and not session.is_client:
@@ -44,7 +44,7 @@ def greet(broker: Broker, connection: ConnectionId, message: Message, now: float
     if resumed:
         if broker._gate is not None:
             broker._gate.greeted(session, is_returning=False)
-        session.retransmit(broker._sending.effects)
+        session.retransmit(broker._outgoing.effects)
         return session
     if session.is_client:
         broker.counters.session_lost(session, is_replayed=False)
@@ -58,7 +58,7 @@ def greet(broker: Broker, connection: ConnectionId, message: Message, now: float
             broker._meter.client_attached(session.remote, now)
     else:
         link_began(broker, session, held, now)
-    broker._flow.relieve(session, broker._sending.effects)
+    broker._flow.relieve(session, broker._outgoing.effects)
     return session
 
 
@@ -70,14 +70,14 @@ def greet_late(broker: Broker, connection: ConnectionId, hello: Hello, now: floa
         greet(broker, connection, hello, now)
     except RemoteProtocolError as error:
         broker.counters.protocol_errors += not isinstance(error, OvertakenError)
-        broker.sessions.drop(connection, str(error), now, broker._sending.effects)
+        broker.sessions.drop(connection, str(error), now, broker._outgoing.effects)
 
 
 def link_began(
     broker: Broker, link: Session, under_way: list[SequencedMessage], now: float
 ) -> None:
     """Tables are told afresh; publications that were under way go again after them."""
-    broker.upkeep.discard(link)
+    broker.maintenance.discard(link)
     if broker.migrations is not None:
         broker.migrations.remark(link, under_way)
     if broker.actions is None or not broker.actions.link_began(link, under_way, now):
@@ -96,5 +96,5 @@ def link_removed(broker: Broker, neighbor: str, now: float) -> None:
     if session is None or (broker.actions is not None and broker.actions.uses(neighbor, now)):
         return
     broker.routing.link_removed(session)
-    broker._endings.link_changed(neighbor, False, now)
-    broker._endings.end(session, "the link was removed", now)
+    broker._teardown.link_changed(neighbor, False, now)
+    broker._teardown.end(session, "the link was removed", now)

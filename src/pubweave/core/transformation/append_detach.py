@@ -14,7 +14,7 @@ n leads, because it stays. Nothing has to be held:
 from __future__ import annotations
 
 from pubweave.core.routing.tree.services import TreeServices
-from pubweave.core.session.access import DOOR_CLIENT
+from pubweave.core.session.access import GATEWAY_CLIENT
 from pubweave.core.session.session import Session
 from pubweave.core.session.table import OBSERVER_MARK
 from pubweave.core.transformation.participant import LeadingParticipant, Participant
@@ -182,7 +182,7 @@ class DetachLeaving(MembershipPart):
 
     def _has_guests(self) -> bool:
         """The broker's own MQTT door stays to the end: it gives away the sessions of others."""
-        return any(not client.remote.startswith(DOOR_CLIENT) for client in self._clients())
+        return any(not client.remote.startswith(GATEWAY_CLIENT) for client in self._clients())
 
     @property
     def deadline(self) -> float:

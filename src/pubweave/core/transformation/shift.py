@@ -119,9 +119,9 @@ class ShiftPart(Participant):
         for item in self.hold.take_all():
             if item.target is None:
                 for link in routing.route_among(item.publication, item.origin, links):
-                    send(routing.way_to(link), item.publication)
+                    send(routing.stand_in_for(link), item.publication)
             elif item.target in links:
-                send(routing.way_to(item.target), item.publication)
+                send(routing.stand_in_for(item.target), item.publication)
         for link, gone in withdrawn:
             routing.tidy(link, gone)
 

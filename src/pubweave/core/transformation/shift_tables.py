@@ -119,16 +119,16 @@ def switch_old_peer(
     _move_entries(routing, mover, new_peer)
     routing.drop_link(mover)
     routing.links[new_peer] = prepared
-    prepared.owes, prepared.gone = before.owes, before.gone
+    prepared.owed_stages, prepared.withdrawn = before.owed_stages, before.withdrawn
     _set_advertisements(prepared, routing.from_hop(new_peer)[0])
     if began:
         prepared.clear_forwarded()
-        prepared.told = {}
+        prepared.announced = {}
         # What k knew of I is as forgotten as the rest of it until k tells it again.
         routing.stale.add(new_peer, moved_advertisements, moved_subscriptions)
         return
-    told = before.told or {}
-    prepared.told = {id_: f for id_, f in told.items() if id_ not in moved_advertisements}
+    told = before.announced or {}
+    prepared.announced = {id_: f for id_, f in told.items() if id_ not in moved_advertisements}
 
 
 def told_to_mover(
@@ -137,7 +137,7 @@ def told_to_mover(
     """At k, when it has the hand-over and all is quiet: the advertisements that i was told by j,
     which k will have told it."""
     behind, _ = routing.from_hop(old_peer)
-    told = routing.links[old_peer].told or {}
+    told = routing.links[old_peer].announced or {}
     return {
         id_: filter_
         for id_, filter_ in [*told.items(), *behind.items()]
@@ -157,7 +157,7 @@ def switch_new_peer(
     """At k: I's entries come from i now, and i is a neighbor. ``told``: by `told_to_mover`.
     ``began``: j forgot everything meanwhile, so that k holds nothing it was told any more."""
     table = LinkTable(mover, routing.send, covering=routing.covering)
-    table.told = told
+    table.announced = told
     for id_, filter_ in given.known_to_mover.items():
         table.forwarded.add(id_, filter_)
     routing.put_link(mover, table)
@@ -175,7 +175,7 @@ def switch_new_peer(
         for id_, filter_ in given.from_old_peer.items():
             if id_ not in routing.subscriptions:
                 routing.enter(old_peer, id_, filter_)
-        pivot.told = (pivot.told or {}) | moved
+        pivot.announced = (pivot.announced or {}) | moved
         for id_, filter_ in given.from_mover.items():
             if not pivot.has(id_):
                 pivot.forwarded.add(id_, filter_)

@@ -1,15 +1,15 @@
-"""What a ring costs when each of its links is removed, relayed notifications included.
+"""What a cycle costs when each of its links is removed, relayed notifications included.
 
-CI prices a ring by what its brokers' own clients have in common (Eqs. 7-9). Most of what crosses a
+CI prices a cycle by what its brokers' own clients have in common (Eqs. 7-9). Most of what crosses a
 link in the middle of a tree is of interest to neither end: it is relayed, and invisible to that
-estimate. Here every broker of the ring contributes its *side*: the notifications that concern it
-or come or go over any of its links outside the ring. That is local knowledge, and all there is to
-know: without one link the ring is a path, a link of it carries what has a side on either end, a
+estimate. Here every broker of the cycle contributes its *side*: the notifications that concern it
+or come or go over any of its links outside the cycle. That is local knowledge, and all there is to
+know: without one link the cycle is a path, a link of it carries what has a side on either end, a
 broker what passes it or is its own.
 
 Those counts need no intersections. Let u(X) be the number of different notifications in the sides
-of an arc X of the ring. With arcs F and B left and right of a link, it carries
-u(F) + u(B) - u(ring); a broker, being in both its arcs, handles the same sum of them.
+of an arc X of the cycle. With arcs F and B left and right of a link, it carries
+u(F) + u(B) - u(cycle); a broker, being in both its arcs, handles the same sum of them.
 So whoever can count unions of neighboring sides, exactly or by the bits of Bloom filters, can
 price all removals.
 """
@@ -26,16 +26,16 @@ from pubweave.design.tree.traffic import Floats, Integers, Traffic
 
 Union = Callable[[int, int], float]
 """How many different notifications the sides of ``count`` members from ``first`` on have, members
-being numbered along the ring and round it."""
+being numbered along the cycle and round it."""
 
 
 def removal_costs_by_sides(
     processing: Sequence[float], link_costs: Sequence[float], union: Union
 ) -> list[float]:
-    """Cost of the whole ring after each link's removal, by ring link (compare CI Eq. 9).
+    """Cost of the whole cycle after each link's removal, by cycle link (compare CI Eq. 9).
 
     Ring link r joins the members r and r + 1; the last one is the proposed one, and what its
-    "removal" costs is what the ring costs now. O(members^2) sums and unions.
+    "removal" costs is what the cycle costs now. O(members^2) sums and unions.
 
     >>> sides = [{1, 2}, {2}, {1}]   # 1 goes from the first broker to the last, 2 to the next
     >>> def union(first, count):
@@ -54,7 +54,7 @@ def _path_cost(
     link_costs: Sequence[float],
     arcs: Sequence[Sequence[float]],
 ) -> float:
-    """What the ring costs as a path, from behind the removed link round to before it."""
+    """What the cycle costs as a path, from behind the removed link round to before it."""
     size = len(processing)
     first = (removed + 1) % size
     everything = arcs[first][size]
@@ -76,7 +76,7 @@ def link_promise(
     """How much less a direct link between a path's ends would cost than the dearest on the path.
 
     A link is priced with half the processing of both its ends: who is cheap to pass through is
-    worth a link. More than that is not to be known before the ring has been asked.
+    worth a link. More than that is not to be known before the cycle has been asked.
     """
 
     def price(link_cost: float, one: float, other: float) -> float:
@@ -89,18 +89,18 @@ def link_promise(
     return dearest - price(direct_cost, path_processing[0], path_processing[-1])
 
 
-# The sides of a ring's brokers in a tree (`ci/cycle_traffic`), found from traffic that is known
+# The sides of a cycle's brokers in a tree (`ci/cycle_traffic`), found from traffic that is known
 # whole.
 #
 # What a broker of a live overlay notes as notifications pass, this computes: which sets of
 # brokers have members beyond a link. One pass over the tree, O(brokers x sets) bits; then a
-# ring's sides are a few rows. Counting is a strategy: exact by weights here, by the bits of
+# cycle's sides are a few rows. Counting is a strategy: exact by weights here, by the bits of
 # filters in experiments.
 
 
 Mask = npt.NDArray[np.bool_]
 Unions = Callable[[Integers, int], Union]
-"""From the sets' patterns (bit m: member m's side has the set) and the ring's size to counts."""
+"""From the sets' patterns (bit m: member m's side has the set) and the cycle's size to counts."""
 
 
 class SideCounts:
@@ -116,17 +116,17 @@ class SideCounts:
         self._beyond: dict[tuple[int, int], Mask] = {}
         self._look_beyond_links()
 
-    def union(self, ring: Sequence[int]) -> Union:
+    def union(self, cycle: Sequence[int]) -> Union:
         """Counts of the sides of a path's brokers, as `removal_costs_by_sides` wants them."""
         patterns = np.zeros(self._own.shape[1], dtype=np.int64)
-        for member, broker in enumerate(ring):
-            patterns[self._side(broker, ring)] |= 1 << member
-        return self._unions(patterns, len(ring))
+        for member, broker in enumerate(cycle):
+            patterns[self._side(broker, cycle)] |= 1 << member
+        return self._unions(patterns, len(cycle))
 
-    def _side(self, broker: int, ring: Sequence[int]) -> Mask:
+    def _side(self, broker: int, cycle: Sequence[int]) -> Mask:
         side: Mask = self._own[broker].copy()
         for neighbor in self._neighbors[broker]:
-            if neighbor not in ring:
+            if neighbor not in cycle:
                 side |= self._beyond[broker, neighbor]
         return side
 

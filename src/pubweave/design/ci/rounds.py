@@ -130,15 +130,15 @@ class LocalOverlay:
             layer = following
         return Surroundings(via, hops)
 
-    def _consensus(self, view: View, ring: tuple[int, ...]) -> tuple[Pair, Pair] | None:
-        """What the brokers of the ring agree on (Eqs. 8-10): the links to remove and to add."""
-        costs = view.costs(ring)
-        added = _pair(ring[0], ring[-1])
-        for m in range(len(ring) - 1):
-            if not self.may_exchange(_pair(ring[m], ring[m + 1]), added):
+    def _consensus(self, view: View, cycle: tuple[int, ...]) -> tuple[Pair, Pair] | None:
+        """What the brokers of the cycle agree on (Eqs. 8-10): the links to remove and to add."""
+        costs = view.costs(cycle)
+        added = _pair(cycle[0], cycle[-1])
+        for m in range(len(cycle) - 1):
+            if not self.may_exchange(_pair(cycle[m], cycle[m + 1]), added):
                 costs[m] = np.inf
         chosen = choose_removal(costs, self.settings.least_gain)
-        return None if chosen is None else (_pair(ring[chosen], ring[chosen + 1]), added)
+        return None if chosen is None else (_pair(cycle[chosen], cycle[chosen + 1]), added)
 
     def _is_denied(self, path: tuple[int, ...]) -> bool:
         return self._denied.get((path[0], path[-1]), -1) >= self.rounds

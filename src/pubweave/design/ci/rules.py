@@ -4,9 +4,9 @@ Pure functions of numbers that a broker has learned: no protocol, no topology, n
 core's brokers, the offline design and the experiments all decide by these, so what was measured
 is what runs.
 
-A **ring** is a reconfiguration cycle: its members are numbered 0 .. n-1 along the path from the
-asking broker (0) to the broker it wants a link to (n-1), and ring link r joins the members r and
-(r + 1) mod n. So the last ring link is the proposed one. Common interest is counted in
+A **cycle** (CI: ring) is a path and the link that closes it. Members are numbered 0 .. n-1 from the
+asking broker (0) to the broker it wants a link to (n-1), and cycle link r joins the members r and
+(r + 1) mod n. So the last cycle link is the proposed one. Common interest is counted in
 notifications, costs in whatever unit the prices have.
 """
 
@@ -16,7 +16,7 @@ import enum
 from collections.abc import Callable, Iterable, Sequence
 
 TripleEstimate = Callable[[int, int], float]
-"""From one broker's view: I(own, via, far) for two members of the ring (or of a path)."""
+"""From one broker's view: I(own, via, far) for two members of the cycle (or of a path)."""
 
 
 class Heuristic(enum.Enum):
@@ -28,14 +28,14 @@ class Heuristic(enum.Enum):
 
 
 class Estimate(enum.Enum):
-    """How CI finds out what a ring's brokers have in common."""
+    """How CI finds out what a cycle's brokers have in common."""
 
     OVERLAP = "overlap"
     """As printed: pairs by Bloom filters, triples by phi (Eq. 6)."""
     CONJUNCTION = "conjunction"
     """Triples, too, by what both Bloom filters have: the paper's future work."""
     SIDES = "sides"
-    """By all that passes the ring, relayed notifications included: see `ci/cycle_traffic`."""
+    """By all that passes the cycle, relayed notifications included: see `ci/cycle_traffic`."""
 
 
 def neighborhood_overlap(own: float, common: Sequence[float]) -> float | None:
@@ -105,9 +105,9 @@ def removal_costs(
     common: Sequence[float],
     triple: TripleEstimate,
 ) -> list[float]:
-    """What each ring link's removal would leave this member to pay (Eq. 8), by ring link.
+    """What each cycle link's removal would leave this member to pay (Eq. 8), by cycle link.
 
-    All sequences follow the ring; ``common[m]`` is I(member, m). One walk in each direction
+    All sequences follow the cycle; ``common[m]`` is I(member, m). One walk in each direction
     serves all links: whoever is reached before the gap is reached as if there were none.
     """
     size = len(processing)
@@ -145,11 +145,11 @@ def _sums_along(
 
 
 def choose_removal(costs: Sequence[float], least_gain: float = 0.0) -> int | None:
-    """The ring link to remove (Eq. 10), or None if the tree should stay as it is.
+    """The cycle link to remove (Eq. 10), or None if the tree should stay as it is.
 
     ``costs`` are the members' sums (Eq. 9); the last one, of the proposed link, is the cost of
     changing nothing. The gain must be strict, and more than the share ``least_gain`` of that
-    cost; of equal links the first along the ring goes.
+    cost; of equal links the first along the cycle goes.
     """
     unchanged = costs[-1]
     best = min(range(len(costs)), key=costs.__getitem__)
@@ -176,7 +176,7 @@ def wants_lighter_link(weight: float, path_weights: Sequence[float]) -> bool:
 
 
 def removal_weights(member: int, weight: float, size: int) -> list[float]:
-    """lMST's and lMIT's share of Eq. 9: the member accounts for the ring link with its number.
+    """lMST's and lMIT's share of Eq. 9: the member accounts for the cycle link with its number.
 
     Added up, the removal of a link leaves the weight of all others, so `choose_removal` drops the
     heaviest if the proposed one is lighter.

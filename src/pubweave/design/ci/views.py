@@ -1,10 +1,10 @@
-"""How brokers see a ring, by heuristic and estimate: which links they would like to have
+"""How brokers see a cycle, by heuristic and estimate: which links they would like to have
 (evaluation), and what each removal would cost (consensus).
 
-Three views: by cost and common interest as CI prints it, by all that passes the ring (`sides`), and
-by the weight of links (lMST, lMIT). The arithmetic is that of `ci/rules` and `ci/cycle_traffic`,
-the same that brokers use; here it is fed from prices and knowledge in plain lists, by index.
-"""
+Three views: by cost and common interest as CI prints it, by all that passes the cycle (`sides`),
+and by the weight of links (lMST, lMIT). The arithmetic is that of `ci/rules` and
+`ci/cycle_traffic`, the same that brokers use; here it is fed from prices and knowledge in plain
+lists, by index."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class View(Protocol):
 
     def wishes(self, broker: int, near: Surroundings) -> list[CandidateLink]: ...
 
-    def costs(self, ring: tuple[int, ...]) -> list[float]:
-        """Of every ring link's removal, all members together; the last is the proposed link's."""
+    def costs(self, cycle: tuple[int, ...]) -> list[float]:
+        """Of every cycle link's removal, all members together; the last is the proposed link's."""
         ...
 
 
@@ -91,9 +91,9 @@ class PriceLists:
     processing: Sequence[float]
     links: Sequence[Sequence[float]]
 
-    def of_ring(self, ring: Sequence[int]) -> list[float]:
-        size = len(ring)
-        return [self.links[ring[m]][ring[(m + 1) % size]] for m in range(size)]
+    def of_cycle(self, cycle: Sequence[int]) -> list[float]:
+        size = len(cycle)
+        return [self.links[cycle[m]][cycle[(m + 1) % size]] for m in range(size)]
 
 
 class WeightView:
@@ -118,10 +118,10 @@ class WeightView:
                 found.append(CandidateLink(heaviest[far] - weight, near.path_to(far)))
         return found
 
-    def costs(self, ring: tuple[int, ...]) -> list[float]:
-        size = len(ring)
+    def costs(self, cycle: tuple[int, ...]) -> list[float]:
+        size = len(cycle)
         return add_costs(
-            removal_weights(m, self._weight(ring[m], ring[(m + 1) % size]), size)
+            removal_weights(m, self._weight(cycle[m], cycle[(m + 1) % size]), size)
             for m in range(size)
         )
 
@@ -131,7 +131,7 @@ class WeightView:
 
 
 class SidesView:
-    """Wishes by prices alone, costs by all that passes the ring."""
+    """Wishes by prices alone, costs by all that passes the cycle."""
 
     def __init__(self, prices: PriceLists, sides: SideCounts, rng: np.random.Generator) -> None:
         self._prices = prices
@@ -141,7 +141,7 @@ class SidesView:
     def wishes(self, broker: int, near: Surroundings) -> list[CandidateLink]:
         found = []
         for path in near.paths():
-            *path_links, direct = self._prices.of_ring(path)
+            *path_links, direct = self._prices.of_cycle(path)
             if direct == np.inf:
                 continue
             processing = [self._prices.processing[member] for member in path]
@@ -151,11 +151,11 @@ class SidesView:
         # Where all prices are equal so are promises: then every link gets its turn.
         return [found[place] for place in self._rng.permutation(len(found))]
 
-    def costs(self, ring: tuple[int, ...]) -> list[float]:
+    def costs(self, cycle: tuple[int, ...]) -> list[float]:
         return removal_costs_by_sides(
-            [self._prices.processing[member] for member in ring],
-            self._prices.of_ring(ring),
-            self._sides.union(ring),
+            [self._prices.processing[member] for member in cycle],
+            self._prices.of_cycle(cycle),
+            self._sides.union(cycle),
         )
 
 
@@ -197,29 +197,29 @@ class InterestView:
                 )
         return found
 
-    def costs(self, ring: tuple[int, ...]) -> list[float]:
+    def costs(self, cycle: tuple[int, ...]) -> list[float]:
         """Eqs. 8 and 9."""
-        link_costs = self._prices.of_ring(ring)
-        return add_costs(self._costs_of(member, ring, link_costs) for member in range(len(ring)))
+        link_costs = self._prices.of_cycle(cycle)
+        return add_costs(self._costs_of(member, cycle, link_costs) for member in range(len(cycle)))
 
     def _costs_of(
-        self, member: int, ring: tuple[int, ...], link_costs: Sequence[float]
+        self, member: int, cycle: tuple[int, ...], link_costs: Sequence[float]
     ) -> list[float]:
-        broker = ring[member]
+        broker = cycle[member]
         row = self._knowledge.common(broker)
-        common = [row[other] for other in ring]
-        processing = [self._prices.processing[other] for other in ring]
-        triples = self._triples(broker, ring, common)
+        common = [row[other] for other in cycle]
+        processing = [self._prices.processing[other] for other in cycle]
+        triples = self._triples(broker, cycle, common)
         return removal_costs(member, processing, link_costs, common, triples)
 
     def _triples(
-        self, broker: int, ring: tuple[int, ...], common: Sequence[float]
+        self, broker: int, cycle: tuple[int, ...], common: Sequence[float]
     ) -> TripleEstimate:
-        # Whoever is on a ring of three or more hears of at least two others.
+        # Whoever is on a cycle of three or more hears of at least two others.
         overlap = self._overlap(broker) or 0.0
 
         def estimate(via: int, far: int) -> float:
-            known = self._knowledge.triple(broker, ring[via], ring[far])
+            known = self._knowledge.triple(broker, cycle[via], cycle[far])
             return min(overlap, common[via], common[far]) if known is None else known
 
         return estimate

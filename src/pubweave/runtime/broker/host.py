@@ -488,7 +488,7 @@ class TelemetryFeed:
                 complete[table] = with_matching_ms(complete[table], handling_s * 1000.0)
         if "broker_loads" in complete:
             dropped = self._writer.stats().dropped
-            self._broker.upkeep.records_dropped = dropped
+            self._broker.maintenance.records_dropped = dropped
             complete["broker_loads"] = with_driver_figures(
                 complete["broker_loads"], self._window_cpu_s(), dropped
             )

@@ -58,7 +58,7 @@ def held_by(broker: Broker, now: float) -> LossEstimate:
     """What a broker would take along. O(sessions)."""
     clients, notifications = _queued(broker.sessions.clients.values())
     neighbors, publications = _queued(broker.sessions.links.values())
-    door = broker.door
+    door = broker.mqtt
     waiting = 0 if door is None else door.status(now).waiting
     return LossEstimate(
         broker.config.id, now, notifications, clients, publications, neighbors, waiting

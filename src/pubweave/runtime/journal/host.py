@@ -254,7 +254,7 @@ class BrokerJournal:
             self._tell_absence(broker, now)
         effects = come_back(broker, epoch=epoch, now=now) if is_back else []
         self._broker = broker
-        broker.upkeep.journal_status = self.status
+        broker.maintenance.journal_status = self.status
         snapshot = take_snapshot(broker, now)
         self._snapshot_s = self._clock.now() - now
         try:
@@ -268,7 +268,7 @@ class BrokerJournal:
     def _tell_absence(self, broker: Broker, now: float) -> None:
         """Where brokers route by topic, others do not wait for ever: nobody knows any more what
         a broker misses that they have forgotten."""
-        away_s = now - broker.upkeep.looked_at
+        away_s = now - broker.maintenance.checked_at
         kept_s = known_for_s(self._config)
         if broker.topics is not None and away_s > kept_s:
             log.warning(

@@ -8,7 +8,7 @@ from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.config.topic_connected import TopicConfig
 from pubweave.core.mqtt.protocol.topics import matches_topic
-from pubweave.core.mqtt.protocol.wildcard_topics import way_of
+from pubweave.core.mqtt.protocol.wildcard_topics import overlay_topic_of
 from pubweave.core.routing.rendezvous.maintenance import FIRST_VERSION
 from pubweave.model.ids import BrokerId
 from pubweave.sim.hosts.mqtt import MqttSimBroker
@@ -97,5 +97,5 @@ def order_of(patterns: list[str], topic: str) -> str:
     """Within what a client that subscribes so gets one publisher's publications in their order,
     where the overlay routes by whole topics. What it wants for several reasons comes when it
     first comes, and keeps its order within its topic."""
-    ways = {way_of(pattern) for pattern in patterns if wants(pattern, topic)}
+    ways = {overlay_topic_of(pattern) for pattern in patterns if wants(pattern, topic)}
     return ways.pop() if len(ways) == 1 else topic

@@ -168,7 +168,7 @@ class RendezvousOverlay(ChurnOverlay):
             core = node.core
             if core is None or node.busy_until > self.world.now:
                 return False
-            if core.topics is not None and core.topics.gaps.is_doubting:
+            if core.topics is not None and core.topics.gaps.has_suspected:
                 return False
             if any(self.home_of(c) != node.name for c in core.sessions.clients):
                 return False  # a client that went elsewhere has yet to be forgotten here

@@ -337,7 +337,7 @@ class TopicOverlay(SimOverlay):
         present = {n: r for n, r in repair.view.present.items() if not r.is_leaving}
         return (
             repair.view.is_connected
-            and not repair.gaps.is_doubting
+            and not repair.gaps.has_suspected
             and set(routing.topics) == set(routing.claimed) == set(repair.own.topics)
             and set(present) == set(self.brokers)
             and all(repair_of(self.brokers[n].broker).own == r for n, r in present.items())

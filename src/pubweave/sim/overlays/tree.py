@@ -105,7 +105,7 @@ class _Lasting:
         Those of a client that migrates over the link stand in for no others: they may turn round
         before these have come, and no message of this link says so. Nor do stale ones: they go."""
         _, there = self.far.from_hop(self.back)
-        moving = self.far.links[self.back].moving if self.back in self.far.links else ()
+        moving = self.far.links[self.back].migrating if self.back in self.far.links else ()
         carriers = [
             id_
             for id_, filter_ in there.items()

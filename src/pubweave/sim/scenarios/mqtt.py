@@ -222,9 +222,9 @@ class MqttScenario:
 
     def _check_retained(self) -> None:
         for name, node in self.overlay.brokers.items():
-            door = node.broker.door
+            door = node.broker.mqtt
             assert door is not None
-            known = {p.topic: p.payload for p in door.doors.retained.matching("#", self.world.now)}
+            known = {p.topic: p.payload for p in door.gossip.retained.matching("#", self.world.now)}
             if known != self._retained:
                 text = f"{name} retains {known}, not {self._retained}"
                 self.checker.violations.append(f"{self.world.now:.3f} {text}")
@@ -303,15 +303,15 @@ class MqttScenario:
             return False
         if not self.overlay.is_quiet():
             return False
-        doors = [node.broker.door for node in self.overlay.brokers.values()]
+        doors = [node.broker.mqtt for node in self.overlay.brokers.values()]
         sessions = [s for door in doors if door is not None for s in door.sessions.all()]
         return all(
-            s.held is None and not s.outbox.under_way and not s.outbox.waiting for s in sessions
+            s.held is None and not s.inflight.under_way and not s.inflight.waiting for s in sessions
         )
 
     def _overrun(self) -> int:
         """How many sessions ended because they got more than they may keep."""
-        doors = [node.broker.door for node in self.overlay.brokers.values()]
+        doors = [node.broker.mqtt for node in self.overlay.brokers.values()]
         return sum(door.sessions.overrun for door in doors if door is not None)
 
     def _result(self) -> RunResult:

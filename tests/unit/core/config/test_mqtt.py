@@ -1,4 +1,4 @@
-"""What an operator can set at a door, and the bounds that it has by itself."""
+"""What an operator can set at a gateway, and the bounds that it has by itself."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def test_a_payload_beyond_the_limit_is_refused_and_counted() -> None:
     assert bob.publish("a", b"333") == []
     assert bob.is_open
     assert ann.payloads() == [b"1"]
-    door = world.brokers["b1"].door
-    assert door is not None
-    assert door.status(world.now).too_large == 2
+    gateway = world.brokers["b1"].mqtt
+    assert gateway is not None
+    assert gateway.status(world.now).too_large == 2
 
 
 @pytest.mark.parametrize("version", [VERSION_3, 5])
@@ -67,7 +67,7 @@ def test_topics_and_filters_have_so_many_levels(beyond: int) -> None:
         assert ann.payloads() == [b"x"]
 
 
-# --- what a door does not have ---------------------------------------------------------------
+# --- what a gateway does not have ---------------------------------------------------------------
 
 
 def test_a_door_without_client_ids_to_give_refuses_those_who_have_none() -> None:

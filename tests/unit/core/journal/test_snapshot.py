@@ -163,8 +163,8 @@ def test_restored_containers_are_those_that_the_parts_of_a_broker_share(
     and what one restored broker does is not seen by another."""
     data = take_snapshot(busy_broker, 2.0)
     one, other = (restore_broker(data, CONFIG, epoch=1, now=9.0) for _ in range(2))
-    assert one._publishing._touched is one._sending.touched
-    assert one.sessions is one.upkeep._sessions
+    assert one._publishing._touched is one._outgoing.touched
+    assert one.sessions is one.maintenance._sessions
     assert one.actions is not None
     give(one, 3, make_publication("pub", 9, "T", {"x": 9}, b"", 1.5))
     one.sessions.clients["sub"].entries.add("more")

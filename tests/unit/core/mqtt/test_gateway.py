@@ -1,4 +1,4 @@
-"""A broker's door by packets: connecting, publishing, subscribing, sessions, wills."""
+"""A broker's gateway by packets: connecting, publishing, subscribing, sessions, wills."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.mqtt_world import MqttPeer, MqttWorld
 
 
 def reasons(peer: MqttPeer) -> list[int]:
-    """Why a door hung up."""
+    """Why a gateway hung up."""
     return [p.reason for p in peer.heard() if isinstance(p, Disconnect | ConnAck)]
 
 
@@ -347,7 +347,7 @@ def test_wildcards_do_not_reach_dollar_topics() -> None:
     ann.subscribe("#")
     ann.subscribe("+/x", packet_id=2)
     world.client("bob", "b2").publish("$own/x")
-    world.pass_time(30)  # doors talk under $mqtt/ meanwhile
+    world.pass_time(30)  # gateways talk under $mqtt/ meanwhile
     assert ann.payloads() == []
 
 

@@ -167,14 +167,14 @@ def test_a_will_can_be_retained() -> None:
 
 def test_a_door_that_was_cut_off_learns_what_it_missed() -> None:
     world = MqttWorld(2)
-    one, other = (world.brokers[b].door for b in ("b1", "b2"))
+    one, other = (world.brokers[b].mqtt for b in ("b1", "b2"))
     assert one is not None
     assert other is not None
     missed = Publication("mqtt:x", 5, "a", {"mqtt.qos": 0, "mqtt.retain": True}, b"on", 999.0)
-    other.doors.retained.put(missed, world.now)
-    assert one.doors.retained.digest != other.doors.retained.digest
+    other.gossip.retained.put(missed, world.now)
+    assert one.gossip.retained.digest != other.gossip.retained.digest
     world.pass_time(25)
-    assert one.doors.retained.digest == other.doors.retained.digest
+    assert one.gossip.retained.digest == other.gossip.retained.digest
     ann = world.client("ann")
     ann.subscribe("a")
     assert ann.payloads() == [b"on"]
@@ -401,12 +401,12 @@ def test_after_a_failure_inner_messages_are_not_lost() -> None:
     ann.subscribe("a", 1)
     bob = world.client("bob")
     broker = world.brokers["b1"]
-    door = broker.door
-    assert door is not None
-    finish, door.finish = door.finish, None  # type: ignore[assignment, method-assign]
+    gateway = broker.mqtt
+    assert gateway is not None
+    finish, gateway.finish = gateway.finish, None  # type: ignore[assignment, method-assign]
     with pytest.raises(TypeError):
         bob.publish("a", b"x", 1)
-    door.finish = finish  # type: ignore[method-assign]
+    gateway.finish = finish  # type: ignore[method-assign]
     assert all(getattr(e, "connection", 1) > 0 for e in broker.salvage())
     world.handle("b1", ConnectionClosed(10**9))
     assert ann.payloads() == [b"x"]
@@ -430,13 +430,13 @@ def test_a_congested_overlay_stops_reading_from_the_publisher() -> None:
 def test_doors_that_find_each_other_late_know_each_other_at_the_first_word() -> None:
     """Their first announcements were lost; a client's coming is enough, not the next round."""
     world = MqttWorld(2, MqttConfig(address="10.0.0.9:1883", announce_every_s=1000.0))
-    doors = [world.brokers[name].door for name in ("b1", "b2")]
-    for door in doors:
-        assert door is not None
-        door.doors.addresses.clear()
-        door.doors._heard_at.clear()
+    gateways = [world.brokers[name].mqtt for name in ("b1", "b2")]
+    for gateway in gateways:
+        assert gateway is not None
+        gateway.gossip.addresses.clear()
+        gateway.gossip._heard_at.clear()
     world.client("ann")
-    assert [door.doors.addresses for door in doors if door is not None] == [
+    assert [gateway.gossip.addresses for gateway in gateways if gateway is not None] == [
         {"b2": "10.0.0.9:1883"},
         {"b1": "10.0.0.9:1883"},
     ]

@@ -114,9 +114,9 @@ class Brokers:
             sender, receiver, message = self.under_way.popleft()
             origin = self.insides[receiver].links[sender]
             if isinstance(message, ExchangeRequest):
-                self.requests[receiver].take_request(origin, message, self.now)
+                self.requests[receiver].receive_request(origin, message, self.now)
             else:
-                self.requests[receiver].take_reply(origin, message, self.now)
+                self.requests[receiver].receive_reply(origin, message, self.now)
 
     def free(self) -> list[str]:
         return [name for name in PATH if not self.requests[name].why_not(self.now)]
@@ -325,13 +325,13 @@ def test_a_ring_that_is_none_is_a_breach_of_the_protocol(
     size = (1.0,) * len(ring)
     request = ExchangeRequest("x", "ci", ring, size, size, size)
     with pytest.raises(RemoteProtocolError, match="ring"):
-        brokers.requests["b2"].take_request(brokers.insides["b2"].links["b1"], request, 0.0)
+        brokers.requests["b2"].receive_request(brokers.insides["b2"].links["b1"], request, 0.0)
 
 
 def test_costs_that_are_none_are_a_breach_of_the_protocol(brokers: Brokers) -> None:
     request = ExchangeRequest("x", "ci", PATH, (1.0,) * 4, (1.0,) * 4, (1.0,) * 3)
     with pytest.raises(RemoteProtocolError, match="ring"):
-        brokers.requests["b2"].take_request(brokers.insides["b2"].links["b1"], request, 0.0)
+        brokers.requests["b2"].receive_request(brokers.insides["b2"].links["b1"], request, 0.0)
 
 
 def test_a_reply_about_a_link_beyond_the_ring_is_a_breach_of_the_protocol(
@@ -340,4 +340,4 @@ def test_a_reply_about_a_link_beyond_the_ring_is_a_breach_of_the_protocol(
     brokers.ask()
     reply = ExchangeReply("b1.7.1", Verdict.DONE, "", 3)
     with pytest.raises(RemoteProtocolError, match="ring"):
-        brokers.requests["b1"].take_reply(brokers.insides["b1"].links["b2"], reply, 0.0)
+        brokers.requests["b1"].receive_reply(brokers.insides["b1"].links["b2"], reply, 0.0)

@@ -48,7 +48,7 @@ def neighborhood(config: OrganizeConfig) -> Neighborhood:
 
 def test_a_broker_wants_a_link_to_whom_it_shares_much_with_through_one_that_shares_little() -> None:
     config = OrganizeConfig(link_price=LinkPrice.HOPS)
-    wish = sums(config, neighborhood(config)).wish("b3", now=0.0)
+    wish = sums(config, neighborhood(config)).desired_link("b3", now=0.0)
     assert wish is not None
     assert wish.known.path == ("b1", "b2", "b3")
     # phi = 0 (Eq. 6, clipped), so C = (1 + 1) + 1 = 3 against a direct link of 1 (Eq. 7).
@@ -57,7 +57,7 @@ def test_a_broker_wants_a_link_to_whom_it_shares_much_with_through_one_that_shar
 
 def test_a_triple_by_conjunction_counts_what_the_one_between_wants_anyhow() -> None:
     config = OrganizeConfig(link_price=LinkPrice.HOPS, estimate=Estimate.CONJUNCTION)
-    wish = sums(config, neighborhood(config)).wish("b3", now=0.0)
+    wish = sums(config, neighborhood(config)).desired_link("b3", now=0.0)
     assert wish is not None
     # I(1,2,3) = 5 of 80: C = 75/80 * 2 + 1.
     assert wish.gain == pytest.approx((75 / 80 * 2 + 1 - 1) * 80, rel=0.01)
@@ -65,7 +65,7 @@ def test_a_triple_by_conjunction_counts_what_the_one_between_wants_anyhow() -> N
 
 def test_no_wish_for_a_link_that_costs_more_than_the_way_there_is_now() -> None:
     config = OrganizeConfig(link_price=LinkPrice.HOPS, link_prices={"b3": 3.5})
-    assert sums(config, neighborhood(config)).wish("b3", now=0.0) is None
+    assert sums(config, neighborhood(config)).desired_link("b3", now=0.0) is None
 
 
 def test_no_wish_for_neighbors_strangers_and_those_without_common_interest() -> None:
@@ -73,7 +73,7 @@ def test_no_wish_for_neighbors_strangers_and_those_without_common_interest() -> 
     around = neighborhood(config)
     tell(around, "b4", "b2", entries=mix(np.arange(500, 600, dtype=np.uint64)))
     costs = sums(config, around)
-    assert [costs.wish(broker, 0.0) for broker in ("b2", "b4", "b9")] == [None, None, None]
+    assert [costs.desired_link(broker, 0.0) for broker in ("b2", "b4", "b9")] == [None, None, None]
 
 
 def test_no_wish_before_the_price_of_the_link_is_known() -> None:
@@ -81,19 +81,19 @@ def test_no_wish_before_the_price_of_the_link_is_known() -> None:
     around = neighborhood(config)
     prices = LinkPrices(config, lambda: 1.0)
     costs = CycleCostByInterest("b1", config, around, prices, lambda: len(OWN))
-    assert costs.wish("b3", 0.0) is None
+    assert costs.desired_link("b3", 0.0) is None
     prices.probed("b3", 1.0, 0.0)
-    assert costs.wish("b3", 0.0) is not None
+    assert costs.desired_link("b3", 0.0) is not None
 
 
 def test_lmst_wants_the_cheaper_link_and_lmit_the_one_with_more_in_common() -> None:
     mst = OrganizeConfig(heuristic=Heuristic.MST, link_price=LinkPrice.HOPS)
     mit = OrganizeConfig(heuristic=Heuristic.MIT, link_price=LinkPrice.HOPS)
-    assert sums(mst, neighborhood(mst)).wish("b3", 0.0) is None  # all links cost the same
+    assert sums(mst, neighborhood(mst)).desired_link("b3", 0.0) is None  # all links cost the same
     cheap = OrganizeConfig(heuristic=Heuristic.MST, link_price=LinkPrice.HOPS,
                            link_prices={"b3": 0.5})  # fmt: skip
-    assert sums(cheap, neighborhood(cheap)).wish("b3", 0.0) is not None
-    wish = sums(mit, neighborhood(mit)).wish("b3", 0.0)
+    assert sums(cheap, neighborhood(cheap)).desired_link("b3", 0.0) is not None
+    wish = sums(mit, neighborhood(mit)).desired_link("b3", 0.0)
     assert wish is not None
     assert wish.gain == pytest.approx(80, rel=0.01)  # the link b2-b3 shares nothing
 

@@ -270,7 +270,7 @@ def wishing(config: OrganizeConfig) -> tuple[CycleCostByTraffic, TrafficSides]:
         costs = (3.0, 2.0)[2 - passed :]
         message = InterestBroadcast(0, 4 - len(brokers), brokers, (1.0,) * len(brokers), costs,
                                     (0.0,) * passed, 0, 0, b"")  # fmt: skip
-        around.learn_way(message, 1.0)
+        around.learn_path(message, 1.0)
     cache = TrafficSides(10, 3.0, 0.0, lambda: [])
     for number in (1, 2, 3):
         cache.turn(float(number))
@@ -280,18 +280,18 @@ def wishing(config: OrganizeConfig) -> tuple[CycleCostByTraffic, TrafficSides]:
 def test_a_link_is_wished_for_if_it_is_no_dearer_than_the_dearest_on_the_way() -> None:
     config = replace(CONFIG, link_prices={"b3": 2.0, "b4": 2.5})
     rings, _ = wishing(config)
-    wishes = [rings.wish(broker, 0.0) for broker in ("b2", "b3", "b4", "b9")]
+    wishes = [rings.desired_link(broker, 0.0) for broker in ("b2", "b3", "b4", "b9")]
     assert [wish and wish.gain for wish in wishes] == [None, 0.0, 0.5, None]
     dearer, _ = wishing(replace(config, link_prices={"b3": 2.1, "b4": 3.1}))
-    assert [dearer.wish(broker, 0.0) for broker in ("b3", "b4")] == [None, None]
+    assert [dearer.desired_link(broker, 0.0) for broker in ("b3", "b4")] == [None, None]
 
 
 def test_nothing_is_wished_for_by_whoever_has_noted_too_little() -> None:
     rings, cache = wishing(CONFIG)
-    assert rings.wish("b4", 0.0) is not None
+    assert rings.desired_link("b4", 0.0) is not None
     cache.spoil()
     cache.turn(4.0)
-    assert rings.wish("b4", 0.0) is None
+    assert rings.desired_link("b4", 0.0) is None
 
 
 def test_equal_wishes_take_turns() -> None:
@@ -299,12 +299,12 @@ def test_equal_wishes_take_turns() -> None:
     first = []
     for number in range(4, 24):
         cache.turn(float(number))
-        wishes = [wish for broker in ("b3", "b4") if (wish := rings.wish(broker, 0.0))]
+        wishes = [wish for broker in ("b3", "b4") if (wish := rings.desired_link(broker, 0.0))]
         first.append(min(wishes, key=lambda wish: wish.turn).known.path[-1])
     assert {"b3", "b4"} == set(first)
 
 
 def test_the_dearest_ways_are_probed_first() -> None:
     rings, _ = wishing(replace(CONFIG, link_price=LinkPrice.RTT, broker_price=1.0))
-    known = {broker: known for broker, known in rings._around}
-    assert rings.promise(known["b4"]) > rings.promise(known["b3"])
+    known = {broker: known for broker, known in rings._neighborhood}
+    assert rings.expected_gain(known["b4"]) > rings.expected_gain(known["b3"])

@@ -51,7 +51,7 @@ def test_a_broadcast_tells_the_way_back_with_its_costs() -> None:
 
 def test_a_way_alone_is_learned_without_looking_at_any_filter() -> None:
     around = Neighborhood("b1", keeps_hits=True)
-    around.learn_way(msgspec.structs.replace(broadcast("b3", "b2"), filter=b"junk"), 1.5)
+    around.learn_path(msgspec.structs.replace(broadcast("b3", "b2"), filter=b"junk"), 1.5)
     known = around.get("b3")
     assert known is not None
     assert known.path == ("b1", "b2", "b3")

@@ -1,12 +1,12 @@
-"""Loops over bridges outside the overlay: noticed, counted and warned about, or ended.
+"""Loop detector: loops over bridges outside the overlay are counted and reported, or ended.
 
-Two things show a loop: a probe that comes in without its mark (`bridges/loop_probes`), and a
+Two things show a loop: a probe that returns without its mark (`bridges/loop_probes`), and a
 publication that one client repeats, unchanged and often, while it is delivered to a bridge. The
 gateway of that bridge counts it and tells the gateway of the client, which knows whether the client
 is a bridge.
 
 Nothing is held back or dropped. A sensor that repeats its value looks the same, so counting alone
-leads to a warning. It is proof only if somebody else published it first, and hardly any more since.
+leads to a warning; it is proof only if another client published first and hardly ever since.
 """
 
 from __future__ import annotations
@@ -51,34 +51,34 @@ class Repeated(msgspec.Struct):
     streaks: dict[ClientId, int]
 
 
-class Loops:
-    """What this gateway knows of loops through its bridges."""
+class LoopDetector:
+    """Loops through the bridges of this gateway."""
 
     def __init__(
         self,
         broker: BrokerId,
         config: MqttConfig,
         sessions: MqttSessionTable,
-        doors: GatewayGossip,
-        comings: ConnectionTable,
+        gossip: GatewayGossip,
+        connections: ConnectionTable,
     ) -> None:
         self.noticed = self.refused = 0
         """How often a loop was noticed, and a bridge disconnected for it."""
         self._broker = broker
         self._config = config
         self._sessions = sessions
-        self._doors = doors
-        self._comings = comings
+        self._gossip = gossip
+        self._connections = connections
         self._repeated: OrderedDict[tuple[str, bytes], Repeated] = OrderedDict()
         self._warned: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._last, self._last_at = "", -inf
 
     def last(self, now: float) -> str:
-        """The loop that was noticed last, in words; empty: none lately."""
+        """A description of the last loop; empty if there was none lately."""
         return self._last if now - self._last_at < SHOWN_S else ""
 
     def delivered(self, bridge: MqttSession, publication: Publication, now: float) -> None:
-        """A bridge of this gateway gets a publication. O(1)."""
+        """A publication is delivered to a bridge of this gateway. O(1)."""
         key = bridge.name, fingerprint(publication.topic, publication.payload)
         publisher = publication.publisher
         seen = self._repeated.get(key)
@@ -94,21 +94,21 @@ class Loops:
         times = seen.times.get(publisher, 0) + 1
         if times > 1 or len(seen.times) < PUBLISHERS_MAX:
             seen.times[publisher] = times
-        session, _, door = publisher.rpartition("@")
+        session, _, gateway = publisher.rpartition("@")
         is_suspect = times == TIMES and seen.streaks.get(publisher, 0) + 1 >= WINDOWS
         if is_suspect and session != bridge.name:
             is_proof = PROOF_TIMES * seen.times.get(seen.first, 0) <= times
-            word = Returned(door, session, bridge.name, publication.topic, is_proof)
-            if door == self._broker:
-                self.returned(word, now)
+            message = Returned(gateway, session, bridge.name, publication.topic, is_proof)
+            if gateway == self._broker:
+                self.returned(message, now)
             else:
-                self._doors.say(word, now)
+                self._gossip.publish(message, now)
 
-    def returned(self, word: Returned, now: float) -> None:
+    def returned(self, message: Returned, now: float) -> None:
         """A client of this gateway repeats what a bridge is sent."""
-        session = self._sessions.get(word.session)
+        session = self._sessions.get(message.session)
         if session is not None and is_bridge(session):
-            self.note(session, word.bridge, word.topic, now, is_proof=word.is_proof)
+            self.note(session, message.bridge, message.topic, now, is_proof=message.is_proof)
 
     def note(
         self, session: MqttSession, other: str, topic: str, now: float, *, is_proof: bool
@@ -123,9 +123,9 @@ class Loops:
             self._warned[session.name, other] = now
             if len(self._warned) > PAIRS_MAX:
                 self._warned.popitem(last=False)
-            self._comings.effects.append(ReportProblem(text))
+            self._connections.effects.append(ReportProblem(text))
         if is_proof and self._config.on_loop == "refuse" and session.connection is not None:
             self.refused += 1
-            self._comings.end(
+            self._connections.end(
                 session.connection, MqttError(Reason.ADMINISTRATIVE_ACTION, text), now
             )

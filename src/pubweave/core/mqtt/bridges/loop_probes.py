@@ -1,11 +1,10 @@
-"""Ways that lead out of the overlay over a bridge and in again over another, where marks get lost.
+"""Loop probes: find loops out of the overlay over one bridge and back over another.
 
-Version 3.1.1 has no user properties (`protocol/bridge_marks`): what a mosquitto gets and gives over
-such bridges cannot be told from something new. So whether there is a ring is found out. While there
-are several bridges, each that has published something, be it that it is there, is now and then sent
-a probe; the session over which it comes in again is one that brings back what goes to that bridge,
-and is watched (`bridges/echo_filter`). Where no probe comes in without its mark there is no such
-ring, and nothing is compared with anything.
+MQTT 3.1.1 has no user properties, so bridges of that version lose the marks of
+`protocol/bridge_marks`, and what they return looks new. While there are several bridges, each that
+has published anything is sent probes at intervals. A session over which a probe returns without its
+mark echoes what that bridge is sent, and gets an echo filter (`bridges/echo_filter`). Where no such
+probe returns there is no such loop, and nothing is compared.
 
 ```
  b1 ─ probe(left, #) ─> left ─> mosquitto ─> right ─ probe(left, #) ─> b2: right echoes left
@@ -21,7 +20,7 @@ import msgspec
 
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.bridges.echo_filter import EchoFilter
-from pubweave.core.mqtt.bridges.loop_detector import Loops
+from pubweave.core.mqtt.bridges.loop_detector import LoopDetector
 from pubweave.core.mqtt.cluster.bridge_census import is_bridge
 from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.protocol.topics import has_wildcards
@@ -32,19 +31,19 @@ from pubweave.model.mqtt_packets import Publish
 from pubweave.model.publications import Publication
 
 LEVEL = "pubweave-ring"
-"""Stands for wildcards in the topics of probes, and at the beginning of their payloads."""
+"""Replaces wildcards in the topics of probes; their payloads begin with it, too."""
 PATTERNS_MAX = 16
-"""So many patterns of a bridge are probed."""
+"""How many patterns of a bridge are probed."""
 WATCHED_MAX = 100
-"""So many sessions of a door are watched."""
+"""How many sessions of a gateway have an echo filter."""
 FIRST_S, EVERY_S = 1.0, 60.0
-"""When probes are repeated: soon after bridges came or went, then ever more seldom."""
-WAY_S = 3 * EVERY_S
-"""A way by which no probe has come for so long is gone."""
+"""Intervals of probes: short after bridges have changed, then doubling."""
+ROUTE_S = 3 * EVERY_S
+"""A route that no probe has taken for this long is gone."""
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True):
-    """Sent to ``bridge`` because of ``pattern``, by the door that marks so."""
+    """Sent to ``bridge`` because of ``pattern``, by the gateway with this mark."""
 
     mark: str
     bridge: str
@@ -56,17 +55,20 @@ _BEGIN = f"{LEVEL} ".encode()
 
 
 class LoopProbes:
-    """Which sessions of this door bring back what went out over bridges, and what they are to
-    bring."""
+    """The echo filters of this gateway's sessions, and the probes that find whom to filter."""
 
     def __init__(
-        self, config: MqttConfig, sessions: MqttSessionTable, doors: GatewayGossip, loops: Loops
+        self,
+        config: MqttConfig,
+        sessions: MqttSessionTable,
+        gossip: GatewayGossip,
+        detector: LoopDetector,
     ) -> None:
         self._config = config
         self._sessions = sessions
-        self._doors = doors
-        self._loops = loops
-        self._watched: dict[str, EchoFilter] = {}
+        self._gossip = gossip
+        self._detector = detector
+        self._filters: dict[str, EchoFilter] = {}
         self._changes = 0
         self._every_s = FIRST_S
         self.deadline = inf
@@ -74,24 +76,25 @@ class LoopProbes:
     # --- probes ----------------------------------------------------------------------------
 
     @property
-    def _may_be(self) -> bool:
-        return self._config.recognises_echoes and self._doors.bridges.count > 1
+    def _is_active(self) -> bool:
+        return self._config.recognises_echoes and self._gossip.bridges.count > 1
 
     def check(self, now: float) -> None:
-        """The end of an event: where bridges came or went, all are probed, and soon again, because
-        the far ends may not be ready yet."""
-        if self._doors.bridges.changes != self._changes:
-            self._changes = self._doors.bridges.changes
+        """At the end of an event: when bridges have changed, probe all of them, and soon again,
+        because the far ends may not be ready yet."""
+        if self._gossip.bridges.changes != self._changes:
+            self._changes = self._gossip.bridges.changes
             self._every_s = FIRST_S
-            self.deadline = now if self._may_be else inf
-            if not self._may_be:
-                self._watched.clear()
+            self.deadline = now if self._is_active else inf
+            if not self._is_active:
+                self._filters.clear()
 
     def on_deadline(self, now: float) -> None:
         if now < self.deadline:
             return
-        self._watched = {name: e for name, e in self._watched.items() if not e.forget_ways(now)}
-        for name in self._doors.bridges.here:
+        for name in [n for n, e in self._filters.items() if e.discard_old_routes(now)]:
+            del self._filters[name]
+        for name in self._gossip.bridges.here:
             session = self._sessions.get(name)
             if session is not None:
                 self.probe(session, now)
@@ -99,22 +102,22 @@ class LoopProbes:
         self._every_s = min(2 * self._every_s, EVERY_S)
 
     def probe(self, session: MqttSession, now: float) -> None:
-        """Ask over which sessions what is sent to a bridge comes in again. QoS 0 is enough: it
-        is asked again. Who only listens and says that it is a bridge passes nothing on."""
+        """Send a bridge a probe for each of its patterns. QoS 0 suffices, as probes are repeated.
+        A bridge that has never published forwards nothing and is not probed."""
         is_asked = session.connection is not None and session.has_published
-        if not is_asked or not self._may_be or not is_bridge(session):
+        if not is_asked or not self._is_active or not is_bridge(session):
             return
         for pattern, topic in _probed(session):
-            probe = Probe(self._doors.marks.own, session.name, pattern)
+            probe = Probe(self._gossip.marks.own, session.name, pattern)
             payload = _BEGIN + msgspec.json.encode(probe)
             publication = Publication("", 0, topic, {}, payload, now)
             session.send(Delivery(publication, 0, is_marked=True), now)
 
-    def takes_probe(self, session: MqttSession, packet: Publish, now: float) -> bool:
-        """Whether a publication is a probe of this overlay. One that has kept its mark says that
-        others do, too, and need not be waited for. Where there are no two bridges, only what a
-        bridge brings is looked at: a probe may have been under way when the other one left."""
-        if self._doors.bridges.count < 2 and not is_bridge(session):
+    def receive_probe(self, session: MqttSession, packet: Publish, now: float) -> bool:
+        """Whether a publication is a probe of this overlay. One that kept its mark shows no echo:
+        marks do not get lost on its route. Without two bridges only publications of bridges are
+        checked: a probe may have been under way when the other bridge left."""
+        if self._gossip.bridges.count < 2 and not is_bridge(session):
             return False
         if not packet.payload.startswith(_BEGIN):
             return False
@@ -122,54 +125,54 @@ class LoopProbes:
             probe = _decode(packet.payload[len(_BEGIN) :])
         except msgspec.DecodeError:
             return False
-        if not self._doors.marks.has(probe.mark):
+        if not self._gossip.marks.has(probe.mark):
             return False
-        if self._may_be and not self.is_marked(packet):
+        if self._is_active and not self.is_marked(packet):
             self._watch(session.name, probe, now)
-            self._loops.note(session, probe.bridge, probe.pattern, now, is_proof=True)
+            self._detector.note(session, probe.bridge, probe.pattern, now, is_proof=True)
         return True
 
     def _watch(self, name: str, probe: Probe, now: float) -> None:
-        if name not in self._watched and len(self._watched) < WATCHED_MAX:
-            self._watched[name] = EchoFilter()
-        if name in self._watched:
-            self._watched[name].learn(probe.bridge, probe.pattern, now + WAY_S)
+        if name not in self._filters and len(self._filters) < WATCHED_MAX:
+            self._filters[name] = EchoFilter()
+        if name in self._filters:
+            self._filters[name].learn(probe.bridge, probe.pattern, now + ROUTE_S)
 
     # --- publications ----------------------------------------------------------------------
 
     def is_marked(self, packet: Publish) -> bool:
-        """Whether a publication says that it has been in this overlay."""
-        return self._doors.marks.is_known(packet.content)
+        """Whether a publication carries a mark of this overlay."""
+        return self._gossip.marks.is_known(packet.content)
 
     def is_watched(self, session: MqttSession) -> bool:
-        """Whether a session brings back what has lost its mark."""
-        return session.name in self._watched
+        """Whether a session has an echo filter."""
+        return session.name in self._filters
 
-    def took(self, session: MqttSession, topic: str, payload: bytes, now: float) -> bool:
-        """Whether a session brings what is expected of it; once less from now on."""
-        echoes = self._watched.get(session.name)
-        return echoes is not None and echoes.took(topic, payload, now)
+    def consume_echo(self, session: MqttSession, topic: str, payload: bytes, now: float) -> bool:
+        """Whether a publication of a session is an expected echo, which is then used up."""
+        echo_filter = self._filters.get(session.name)
+        return echo_filter is not None and echo_filter.consume(topic, payload, now)
 
-    def brought(self, session: MqttSession, topic: str, payload: bytes, now: float) -> None:
-        """Something new goes out over bridges, and so may come in again."""
-        echoes = self._watched.get(session.name)
-        if echoes is not None:
-            echoes.expect(topic, payload, session.name, now)
+    def published(self, session: MqttSession, topic: str, payload: bytes, now: float) -> None:
+        """A session has published something new, which may return over bridges."""
+        echo_filter = self._filters.get(session.name)
+        if echo_filter is not None:
+            echo_filter.expect(topic, payload, session.name, now)
 
     def notified(self, session: MqttSession, publication: Publication, now: float) -> None:
-        """The overlay has a publication that this session, and so perhaps bridges, want."""
-        echoes = self._watched.get(session.name)
-        if echoes is not None:
+        """A publication was delivered to this session, and perhaps to bridges."""
+        echo_filter = self._filters.get(session.name)
+        if echo_filter is not None:
             origin = session_of(publication.publisher)
-            if origin != session.name:  # or it is expected since it was brought
-                echoes.expect(publication.topic, publication.payload, origin, now)
+            if origin != session.name:  # `published` expects it otherwise
+                echo_filter.expect(publication.topic, publication.payload, origin, now)
 
 
 def _probed(session: MqttSession) -> Iterator[tuple[str, str]]:
-    """Patterns of a bridge with a topic of each that nobody uses. On topics that are named without
-    wildcards nothing is sent that is none of their users' business."""
+    """Patterns of a bridge with wildcards, each with a topic that nobody uses. Topics named without
+    wildcards are not probed: their users would see the probe."""
     patterns = [s.pattern for s in session.subscriptions.all() if not s.group]
-    wild = [p for p in patterns if has_wildcards(p) and not p.startswith("$")]
-    for pattern in wild[:PATTERNS_MAX]:
+    with_wildcards = [p for p in patterns if has_wildcards(p) and not p.startswith("$")]
+    for pattern in with_wildcards[:PATTERNS_MAX]:
         levels = [LEVEL if level in ("+", "#") else level for level in pattern.split("/")]
         yield pattern, "/".join(levels)

@@ -1,9 +1,9 @@
-"""What the doors of an overlay tell each other: what is retained, who is in groups, and more.
+"""Gossip between the MQTT gateways of an overlay: retained messages, group members and more.
 
-Each door has a native client of its own and publishes on a reserved topic that all doors subscribe
-to, so its words go where the overlay's links go, once over each. What is new is told at once. Now
-and then each door says how much it has (`StateDigest`); who has something else asks for all of it,
-so a door that comes late, or was cut off, ends up with the same.
+Each gateway has a native client of its own and publishes on a reserved topic that all gateways
+subscribe to, so a message crosses each link of the overlay once. News are published at once.
+Anti-entropy: at intervals each gateway publishes digests of its state (`StateDigest`); one whose
+state differs pulls all of it, so a gateway that joins late, or was cut off, converges.
 """
 
 from __future__ import annotations
@@ -15,53 +15,53 @@ import msgspec
 
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.cluster.bridge_census import BridgeCensus
+from pubweave.core.mqtt.cluster.handover_chunks import chunks
 from pubweave.core.mqtt.cluster.retained import RetainedStore
 from pubweave.core.mqtt.cluster.wildcard_interests import WildcardInterestTable
 from pubweave.core.mqtt.protocol.bridge_marks import BridgeMarks
 from pubweave.core.mqtt.protocol.properties import is_retained
-from pubweave.core.mqtt.protocol.topics import DOORS_TOPIC, filters_of
-from pubweave.core.mqtt.protocol.wildcard_topics import ways_of
+from pubweave.core.mqtt.protocol.topics import GATEWAYS_TOPIC, filters_of
+from pubweave.core.mqtt.protocol.wildcard_topics import overlay_filters_of
 from pubweave.core.mqtt.session.cluster_messages import (
+    GatewayMessage,
+    HandoverMessage,
     Members,
-    MoveWord,
     PullRequest,
     Retain,
     Returned,
     StateDigest,
     Subject,
     WildcardInterests,
-    Word,
     bare,
     digest_of,
-    weighed,
+    with_size,
 )
 from pubweave.core.mqtt.session.native_client import InProcessLink, NativeSession
 from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.core.mqtt.session.shared_groups import GroupMember, SharedGroups
 from pubweave.core.mqtt.session.subscriptions import MqttSubscription
-from pubweave.core.session.access import DOOR_CLIENT, DOOR_USER
+from pubweave.core.session.access import GATEWAY_CLIENT, GATEWAY_USER
 from pubweave.model.filters.filter import Filter, topic_filter
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
 
-TOLD_AT_ONCE_BYTES = 128 << 10
 ANSWER_EVERY_S = 0.5
-SILENT_TIMES = 4
-"""A door that has missed so many of its announcements is gone, and so are its members."""
+MISSED_MAX = 4
+"""A gateway that misses this many announcements is gone, and so are its group members."""
 
 
-_decode = msgspec.msgpack.Decoder(Word).decode
+_decode = msgspec.msgpack.Decoder(GatewayMessage).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class GatewayGossip:
-    """One door's part in what all doors know."""
+    """One gateway's part in the gossip."""
 
     def __init__(
         self,
         broker: BrokerId,
         config: MqttConfig,
-        loop: InProcessLink,
+        link: InProcessLink,
         now: float,
         *,
         routes_whole_topics: bool,
@@ -70,83 +70,81 @@ class GatewayGossip:
         """Whether the overlay's strategy routes by whole topics only."""
         self.retained = RetainedStore(config.retained_messages, config.retained_bytes)
         self.groups = SharedGroups()
-        self.marks = BridgeMarks(broker, loop.epoch(now))
+        self.marks = BridgeMarks(broker, link.epoch(now))
         self.bridges = BridgeCensus()
         self.interests = WildcardInterestTable(broker)
         self.addresses: dict[BrokerId, str] = {}
-        """Where MQTT clients reach other doors."""
+        """Where MQTT clients reach other gateways."""
         self.deadline = now
-        self.on_move: Callable[[BrokerId, MoveWord, float], None]
-        """Hears what concerns sessions that move."""
-        self.on_gone: Callable[[BrokerId], None]
-        """Hears of doors that are gone."""
+        self.on_handover_message: Callable[[BrokerId, HandoverMessage, float], None]
+        """Called with the messages of session handovers."""
+        self.on_gateway_lost: Callable[[BrokerId], None]
+        """Called when a gateway is gone."""
         self.sessions_digest: Callable[[BrokerId], int]
-        """Of the sessions that are at a door, as far as it is known here."""
-        self.on_wanted: Callable[[dict[str, float], float], None]
-        """Hears which wild topics doors take."""
+        """Digest of the sessions at a gateway, as far as known here."""
+        self.on_interests_changed: Callable[[dict[str, float], float], None]
+        """Called with the wildcard topics that gateways want."""
         self.on_returned: Callable[[Returned, float], None]
-        """Hears which client here repeats what a bridge elsewhere is sent."""
-        self.tell_sessions: Callable[[float], None]
-        """Tells the others which sessions are here."""
+        """Called when a client here repeats what a bridge elsewhere is sent."""
+        self.announce_sessions: Callable[[float], None]
+        """Announces the sessions that are here."""
         self._broker = broker
         self._config = config
-        self._loop = loop
+        self._link = link
         self._end: NativeSession | None = None
         self._members: dict[str, tuple[GroupMember, ...]] = {}
-        self._members_told = True
-        self._bridges_told = 0
+        self._members_announced = True
+        self._bridges_announced = 0
         self._heard_at: dict[BrokerId, float] = {}
         self._answered_at: dict[Subject, float] = {}
-        self._doubts: dict[tuple[BrokerId, Subject], tuple[int, int, int]] = {}
-        """What a door said of itself and what we knew when that last differed, and how often in
-        a row it did."""
+        self._differences: dict[tuple[BrokerId, Subject], tuple[int, int, int]] = {}
+        """The digests, a gateway's own and ours, that last differed, and how often in a row."""
 
     @property
     def has_others(self) -> bool:
-        """Whether sessions may be at other doors."""
+        """Whether sessions may be at other gateways."""
         return bool(self._heard_at)
 
     def filters_of(self, pattern: str, content: Filter | None) -> tuple[Filter, ...]:
-        """The filters of the overlay that together let all of a pattern through."""
-        return (ways_of if self.routes_whole_topics else filters_of)(pattern, content)
+        """The overlay filters that together match all topics of a pattern."""
+        return (overlay_filters_of if self.routes_whole_topics else filters_of)(pattern, content)
 
-    def number(self, now: float) -> int:
-        """A number that no door has given out before."""
-        return self._loop.epoch(now)
+    def new_number(self, now: float) -> int:
+        """A number that no gateway has issued before."""
+        return self._link.epoch(now)
 
-    def another_for(self, session: str) -> BrokerId:
-        """One of the doors that clients can be sent to; sessions spread over all of them. Empty:
-        there is none."""
-        doors = sorted(door for door, address in self.addresses.items() if address)
-        return doors[digest_of((session,)) % len(doors)] if doors else ""
+    def gateway_for(self, session: str) -> BrokerId:
+        """A gateway to redirect a session's client to, chosen by hash; empty if there is none."""
+        gateways = sorted(gateway for gateway, address in self.addresses.items() if address)
+        return gateways[digest_of((session,)) % len(gateways)] if gateways else ""
 
     # --- the own client --------------------------------------------------------------------
 
     def begin(self, now: float) -> None:
-        """Attach the door's own client, unless it is."""
+        """Attach the gateway's own client, unless it is attached."""
         if self._end is not None and self._end.lost_reason is None:
             return
-        self._end = end = self._loop.open(f"{DOOR_CLIENT}{self._broker}", DOOR_USER, "", now)
-        end.client.advertise(topic_filter(DOORS_TOPIC))
+        self._end = end = self._link.open(f"{GATEWAY_CLIENT}{self._broker}", GATEWAY_USER, "", now)
+        end.client.advertise(topic_filter(GATEWAYS_TOPIC))
         if self._config.draws_subscriptions and not self.routes_whole_topics:
             # A publication can follow its advertisement at once, but the subscriptions that the
-            # advertisement draws take the way there and back: the first one would be missed.
+            # advertisement draws take a round trip: the first one would be missed.
             end.client.advertise(Filter())
-        end.client.subscribe(topic_filter(DOORS_TOPIC))
-        self._members_told = not self._members
-        self.say(self._here(wants_answer=True), now)
+        end.client.subscribe(topic_filter(GATEWAYS_TOPIC))
+        self._members_announced = not self._members
+        self.publish(self._state_digest(wants_answer=True), now)
         if self.routes_whole_topics:
-            self.say(self.interests.own(), now)
+            self.publish(self.interests.own(), now)
 
     def restored(self, now: float) -> None:
-        """While this door was away, it could not hear of others."""
+        """While this gateway was down, it could not hear of others."""
         self._heard_at = dict.fromkeys(self._heard_at, now)
 
     def excuse(self, seconds: float) -> None:
-        """This broker did not run for so long: no other door was silent in that time."""
-        self._heard_at = {door: at + seconds for door, at in self._heard_at.items()}
+        """A local pause does not count as silence of other gateways."""
+        self._heard_at = {gateway: at + seconds for gateway, at in self._heard_at.items()}
 
-    def _here(self, *, wants_answer: bool = False) -> StateDigest:
+    def _state_digest(self, *, wants_answer: bool = False) -> StateDigest:
         return StateDigest(
             self._config.address,
             self.retained.digest,
@@ -158,8 +156,8 @@ class GatewayGossip:
             self.interests.digest(self._broker),
         )
 
-    def _members_digest(self, door: BrokerId) -> int:
-        return digest_of(f"{m.group}/{m.pattern}/{m}" for m in self.groups.of(door))
+    def _members_digest(self, gateway: BrokerId) -> int:
+        return digest_of(f"{m.group}/{m.pattern}/{m}" for m in self.groups.members_at(gateway))
 
     def on_deadline(self, now: float) -> None:
         if now < self.deadline:
@@ -167,91 +165,85 @@ class GatewayGossip:
         self.deadline = now + self._config.announce_every_s
         if self._end is None:
             return
-        self.retained.forget_expired(now)
-        self.say(self._here(), now)
-        limit_s = SILENT_TIMES * self._config.announce_every_s
-        for door in [d for d, at in self._heard_at.items() if now - at > limit_s]:
-            del self._heard_at[door]
-            self.addresses.pop(door, None)
-            self.bridges.heard(door, 0)
+        self.retained.discard_expired(now)
+        self.publish(self._state_digest(), now)
+        limit_s = MISSED_MAX * self._config.announce_every_s
+        for gateway in [d for d, at in self._heard_at.items() if now - at > limit_s]:
+            del self._heard_at[gateway]
+            self.addresses.pop(gateway, None)
+            self.bridges.heard(gateway, 0)
             for subject in Subject:
-                self._doubts.pop((door, subject), None)
-            self.groups.replace(door, ())
-            self.interests.silent(door, now)
-            self.on_gone(door)
-        if self.interests.forget_absent(now):
-            self.on_wanted(self.interests.wanted(), now)
+                self._differences.pop((gateway, subject), None)
+            self.groups.replace(gateway, ())
+            self.interests.silent(gateway, now)
+            self.on_gateway_lost(gateway)
+        if self.interests.discard_absent(now):
+            self.on_interests_changed(self.interests.wanted(), now)
 
-    def say(self, word: Word, now: float) -> None:
+    def publish(self, message: GatewayMessage, now: float) -> None:
         if self._end is None:
             return
-        self._end.client.publish(DOORS_TOPIC, {}, _encode(word), now)
-        self._loop.touch(self._end)
+        self._end.client.publish(GATEWAYS_TOPIC, {}, _encode(message), now)
+        self._link.touch(self._end)
 
     # --- retained --------------------------------------------------------------------------
 
     def retain(self, publication: Publication, now: float) -> None:
-        """A publication of a client here has been taken in: retain it if it says so."""
+        """A publication of a client here was accepted: retain it if it asks for that."""
         if is_retained(publication) and self.retained.put(publication, now):
-            self.say(Retain((bare(publication),)), now)
+            self.publish(Retain((bare(publication),)), now)
 
-    def _tell_retained(self, now: float) -> None:
-        gathered: list[Publication] = []
-        size_bytes = 0
-        for publication in self.retained.all():
-            gathered.append(bare(publication))
-            size_bytes += publication.size_bytes
-            if size_bytes > TOLD_AT_ONCE_BYTES:
-                self.say(Retain(tuple(gathered)), now)
-                gathered, size_bytes = [], 0
-        if gathered:
-            self.say(Retain(tuple(gathered)), now)
+    def _announce_retained(self, now: float) -> None:
+        for chunk in chunks(self.retained.all(), lambda publication: publication.size_bytes):
+            self.publish(Retain(tuple(map(bare, chunk))), now)
 
     # --- differences -----------------------------------------------------------------------
 
-    def _compare(self, door: BrokerId, here: StateDigest, now: float) -> None:
-        """Ask for what a door has, if that is not what we know."""
+    def _compare(self, gateway: BrokerId, digest: StateDigest, now: float) -> None:
+        """Pull what a gateway has, where its digest differs from ours."""
         for subject, theirs, known in (
-            (Subject.RETAINED, here.retained, self.retained.digest),
-            (Subject.MEMBERS, here.members, self._members_digest(door)),
-            (Subject.SESSIONS, here.sessions, self.sessions_digest(door)),
-            (Subject.WILD, here.wild, self.interests.digest(door)),
+            (Subject.RETAINED, digest.retained, self.retained.digest),
+            (Subject.MEMBERS, digest.members, self._members_digest(gateway)),
+            (Subject.SESSIONS, digest.sessions, self.sessions_digest(gateway)),
+            (Subject.WILDCARDS, digest.interests, self.interests.digest(gateway)),
         ):
             if theirs == known:
-                self._doubts.pop((door, subject), None)
-            elif self._is_in_doubt(door, subject, theirs, known):
-                self.say(PullRequest(door, subject), now)
+                self._differences.pop((gateway, subject), None)
+            elif self._should_pull(gateway, subject, theirs, known):
+                self.publish(PullRequest(gateway, subject), now)
 
-    def _is_in_doubt(self, door: BrokerId, subject: Subject, theirs: int, known: int) -> bool:
+    def _should_pull(self, gateway: BrokerId, subject: Subject, theirs: int, known: int) -> bool:
         """Whether a difference is more than news under way: it was the same before, or we know
-        nothing. Asked in vain, a door is asked ever more seldom: one of us may have no room."""
+        nothing. Back off if pulling does not help: one of us may have no room."""
         times = 1
-        if self._doubts.get((door, subject), (0, 0, 0))[:2] == (theirs, known):
-            times += self._doubts[door, subject][2]
-        self._doubts[door, subject] = theirs, known, times
-        is_first_word = not known and (subject is not Subject.RETAINED or len(self._doubts) == 1)
-        return is_first_word if times == 1 else times & (times - 1) == 0
+        if self._differences.get((gateway, subject), (0, 0, 0))[:2] == (theirs, known):
+            times += self._differences[gateway, subject][2]
+        self._differences[gateway, subject] = theirs, known, times
+        is_all_missing = not known and (
+            subject is not Subject.RETAINED or len(self._differences) == 1
+        )
+        return is_all_missing if times == 1 else times & (times - 1) == 0
 
-    def _tell_all(self, subject: Subject, now: float) -> None:
-        """All hear an answer; who asked at about the same time needs no other."""
+    def _answer_pull(self, subject: Subject, now: float) -> None:
+        """Publish all of a subject. Everybody receives it, so answer once per `ANSWER_EVERY_S`."""
         if now - self._answered_at.get(subject, -inf) < ANSWER_EVERY_S:
             return
         self._answered_at[subject] = now
         match subject:
             case Subject.RETAINED:
-                self._tell_retained(now)
+                self._announce_retained(now)
             case Subject.MEMBERS:
-                self.say(Members(self.groups.of(self._broker)), now)
+                self.publish(Members(self.groups.members_at(self._broker)), now)
             case Subject.SESSIONS:
-                self.tell_sessions(now)
-            case Subject.WILD:
-                self.say(self.interests.own(), now)
+                self.announce_sessions(now)
+            case Subject.WILDCARDS:
+                self.publish(self.interests.own(), now)
 
     # --- groups ----------------------------------------------------------------------------
 
     def session_changed(self, session: MqttSession, *, is_over: bool = False) -> None:
-        """A session came, went or subscribed: it may be a bridge, a member of groups, or take wild
-        topics."""
+        """A session connected, disconnected or subscribed: update bridges, group members and
+        wildcard interests."""
         self.bridges.note(session, is_over=is_over)
         if self.routes_whole_topics:
             self.interests.note(session, is_over=is_over)
@@ -271,7 +263,7 @@ class GatewayGossip:
             del self._members[session.name]
         own = tuple(member for some in self._members.values() for member in some)
         self.groups.replace(self._broker, own)
-        self._members_told = False
+        self._members_announced = False
 
     def chosen(
         self,
@@ -279,7 +271,7 @@ class GatewayGossip:
         publication: Publication,
         found: tuple[MqttSubscription, ...],
     ) -> tuple[MqttSubscription, ...]:
-        """Of the subscriptions that a publication is for, those by which this session gets it."""
+        """Of the subscriptions that match, those by which this session gets a publication."""
         if not any(s.group for s in found):
             return found
         chosen = self.groups.chosen
@@ -289,66 +281,66 @@ class GatewayGossip:
             if not s.group or chosen((s.group, s.pattern), publication) == session.name
         )
 
-    def tell_changes(self, now: float) -> None:
-        """Once for all changes of an event."""
-        if not self._members_told:
-            self._members_told = True
-            self.say(Members(self.groups.of(self._broker)), now)
+    def announce_changes(self, now: float) -> None:
+        """Announce all changes of an event together."""
+        if not self._members_announced:
+            self._members_announced = True
+            self.publish(Members(self.groups.members_at(self._broker)), now)
         if self.interests.changed(now):
-            self.say(self.interests.own(), now)
-            self.on_wanted(self.interests.wanted(), now)
-        if len(self.bridges.here) != self._bridges_told:
-            self._bridges_told = len(self.bridges.here)
-            self.say(self._here(), now)
+            self.publish(self.interests.own(), now)
+            self.on_interests_changed(self.interests.wanted(), now)
+        if len(self.bridges.here) != self._bridges_announced:
+            self._bridges_announced = len(self.bridges.here)
+            self.publish(self._state_digest(), now)
 
-    # --- what others say -------------------------------------------------------------------
+    # --- messages of other gateways --------------------------------------------------------
 
     def receive(self, publications: Sequence[Publication], now: float) -> None:
-        """Words of doors, the own ones among them."""
+        """Messages of gateways, this one's among them."""
         for publication in publications:
-            door = publication.publisher.removeprefix(DOOR_CLIENT)
-            if door == self._broker or door == publication.publisher:
-                continue  # our own, or of somebody who is no door
+            gateway = publication.publisher.removeprefix(GATEWAY_CLIENT)
+            if gateway == self._broker or gateway == publication.publisher:
+                continue  # our own, or not of a gateway
             try:
-                word = _decode(publication.payload)
+                message = _decode(publication.payload)
             except msgspec.MsgspecError:
                 continue  # of another version
-            is_new = door not in self._heard_at
-            self._heard_at[door] = now
-            self.interests.is_back(door)
-            self._on_word(door, word, now)
+            is_new = gateway not in self._heard_at
+            self._heard_at[gateway] = now
+            self.interests.is_back(gateway)
+            self._on_message(gateway, message, now)
             if is_new:
-                self._greet(word, now)
+                self._introduce(message, now)
 
-    def _greet(self, word: Word, now: float) -> None:
-        """A door that was not known: what we said before, it may not have heard."""
-        if not isinstance(word, StateDigest):
-            self.say(self._here(wants_answer=True), now)
-        elif not word.wants_answer:
-            self.say(self._here(), now)
+    def _introduce(self, message: GatewayMessage, now: float) -> None:
+        """Announce our state to a new gateway, which may have missed what we said before."""
+        if not isinstance(message, StateDigest):
+            self.publish(self._state_digest(wants_answer=True), now)
+        elif not message.wants_answer:
+            self.publish(self._state_digest(), now)
 
-    def _on_word(self, door: BrokerId, word: Word, now: float) -> None:
-        match word:
+    def _on_message(self, gateway: BrokerId, message: GatewayMessage, now: float) -> None:
+        match message:
             case StateDigest():
-                self.addresses[door] = word.address
-                self.marks.learn(word.mark)
-                self.bridges.heard(door, word.bridges)
-                if word.wants_answer:
-                    self.say(self._here(), now)
-                self._compare(door, word, now)
-            case PullRequest() if word.door == self._broker:
-                self._tell_all(word.subject, now)
+                self.addresses[gateway] = message.address
+                self.marks.learn(message.mark)
+                self.bridges.heard(gateway, message.bridges)
+                if message.wants_answer:
+                    self.publish(self._state_digest(), now)
+                self._compare(gateway, message, now)
+            case PullRequest() if message.gateway == self._broker:
+                self._answer_pull(message.subject, now)
             case Retain():
-                for publication in word.publications:
-                    self.retained.put(weighed(publication), now)
+                for publication in message.publications:
+                    self.retained.put(with_size(publication), now)
             case Members():
-                self.groups.replace(door, word.members)
+                self.groups.replace(gateway, message.members)
             case WildcardInterests():
-                self.interests.heard(door, word)
-                self.on_wanted(self.interests.wanted(), now)
-            case Returned() if word.door == self._broker:
-                self.on_returned(word, now)
+                self.interests.heard(gateway, message)
+                self.on_interests_changed(self.interests.wanted(), now)
+            case Returned() if message.gateway == self._broker:
+                self.on_returned(message, now)
             case PullRequest() | Returned():
-                pass  # for another door
+                pass  # for another gateway
             case _:
-                self.on_move(door, word, now)
+                self.on_handover_message(gateway, message, now)

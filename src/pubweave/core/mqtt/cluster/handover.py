@@ -1,16 +1,16 @@
-"""A session goes on at the door where its client connects.
+"""Handover: a session moves to the gateway where its client connects.
 
 ```
- new door   Claim >          subscribes, Arrived >             lets the client in
- old door            < Handover (all but the future)   < Tail, forgets
+ new gateway   Claim >          subscribes, Arrived >             accepts the client
+ old gateway            < Handover (state and queue)      < HandoverTail, discards
 ```
 
-Both doors get publications while a session is between them. `Arrived` follows the subscriptions
-of the new door along the links, so whatever the old one gets after it, the new one gets, too; what
-the old one got before is the tail. The new door keeps what it gets until it has the tail, and
-delivers what is in either, each once. Nobody is let in before that: until then the session is at
-the old door, should the client return there, and from then on at the new one, and never at both.
-"""
+Both gateways receive publications while a session is between them. `Arrived` follows the new
+gateway's subscriptions along the links, so what the old one receives after it, the new one
+receives, too; what the old one received before is the tail. The new gateway holds what it receives
+until it has the tail, and delivers what is in either, each once. The client is accepted only then:
+before, the session is at the old gateway, should the client return there; afterwards at the new
+one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ import msgspec
 
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.cluster.gossip import GatewayGossip
-from pubweave.core.mqtt.cluster.handover_chunks import handovers, tails, unpacked, weighed_parcel
+from pubweave.core.mqtt.cluster.handover_chunks import handovers, sized_delivery, tails, unpacked
 from pubweave.core.mqtt.cluster.session_directory import SessionDirectory
 from pubweave.core.mqtt.session.cluster_messages import (
     Arrived,
     Claim,
     Handover,
+    HandoverMessage,
     HandoverTail,
-    MoveWord,
     Offer,
     Redirected,
     SessionHeader,
@@ -44,269 +44,271 @@ from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.publications import Publication
 
 CROSSING_S = 1.0
-"""Claims for one session that are made at two doors within this time have not heard of each
-other: the later one holds."""
+"""Claims for one session at two gateways within this time may have crossed: the later holds."""
 
 
 class SessionHandover:
-    """Sessions that come to this door or leave it."""
+    """Sessions that move to this gateway or away from it."""
 
     def __init__(
         self,
         broker: BrokerId,
         config: MqttConfig,
-        loop: InProcessLink,
+        link: InProcessLink,
         sessions: MqttSessionTable,
-        doors: GatewayGossip,
+        gossip: GatewayGossip,
     ) -> None:
         self.on_claimed: Callable[[MqttSession, float], None]
-        """The client of a session here has connected elsewhere."""
+        """Called when the client of a session here has connected elsewhere."""
         self.on_redirected: Callable[[ClientId, float], None]
-        """A client was sent from one door to another."""
+        """Called when a client was redirected by some gateway."""
         self.on_late: Callable[[str, float], None]
-        """A session is not complete yet: its client is to try again."""
+        """Called when a session is not complete yet: its client is to try again."""
         self.on_arrived: Callable[[str, float], None]
-        """A session that was waited for is here, or will not come."""
+        """Called when an awaited session has arrived, or will not."""
         self._broker = broker
         self._config = config
-        self._loop = loop
+        self._link = link
         self._sessions = sessions
-        self._doors = doors
-        self._holders = SessionDirectory()
+        self._gossip = gossip
+        self._directory = SessionDirectory()
         self._awaited: dict[str, tuple[float, BrokerId]] = {}
-        """Since when a session is waited for, and from whom."""
-        self._parts: dict[str, list[Handover]] = {}
-        self._leaving: dict[str, tuple[BrokerId, float, int]] = {}
-        """Where a session goes, since when it was claimed there, and how much of its queue has
-        gone there."""
-        self._arriving: dict[str, list[Delivery]] = {}
-        """Sessions that are here but for their tail, with what there is of it; nobody is let in
-        before all of it has come."""
+        """Since when a session is awaited, and from which gateway."""
+        self._chunks: dict[str, list[Handover]] = {}
+        self._outgoing: dict[str, tuple[BrokerId, float, int]] = {}
+        """By session: the gateway that it moves to, the time of its claim there, and how many of
+        its queued deliveries were sent there."""
+        self._incoming: dict[str, list[Delivery]] = {}
+        """Sessions that have arrived but for their tail, with what has come of it; their clients
+        are accepted when it is complete."""
         self._deferred: dict[str, tuple[BrokerId, Claim]] = {}
-        """Who has claimed such a session of the old door, which may have let go of it or not."""
-        self._until: dict[str, float] = {}
-        """How long a client waits for its session."""
+        """The gateway that has claimed such a session, which the old one may have discarded or
+        not."""
+        self._wait_until: dict[str, float] = {}
+        """Until when a client waits for its session."""
 
     # --- claiming --------------------------------------------------------------------------
 
     def claim(self, name: str, since: float, *, is_clean: bool) -> bool:
-        """A client connects: tell the others. True if its session is elsewhere and worth waiting
-        for; `on_arrived` hears of it."""
-        if name in self._arriving and not is_clean:
-            self._until[name] = since + self._config.handover_limit_s
+        """Announce that a client has connected. True if its session is elsewhere and worth waiting
+        for; `on_arrived` is called when it is here."""
+        if name in self._incoming and not is_clean:
+            self._wait_until[name] = since + self._config.handover_limit_s
             return True
         _, asked = self._awaited.get(name, (0.0, ""))
-        holder = self._holders.discard(name) or asked
+        holder = self._directory.discard(name) or asked
         if is_clean or self._sessions.get(name) is not None:
             holder = ""
-        self._doors.say(Claim(name, since, holder), since)
+        self._gossip.publish(Claim(name, since, holder), since)
         if holder:
             self._awaited[name] = since, holder
-            self._until[name] = since + self._config.handover_limit_s
-            self._parts.pop(name, None)
+            self._wait_until[name] = since + self._config.handover_limit_s
+            self._chunks.pop(name, None)
         return bool(holder)
 
-    def holds(self, session: MqttSession, now: float) -> None:
-        """A session that outlives its connection is here."""
-        self._leaving.pop(session.name, None)
-        if session.expiry_s and not session.is_told:
-            session.is_told = True
-            self._doors.say(SessionsHeld((session.name,)), now)
+    def announce(self, session: MqttSession, now: float) -> None:
+        """Announce a session that outlives its connection."""
+        self._outgoing.pop(session.name, None)
+        if session.expiry_s and not session.is_announced:
+            session.is_announced = True
+            self._gossip.publish(SessionsHeld((session.name,)), now)
 
-    def over(self, session: MqttSession, now: float) -> None:
-        """A session has ended here; a client that waits for the rest of it waits no longer."""
-        self._leaving.pop(session.name, None)
-        was_arriving = self._arriving.pop(session.name, None) is not None
+    def session_ended(self, session: MqttSession, now: float) -> None:
+        """A session has ended here: announce that; a client that waits for its tail stops
+        waiting."""
+        self._outgoing.pop(session.name, None)
+        was_incoming = self._incoming.pop(session.name, None) is not None
         self._deferred.pop(session.name, None)
-        if session.is_told:
-            self._doors.say(SessionsEnded((session.name,)), now)
-        if was_arriving:
-            self._no_longer_awaited(session.name, now)
+        if session.is_announced:
+            self._gossip.publish(SessionsEnded((session.name,)), now)
+        if was_incoming:
+            self._stop_waiting(session.name, now)
 
-    def tell_all(self, now: float) -> None:
-        """Tell other doors which sessions are here."""
-        names = self._told()
+    def announce_all(self, now: float) -> None:
+        """Announce all sessions that are here."""
+        names = self._announced()
         for start in range(0, max(1, len(names)), 500):
             some = tuple(names[start : start + 500])
-            self._doors.say(SessionsHeld(some, is_all=not start), now)
+            self._gossip.publish(SessionsHeld(some, is_all=not start), now)
 
-    def digest(self, door: BrokerId) -> int:
-        """Of the sessions that are at a door. O(1), but for the own: O(sessions)."""
-        if door == self._broker:
-            return digest_of(self._told())
-        return self._holders.digest(door)
+    def digest(self, gateway: BrokerId) -> int:
+        """Of the sessions at a gateway. O(1); for this gateway O(sessions)."""
+        if gateway == self._broker:
+            return digest_of(self._announced())
+        return self._directory.digest(gateway)
 
-    def _told(self) -> list[str]:
-        return [s.name for s in self._sessions.all() if s.is_told]
+    def _announced(self) -> list[str]:
+        return [s.name for s in self._sessions.all() if s.is_announced]
 
-    def forget_door(self, door: BrokerId) -> None:
-        self._holders.forget_door(door)
+    def discard_gateway(self, gateway: BrokerId) -> None:
+        self._directory.discard_gateway(gateway)
 
     # --- time ------------------------------------------------------------------------------
 
     @property
     def deadline(self) -> float:
-        return min(self._until.values(), default=inf)
+        return min(self._wait_until.values(), default=inf)
 
     def on_deadline(self, now: float) -> None:
-        """A session that does not come is given up. One that is here but for its tail is not: the
-        old door may have let go of it or not, and only it can say; the client may try again."""
-        for name in [n for n, until in self._until.items() if until <= now]:
-            del self._until[name]
-            if name in self._arriving:
+        """Give up sessions that do not arrive. One that lacks only its tail is not given up: only
+        the old gateway knows whether it has discarded it; the client may try again."""
+        for name in [n for n, until in self._wait_until.items() if until <= now]:
+            del self._wait_until[name]
+            if name in self._incoming:
                 self.on_late(name, now)
             else:
-                self._no_longer_awaited(name, now)
+                self._stop_waiting(name, now)
 
-    # --- what other doors say --------------------------------------------------------------
+    # --- messages of other gateways --------------------------------------------------------
 
-    def receive(self, door: BrokerId, word: MoveWord, now: float) -> None:
-        match word:
+    def receive(self, gateway: BrokerId, message: HandoverMessage, now: float) -> None:
+        match message:
             case Redirected():
-                self.on_redirected(word.session, now)
+                self.on_redirected(message.session, now)
             case SessionsHeld():
-                self._on_holds(door, word, now)
+                self._on_sessions_held(gateway, message, now)
             case SessionsEnded():
-                self._holders.forget_at(door, word.sessions)
+                self._directory.discard_at(gateway, message.sessions)
             case Claim():
-                self._on_claim(door, word, now)
-            case Offer() if word.door == self._broker:
-                self._on_offer(door, word, now)
-            case Handover() if word.door == self._broker:
-                self._on_handover(door, word, now)
-            case Arrived() if word.door == self._broker:
-                self._on_gone(door, word, now)
-            case HandoverTail() if word.door == self._broker:
-                self._on_tail(word, now)
+                self._on_claim(gateway, message, now)
+            case Offer() if message.gateway == self._broker:
+                self._on_offer(gateway, message, now)
+            case Handover() if message.gateway == self._broker:
+                self._on_handover(gateway, message, now)
+            case Arrived() if message.gateway == self._broker:
+                self._on_arrived(gateway, message, now)
+            case HandoverTail() if message.gateway == self._broker:
+                self._on_tail(message, now)
 
-    def _on_holds(self, door: BrokerId, word: SessionsHeld, now: float) -> None:
-        """Sessions are at another door; one that is here as well, without its client, was given
-        up for lost there."""
-        if word.is_all:
-            self.forget_door(door)
-        for name in word.sessions:
-            self._holders.put(name, door)
+    def _on_sessions_held(self, gateway: BrokerId, message: SessionsHeld, now: float) -> None:
+        """Sessions are at another gateway. One that is here as well, without its client, was given
+        up there before it arrived: end it here."""
+        if message.is_all:
+            self.discard_gateway(gateway)
+        for name in message.sessions:
+            self._directory.put(name, gateway)
             session = self._sessions.get(name)
-            if session is None or session.connection is not None or word.is_all:
+            if session is None or session.connection is not None or message.is_all:
                 continue
-            self._leaving.pop(name, None)
-            self._arriving.pop(name, None)
+            self._outgoing.pop(name, None)
+            self._incoming.pop(name, None)
             self._deferred.pop(name, None)
             session.will = None
             self._sessions.end(session, now)
-            self._doors.session_changed(session, is_over=True)
+            self._gossip.session_changed(session, is_over=True)
 
-    # --- the old door ----------------------------------------------------------------------
+    # --- the old gateway -------------------------------------------------------------------
 
-    def _on_claim(self, door: BrokerId, claim: Claim, now: float) -> None:
+    def _on_claim(self, gateway: BrokerId, claim: Claim, now: float) -> None:
         session = self._sessions.get(claim.session)
         if session is None:
-            # Where it was given to another, that one has heard the claim, too.
-            if claim.holder == self._broker and self._holders.of(claim.session) in ("", door):
-                self._doors.say(Handover(door, claim.session, claim.since, None), now)
+            # If it was handed to another gateway, that one has received the claim, too.
+            holder = self._directory.holder_of(claim.session)
+            if claim.holder == self._broker and holder in ("", gateway):
+                self._gossip.publish(Handover(gateway, claim.session, claim.since, None), now)
             return
-        is_wanted = bool(claim.holder) and claim.holder in (self._broker, session.came_from)
-        if is_wanted and claim.session in self._arriving:
-            self._deferred[claim.session] = door, claim
+        is_wanted = bool(claim.holder) and claim.holder in (self._broker, session.previous_gateway)
+        if is_wanted and claim.session in self._incoming:
+            self._deferred[claim.session] = gateway, claim
             return
         is_crossing = abs(session.since - claim.since) < CROSSING_S
-        is_later = (session.since, self._broker) > (claim.since, door)
+        is_later = (session.since, self._broker) > (claim.since, gateway)
         if session.connection is not None and is_crossing and is_later:
             return
-        going = self._leaving.get(claim.session, ("", 0.0, 0))
-        if going[1] > claim.since or going[:2] == (door, claim.since):
-            return  # the client has moved on since, or the session is on its way there
+        outgoing = self._outgoing.get(claim.session, ("", 0.0, 0))
+        if outgoing[1] > claim.since or outgoing[:2] == (gateway, claim.since):
+            return  # there is a newer claim, or the session is on its way there
         self.on_claimed(session, now)
         if self._sessions.get(claim.session) is not session:
             if is_wanted:
-                self._doors.say(Handover(door, claim.session, claim.since, None), now)
+                self._gossip.publish(Handover(gateway, claim.session, claim.since, None), now)
             return
         session.will = session.will_at = None
-        session.is_told = False
+        session.is_announced = False
         if is_wanted:
-            self._hand_over(session, door, claim.since, now)
+            self._hand_over(session, gateway, claim.since, now)
         else:
             self._give_up(session, now)
 
-    def give_away(self, session: MqttSession, door: BrokerId, now: float) -> None:
-        """This door will be gone: another is to keep a session whose client is not here. Nobody
-        claims it, so no client is disturbed, and one that claims it goes before."""
-        self._doors.say(Offer(door, session.name, now), now)
-        self._hand_over(session, door, now, now)
+    def offer(self, session: MqttSession, gateway: BrokerId, now: float) -> None:
+        """This gateway will stop: offer another one a session whose client is away. A client that
+        claims the session meanwhile takes precedence."""
+        self._gossip.publish(Offer(gateway, session.name, now), now)
+        self._hand_over(session, gateway, now, now)
 
     def is_under_way(self, session: MqttSession, now: float) -> bool:
-        """Whether a session goes to another door, which has not given up waiting for it."""
-        _, since, _ = self._leaving.get(session.name, ("", -inf, 0))
+        """Whether another gateway still waits for a session."""
+        _, since, _ = self._outgoing.get(session.name, ("", -inf, 0))
         return now < since + 2 * self._config.handover_limit_s
 
-    def _hand_over(self, session: MqttSession, door: BrokerId, since: float, now: float) -> None:
-        self._leaving[session.name] = door, since, session.outbox.waiting
-        for word in handovers(session, door, since):
-            self._doors.say(word, now)
+    def _hand_over(self, session: MqttSession, gateway: BrokerId, since: float, now: float) -> None:
+        self._outgoing[session.name] = gateway, since, session.inflight.waiting
+        for message in handovers(session, gateway, since):
+            self._gossip.publish(message, now)
 
-    def _on_gone(self, door: BrokerId, word: Arrived, now: float) -> None:
-        """The new door has it and gets its publications: the rest, and forget it."""
-        name = word.session
+    def _on_arrived(self, gateway: BrokerId, message: Arrived, now: float) -> None:
+        """The new gateway receives the session's publications: send the tail and discard it."""
+        name = message.session
         session = self._sessions.get(name)
-        leaving = self._leaving.get(name)
-        if session is None or leaving is None or leaving[:2] != (door, word.since):
-            self._doors.say(HandoverTail(door, name, (), is_void=True), now)
+        outgoing = self._outgoing.get(name)
+        if session is None or outgoing is None or outgoing[:2] != (gateway, message.since):
+            self._gossip.publish(HandoverTail(gateway, name, (), is_void=True), now)
             return
-        del self._leaving[name]
-        for tail in tails(session, door, leaving[2]):
-            self._doors.say(tail, now)
+        del self._outgoing[name]
+        for tail in tails(session, gateway, outgoing[2]):
+            self._gossip.publish(tail, now)
         self._give_up(session, now)
-        self._holders.put(name, door)
+        self._directory.put(name, gateway)
 
     def _give_up(self, session: MqttSession, now: float) -> None:
-        """A session is elsewhere: what is here of it is not needed any more."""
-        self._arriving.pop(session.name, None)
+        """A session is elsewhere: end it here."""
+        self._incoming.pop(session.name, None)
         self._deferred.pop(session.name, None)
         self._sessions.end(session, now)
-        self._doors.session_changed(session, is_over=True)
+        self._gossip.session_changed(session, is_over=True)
 
-    # --- the new door ----------------------------------------------------------------------
+    # --- the new gateway -------------------------------------------------------------------
 
-    def _on_offer(self, door: BrokerId, offer: Offer, now: float) -> None:
-        """Wait for a session without its client, unless that is here or comes."""
+    def _on_offer(self, gateway: BrokerId, offer: Offer, now: float) -> None:
+        """Await a session without its client, unless it is here or awaited already."""
         name = offer.session
         if self._sessions.get(name) is None and name not in self._awaited:
-            self._awaited[name] = offer.since, door
-            self._until[name] = now + self._config.handover_limit_s
+            self._awaited[name] = offer.since, gateway
+            self._wait_until[name] = now + self._config.handover_limit_s
 
-    def _on_handover(self, door: BrokerId, part: Handover, now: float) -> None:
-        name = part.session
-        if self._awaited.get(name, (-inf, ""))[0] != part.since:
-            return  # it is too late, or has been claimed again since
-        parts = self._parts.setdefault(name, [])
-        parts.append(part)
-        if not part.is_last:
+    def _on_handover(self, gateway: BrokerId, chunk: Handover, now: float) -> None:
+        name = chunk.session
+        if self._awaited.get(name, (-inf, ""))[0] != chunk.since:
+            return  # too late, or claimed again since
+        chunks = self._chunks.setdefault(name, [])
+        chunks.append(chunk)
+        if not chunk.is_last:
             return
-        head = parts[0].head
+        head = chunks[0].head
         if head is None or self._sessions.get(name) is not None:
-            self._no_longer_awaited(name, now)
+            self._stop_waiting(name, now)
             return
         del self._awaited[name]
-        self._parts.pop(name, None)
-        self._settle(name, head, parts, now)
-        self._arriving[name] = []
+        self._chunks.pop(name, None)
+        self._rebuild(name, head, chunks, now)
+        self._incoming[name] = []
         session = self._sessions.get(name)
         assert session is not None
         assert session.end is not None
-        session.came_from = door
-        # Not before the broker has passed the subscriptions on: whoever publishes between the two
-        # would be heard at neither door.
-        session.end.promise(Arrived(door, name, part.since))
+        session.previous_gateway = gateway
+        # Not before the broker has forwarded the subscriptions: a publication between the two would
+        # reach neither gateway.
+        session.end.reply_later(Arrived(gateway, name, chunk.since))
 
-    def subscribed(self, word: Arrived, now: float) -> None:
-        """The broker has taken in what a session that came here subscribes to."""
-        if word.session in self._arriving:
-            self._doors.say(word, now)
+    def subscribed(self, message: Arrived, now: float) -> None:
+        """The broker has handled the subscriptions of an incoming session."""
+        if message.session in self._incoming:
+            self._gossip.publish(message, now)
 
-    def _settle(self, name: str, head: SessionHeader, parts: list[Handover], now: float) -> None:
-        # This broker may have taken in what the old door's has not got yet, and will not get before
-        # it lets go of the session.
-        routes_whole_topics = self._doors.routes_whole_topics
+    def _rebuild(self, name: str, head: SessionHeader, chunks: list[Handover], now: float) -> None:
+        # This broker may have accepted what the old gateway's has not received yet, and will not
+        # before it discards the session.
+        routes_whole_topics = self._gossip.routes_whole_topics
         session = self._sessions.begin(
             name,
             head.client_id,
@@ -321,73 +323,72 @@ class SessionHandover:
         end = session.end
         assert end is not None
         for one in head.subscriptions:
-            filters = self._doors.filters_of(one.pattern, one.content)
+            filters = self._gossip.filters_of(one.pattern, one.content)
             natives = tuple(end.client.subscribe(filter_) for filter_ in filters)
             session.subscriptions.add(msgspec.structs.replace(one, native=natives))
-        session.outbox.fill(*unpacked(parts), head.last_id)
-        for part in parts:
-            session.ways.learn(part.given)
+        session.inflight.fill(*unpacked(chunks), head.last_id)
+        for chunk in chunks:
+            session.deduplicator.learn(chunk.given)
         session.held = []
         self._sessions.await_client(session, now)
-        self._loop.touch(end)
-        self._doors.session_changed(session)
+        self._link.touch(end)
+        self._gossip.session_changed(session)
 
-    def _no_longer_awaited(self, name: str, now: float) -> None:
+    def _stop_waiting(self, name: str, now: float) -> None:
         self._awaited.pop(name, None)
-        self._parts.pop(name, None)
-        self._until.pop(name, None)
+        self._chunks.pop(name, None)
+        self._wait_until.pop(name, None)
         self.on_arrived(name, now)
 
-    def _on_tail(self, word: HandoverTail, now: float) -> None:
-        """What came for a session on its way, in parts. It is delivered with what came here, each
-        once and in its publisher's order, and the client is let in. O(n log n)."""
-        name = word.session
+    def _on_tail(self, message: HandoverTail, now: float) -> None:
+        """The tail of a session, in chunks. It is merged with what was held here, each once and in
+        its publisher's order, and the client is accepted. O(n log n)."""
+        name = message.session
         session = self._sessions.get(name)
-        if session is None or name not in self._arriving:
+        if session is None or name not in self._incoming:
             return
-        if word.is_void:
+        if message.is_void:
             self._give_up(session, now)
-            self._no_longer_awaited(name, now)
+            self._stop_waiting(name, now)
             return
-        self._arriving[name] += map(weighed_parcel, word.parcels)
-        session.ways.learn(word.given)
-        if not word.is_last:
+        self._incoming[name] += map(sized_delivery, message.deliveries)
+        session.deduplicator.learn(message.given)
+        if not message.is_last:
             return
-        self._deliver_held(session, self._arriving.pop(name), now)
-        self.holds(session, now)
-        self._no_longer_awaited(name, now)
+        self._deliver_held(session, self._incoming.pop(name), now)
+        self.announce(session, now)
+        self._stop_waiting(name, now)
         if name in self._deferred:
             self._on_claim(*self._deferred.pop(name), now)
 
     def _deliver_held(self, session: MqttSession, tail: list[Delivery], now: float) -> None:
         held, session.held = session.held or [], None
-        if self._doors.routes_whole_topics:
-            # What is in the tail was given to the session, and the rest is later
-            # (`session/deduplicator`).
-            for parcel in tail:
-                session.send(parcel, now)
-            for publication in self.news(session, held):
+        if self._gossip.routes_whole_topics:
+            # The tail's marks say what is older than what was held (`session/deduplicator`).
+            for delivery in tail:
+                session.send(delivery, now)
+            for publication in self.deduplicated(session, held):
                 self.deliver(session, publication, now)
             return
-        parcels = {parcel.publication.key: parcel for parcel in tail}
+        deliveries = {delivery.publication.key: delivery for delivery in tail}
         publications = {publication.key: publication for publication in held}
-        for key in sorted({*parcels, *publications}):
-            if key in parcels:
-                session.send(parcels[key], now)
+        for key in sorted({*deliveries, *publications}):
+            if key in deliveries:
+                session.send(deliveries[key], now)
             else:
                 self.deliver(session, publications[key], now)
 
-    def news(self, session: MqttSession, notified: Sequence[Publication]) -> Sequence[Publication]:
-        """What a session is to get of what its native client got: originals of copies, each on the
-        first of the ways by which it comes."""
-        return (
-            session.ways.news(notified, session.subscriptions)
-            if self._doors.routes_whole_topics
-            else notified
-        )
+    def deduplicated(
+        self, session: MqttSession, notified: Sequence[Publication]
+    ) -> Sequence[Publication]:
+        """What a session is to get of what its native client received: the originals of copies,
+        each when it first arrives on any topic."""
+        if not self._gossip.routes_whole_topics:
+            return notified
+        return session.deduplicator.first_copies(notified, session.subscriptions)
 
     def deliver(self, session: MqttSession, publication: Publication, now: float) -> None:
-        """Give a publication to a session by those of its subscriptions that it is for."""
+        """Deliver a publication by the matching subscriptions of a session."""
         found = session.subscriptions.matching(publication)
         if found:
-            session.deliver(publication, self._doors.chosen(session, publication, found), now)
+            session.deliver(publication, self._gossip.chosen(session, publication, found), now)

@@ -1,8 +1,9 @@
-"""A session as words that travel from one door to another, in pieces that fit into a frame."""
+"""A session as handover messages, in chunks that fit into a frame."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
 
@@ -12,29 +13,30 @@ from pubweave.core.mqtt.session.cluster_messages import (
     Mark,
     SessionHeader,
     bare,
-    weighed,
+    with_size,
 )
 from pubweave.core.mqtt.session.inflight import Delivery, InflightDelivery
 from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.model.ids import BrokerId
 
-TOLD_AT_ONCE_BYTES = 128 << 10
-MARKS_AT_ONCE = 500
+CHUNK_BYTES = 128 << 10
+T = TypeVar("T")
+CHUNK_MARKS = 500
 
 
-def handovers(session: MqttSession, door: BrokerId, since: float) -> Iterator[Handover]:
-    """All that belongs to a session now, for ``door``."""
+def handovers(session: MqttSession, gateway: BrokerId, since: float) -> Iterator[Handover]:
+    """All that belongs to a session now, for ``gateway``."""
     name = session.name
-    numbered, waiting = session.outbox.contents()
-    yield Handover(door, name, since, _head(session), is_last=False)
-    for some in pieces(waiting):
-        yield Handover(door, name, since, None, (), some, is_last=False)
+    numbered, waiting = session.inflight.contents()
+    yield Handover(gateway, name, since, _head(session), is_last=False)
+    for some in packed_chunks(waiting):
+        yield Handover(gateway, name, since, None, (), some, is_last=False)
     for one in numbered:
-        packed = msgspec.structs.replace(one, parcel=_packed(one.parcel))
-        yield Handover(door, name, since, None, (packed,), is_last=False)
+        packed = msgspec.structs.replace(one, delivery=_packed(one.delivery))
+        yield Handover(gateway, name, since, None, (packed,), is_last=False)
     for marks in _marks(session):
-        yield Handover(door, name, since, None, is_last=False, given=marks)
-    yield Handover(door, name, since, None)
+        yield Handover(gateway, name, since, None, is_last=False, given=marks)
+    yield Handover(gateway, name, since, None)
 
 
 def _head(session: MqttSession) -> SessionHeader:
@@ -44,55 +46,61 @@ def _head(session: MqttSession) -> SessionHeader:
         session.expiry_s,
         tuple(msgspec.structs.replace(s, native=()) for s in session.subscriptions.all()),
         session.incoming(),
-        session.outbox.last_id,
+        session.inflight.last_id,
     )
 
 
-def unpacked(parts: Iterable[Handover]) -> tuple[list[InflightDelivery], list[Delivery]]:
-    """What was under way in a session and what waited, as its outbox had it."""
-    parts = list(parts)
+def unpacked(chunks: Iterable[Handover]) -> tuple[list[InflightDelivery], list[Delivery]]:
+    """The in-flight and the waiting deliveries of a session, as its queue had them."""
+    chunks = list(chunks)
     numbered = [
-        msgspec.structs.replace(one, parcel=weighed_parcel(one.parcel))
-        for part in parts
-        for one in part.numbered
+        msgspec.structs.replace(one, delivery=sized_delivery(one.delivery))
+        for chunk in chunks
+        for one in chunk.numbered
     ]
-    return numbered, [weighed_parcel(parcel) for part in parts for parcel in part.waiting]
+    return numbered, [sized_delivery(delivery) for chunk in chunks for delivery in chunk.waiting]
 
 
-def tails(session: MqttSession, door: BrokerId, already: int) -> Iterator[HandoverTail]:
-    """What waits in a session beyond so much, and what it has got; the last one ends it."""
-    _, waiting = session.outbox.contents()
-    for some in pieces(waiting[already:]):
-        yield HandoverTail(door, session.name, some, is_last=False)
+def tails(session: MqttSession, gateway: BrokerId, sent: int) -> Iterator[HandoverTail]:
+    """What waits in a session beyond the first ``sent``, and its marks; the last one ends it."""
+    _, waiting = session.inflight.contents()
+    for some in packed_chunks(waiting[sent:]):
+        yield HandoverTail(gateway, session.name, some, is_last=False)
     for marks in _marks(session):
-        yield HandoverTail(door, session.name, (), is_last=False, given=marks)
-    yield HandoverTail(door, session.name, ())
+        yield HandoverTail(gateway, session.name, (), is_last=False, given=marks)
+    yield HandoverTail(gateway, session.name, ())
 
 
 def _marks(session: MqttSession) -> Iterator[tuple[Mark, ...]]:
-    """What a session has got, where that is known (`session/deduplicator`)."""
-    marks = session.ways.marks()
-    for start in range(0, len(marks), MARKS_AT_ONCE):
-        yield tuple(marks[start : start + MARKS_AT_ONCE])
+    """What was given to a session, where that is known (`session/deduplicator`)."""
+    marks = session.deduplicator.marks()
+    for start in range(0, len(marks), CHUNK_MARKS):
+        yield tuple(marks[start : start + CHUNK_MARKS])
 
 
-def pieces(parcels: list[Delivery]) -> Iterator[tuple[Delivery, ...]]:
-    gathered: list[Delivery] = []
+def chunks(items: Iterable[T], bytes_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Items in order, in lists that fit into a frame."""
+    chunk: list[T] = []
     size_bytes = 0
-    for parcel in parcels:
-        gathered.append(_packed(parcel))
-        size_bytes += parcel.publication.size_bytes
-        if size_bytes > TOLD_AT_ONCE_BYTES:
-            yield tuple(gathered)
-            gathered, size_bytes = [], 0
-    if gathered:
-        yield tuple(gathered)
+    for item in items:
+        chunk.append(item)
+        size_bytes += bytes_of(item)
+        if size_bytes > CHUNK_BYTES:
+            yield chunk
+            chunk, size_bytes = [], 0
+    if chunk:
+        yield chunk
 
 
-def _packed(parcel: Delivery) -> Delivery:
-    return msgspec.structs.replace(parcel, publication=bare(parcel.publication))
+def packed_chunks(deliveries: list[Delivery]) -> Iterator[tuple[Delivery, ...]]:
+    for chunk in chunks(deliveries, lambda delivery: delivery.publication.size_bytes):
+        yield tuple(map(_packed, chunk))
 
 
-def weighed_parcel(parcel: Delivery) -> Delivery:
-    """As it was before it went through a word."""
-    return msgspec.structs.replace(parcel, publication=weighed(parcel.publication))
+def _packed(delivery: Delivery) -> Delivery:
+    return msgspec.structs.replace(delivery, publication=bare(delivery.publication))
+
+
+def sized_delivery(delivery: Delivery) -> Delivery:
+    """A delivery with its size, as it was before it was packed."""
+    return msgspec.structs.replace(delivery, publication=with_size(delivery.publication))

@@ -1,8 +1,8 @@
-"""Retained publications, the newest of each topic.
+"""The retained store: the newest retained publication of each topic.
 
-Newest is by the publisher's time, then by publisher and sequence, so that all doors decide alike,
-in whatever order they hear of them. A topic that was cleared is remembered for a while: a door
-that has not heard of it must not bring it back.
+Newest is by the publisher's time, then by publisher and sequence, so that all gateways decide
+alike, in whatever order they learn of them. A cleared topic is remembered for a while, so that a
+gateway that has not heard of it does not bring it back.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pubweave.core.mqtt.protocol.topics import has_wildcards, matches_topic
 from pubweave.model.publications import Publication
 
 CLEARED_MAX = 10_000
-"""So many cleared topics are remembered."""
+"""How many cleared topics are remembered."""
 
 
 class RetainedStore:
-    """The retained publications that a door knows of, those of the whole overlay.
+    """The retained publications of the overlay, as far as one gateway knows them.
 
     >>> store = RetainedStore(10, 1000)
     >>> store.put(Publication("p", 1, "a/b", {}, b"on", 5.0), 5.0)
@@ -30,7 +30,7 @@ class RetainedStore:
 
     def __init__(self, messages_max: int, bytes_max: int) -> None:
         self.refused = 0
-        """How many there was no room for."""
+        """How many publications there was no room for."""
         self._messages_max = messages_max
         self._bytes_max = bytes_max
         self._bytes = 0
@@ -45,17 +45,17 @@ class RetainedStore:
 
     @property
     def digest(self) -> int:
-        """The same for two doors that retain the same, and hardly ever otherwise."""
+        """Equal for two gateways that retain the same, and hardly ever otherwise."""
         return self._digest
 
     def all(self) -> Iterator[Publication]:
-        """Everything another door may have to know, cleared topics as empty publications."""
+        """Everything another gateway may need, cleared topics as empty publications."""
         yield from self._by_topic.values()
         yield from self._cleared.values()
 
     def put(self, publication: Publication, now: float) -> bool:
-        """Retain a publication, or clear its topic if it has no payload; False: it is no news, or
-        there is no room."""
+        """Retain a publication, or clear its topic if it has no payload; False if it is older than
+        what is known, or there is no room."""
         topic = publication.topic
         known = self._by_topic.get(topic) or self._cleared.get(topic)
         if known is not None and _age(known) >= _age(publication):
@@ -71,11 +71,11 @@ class RetainedStore:
             self.refused += 1
             return False
         if known is not None:
-            self._take_out(known)
-        self._put_in(publication)
+            self._remove(known)
+        self._insert(publication)
         return True
 
-    def _take_out(self, known: Publication) -> None:
+    def _remove(self, known: Publication) -> None:
         if self._cleared.pop(known.topic, None) is None:
             del self._by_topic[known.topic]
             self._expiring.pop(known.topic, None)
@@ -87,7 +87,7 @@ class RetainedStore:
             if not same:
                 del self._by_first_level[first]
 
-    def _put_in(self, publication: Publication) -> None:
+    def _insert(self, publication: Publication) -> None:
         topic = publication.topic
         if publication.payload:
             self._by_topic[topic] = publication
@@ -99,12 +99,12 @@ class RetainedStore:
             return
         self._cleared[topic] = publication
         if len(self._cleared) > CLEARED_MAX:
-            self._take_out(next(iter(self._cleared.values())))
+            self._remove(next(iter(self._cleared.values())))
 
-    def forget_expired(self, now: float) -> None:
+    def discard_expired(self, now: float) -> None:
         """O(publications that can expire)."""
         for topic in [t for t in self._expiring if is_expired(self._by_topic[t], now)]:
-            self._take_out(self._by_topic[topic])
+            self._remove(self._by_topic[topic])
 
     def matching(self, pattern: str, now: float) -> list[Publication]:
         """Those of a pattern that have not expired. O(1) without wildcards, else O(topics that

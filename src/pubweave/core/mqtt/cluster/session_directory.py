@@ -1,4 +1,4 @@
-"""Which door has which session, as far as the others have said."""
+"""The session directory: which gateway has which session, as far as announced."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pubweave.model.ids import BrokerId
 
 
 class SessionDirectory:
-    """Sessions at other doors, with a digest of each door's.
+    """Sessions at other gateways, with a digest for each gateway.
 
-    >>> holders = Holders()
-    >>> holders.put("mqtt:ann", "b2")
-    >>> holders.of("mqtt:ann"), holders.digest("b2") == digest_of(["mqtt:ann"])
+    >>> directory = SessionDirectory()
+    >>> directory.put("mqtt:ann", "b2")
+    >>> directory.holder_of("mqtt:ann"), directory.digest("b2") == digest_of(["mqtt:ann"])
     ('b2', True)
-    >>> holders.discard("mqtt:ann"), holders.digest("b2")
+    >>> directory.discard("mqtt:ann"), directory.digest("b2")
     ('b2', 0)
     """
 
@@ -23,34 +23,34 @@ class SessionDirectory:
         self._by_name: dict[str, BrokerId] = {}
         self._digests: dict[BrokerId, int] = {}
 
-    def of(self, name: str) -> BrokerId:
-        """Empty: nobody has said that it has it."""
+    def holder_of(self, name: str) -> BrokerId:
+        """The gateway that has a session; empty if none has announced it."""
         return self._by_name.get(name, "")
 
-    def digest(self, door: BrokerId) -> int:
-        """As the door itself would make it (`digest_of`). O(1)."""
-        return self._digests.get(door, 0)
+    def digest(self, gateway: BrokerId) -> int:
+        """As the gateway itself would compute it (`digest_of`). O(1)."""
+        return self._digests.get(gateway, 0)
 
-    def put(self, name: str, door: BrokerId) -> None:
+    def put(self, name: str, gateway: BrokerId) -> None:
         self.discard(name)
-        self._by_name[name] = door
-        self._digests[door] = self.digest(door) ^ digest_of((name,))
+        self._by_name[name] = gateway
+        self._digests[gateway] = self.digest(gateway) ^ digest_of((name,))
 
     def discard(self, name: str) -> BrokerId:
-        """Who had it; empty: nobody."""
-        door = self._by_name.pop(name, "")
-        if door:
-            self._digests[door] ^= digest_of((name,))
-        return door
+        """Remove a session; the gateway that had it, or empty."""
+        gateway = self._by_name.pop(name, "")
+        if gateway:
+            self._digests[gateway] ^= digest_of((name,))
+        return gateway
 
-    def forget_at(self, door: BrokerId, names: Iterable[str]) -> None:
-        """Those that a door says it has no more, unless they are elsewhere by now."""
+    def discard_at(self, gateway: BrokerId, names: Iterable[str]) -> None:
+        """Remove sessions that ended at a gateway, unless they are elsewhere by now."""
         for name in names:
-            if self.of(name) == door:
+            if self.holder_of(name) == gateway:
                 self.discard(name)
 
-    def forget_door(self, door: BrokerId) -> None:
+    def discard_gateway(self, gateway: BrokerId) -> None:
         """O(sessions)."""
-        for name in [n for n, holder in self._by_name.items() if holder == door]:
+        for name in [n for n, holder in self._by_name.items() if holder == gateway]:
             self.discard(name)
-        self._digests.pop(door, None)
+        self._digests.pop(gateway, None)

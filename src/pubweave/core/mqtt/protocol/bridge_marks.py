@@ -1,10 +1,10 @@
-"""Publications that leave the overlay over a bridge are marked, so that they do not come in again.
+"""Bridge marks: publications that leave the overlay over a bridge do not enter it again.
 
-One mosquitto with bridges to two brokers makes a ring: what it gets from one, it gives to the other
-as a new publication. But it passes user properties on. So what goes to a bridge of version 5 has
-one that names the door, the publisher and the sequence; a publication that comes with a door's of
-this overlay is in the overlay already. Other overlays have other doors, and what comes from them is
-new here.
+One mosquitto with bridges to two brokers makes a loop: it forwards what it gets from one to the
+other as a new publication, with its user properties. So a publication sent to a bridge of version 5
+has a user property that names the gateway, the publisher and the sequence; one that arrives with
+the mark of a gateway of this overlay is in the overlay already. Other overlays have other gateways,
+so what comes from them is new here.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ KNOWN_MAX = 10_000
 
 
 class BridgeMarks:
-    """How this door marks what it sends to bridges, and how the others of its overlay do.
+    """The mark of this gateway for what it sends to bridges, and those of the others.
 
-    >>> marks = Marks("b1", 26)
+    >>> marks = BridgeMarks("b1", 26)
     >>> marks.own, marks.is_known(Content(user_properties=((PROPERTY, "b1.1a ann 7"),)))
     ('b1.1a', True)
     >>> marks.is_known(Content(user_properties=((PROPERTY, "b2.1a ann 7"),)))
@@ -28,19 +28,19 @@ class BridgeMarks:
     """
 
     def __init__(self, broker: BrokerId, epoch: int) -> None:
-        """``epoch`` tells a door from others of that name, in other overlays and before."""
+        """``epoch`` tells a gateway from others of its name, in other overlays and earlier."""
         self.own = f"{broker}.{epoch:x}"
         self._known: dict[str, None] = {self.own: None}
 
     def learn(self, mark: str) -> None:
-        """Another door has said how it marks; what it said before a restart holds as well."""
+        """Another gateway has announced its mark; one from before a restart stays valid."""
         if mark and mark not in self._known:
             self._known[mark] = None
             if len(self._known) > KNOWN_MAX:
                 del self._known[next(m for m in self._known if m != self.own)]
 
     def has(self, mark: str) -> bool:
-        """Whether a door of this overlay marks so."""
+        """Whether a mark is of a gateway of this overlay."""
         return mark in self._known
 
     def is_known(self, content: Content) -> bool:
@@ -52,7 +52,7 @@ class BridgeMarks:
 
 
 def marked(content: Content, publication: Publication, mark: str) -> Content:
-    """What a bridge is told of a publication."""
+    """The content of a packet with the mark of a publication."""
     origin = f"{mark} {publication.publisher} {publication.sequence}"
     return Content(
         content.payload_format,

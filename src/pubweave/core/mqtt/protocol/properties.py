@@ -1,9 +1,9 @@
-"""What MQTT says about a publication besides its topic and payload, as attributes and back.
+"""MQTT properties as attributes of publications, and back.
 
-Everything travels as attributes under ``mqtt.``, so the overlay needs to know nothing of MQTT. User
-properties and the top-level fields of a JSON object in the payload are attributes of their own
-besides, for filters. A native publication has none of these: its attributes are shown to MQTT
-clients as user properties, and it is delivered with the quality that the subscriber asked for.
+All properties travel as attributes under ``mqtt.``, so the overlay needs to know nothing of MQTT.
+User properties and the top-level fields of a JSON payload become attributes of their own, too, for
+filters. Native publications have none of these: MQTT clients see their attributes as user
+properties, and receive them with the subscribed QoS.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _USER = "mqtt.user"
 EXPIRY_MAX_S = 0xFFFFFFFF
 STRING_BYTES_MAX = 0xFFFF
 JSON_BYTES_MAX = 64 << 10
-"""Larger payloads are not looked into."""
+"""Larger payloads are not parsed."""
 FIELDS_MAX = 64
 _NUMBER = re.compile(r"-?(?:\d{1,20}|\d{1,20}\.\d{1,20}(?:[eE][+-]?\d{1,3})?)")
 _decode_pairs = msgspec.json.Decoder(UserProperties).decode
@@ -82,7 +82,7 @@ def _add_content(attributes: dict[str, Value], content: Content) -> None:
         attributes[_USER] = msgspec.json.encode(content.user_properties).decode()
 
 
-def weight(attributes: dict[str, Value]) -> int:
+def attribute_bytes(attributes: dict[str, Value]) -> int:
     """The bytes that attributes take on the wire, at most."""
     return sum(
         len(name.encode()) + (len(value.encode()) if isinstance(value, str) else 0) + 16
@@ -95,7 +95,7 @@ def _is_free(name: object) -> bool:
 
 
 def _value(value: object) -> Value | None:
-    """A value of JSON as one of an attribute; None: there is no such."""
+    """A JSON value as an attribute value; None if it cannot be one."""
     if isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -104,7 +104,7 @@ def _value(value: object) -> Value | None:
 
 
 def _parsed(text: str) -> Value:
-    """A number if it is written as one."""
+    """A number if the text is one, else the text."""
     if not _NUMBER.fullmatch(text):
         return text
     value = float(text) if "." in text else int(text)
@@ -112,8 +112,8 @@ def _parsed(text: str) -> Value:
     return text if known is None else known
 
 
-def quality_of(publication: Publication) -> int:
-    """With which quality a publication may be delivered at most."""
+def qos_of(publication: Publication) -> int:
+    """The highest QoS with which a publication may be delivered."""
     qos = publication.attributes.get(QOS, 2)
     return qos if qos in (0, 1, 2) else 0  # type: ignore[return-value]
 
@@ -128,13 +128,13 @@ def is_expired(publication: Publication, now: float) -> bool:
 
 
 def content_of(publication: Publication, now: float) -> Content:
-    """What a subscriber is told about a payload; its expiry is what is left of it."""
+    """The properties of a packet for a subscriber; expiry is the time left."""
     attributes = publication.attributes
     if QOS not in attributes:
         if not attributes:
             return NO_CONTENT
         shown = ((name, _text(value)) for name, value in attributes.items())
-        return Content(user_properties=tuple(pair for pair in shown if _can_be_said(*pair)))
+        return Content(user_properties=tuple(pair for pair in shown if _fits_mqtt(*pair)))
     if len(attributes) == 1:
         return NO_CONTENT
     expiry_s = attributes.get(EXPIRY_S)
@@ -158,8 +158,8 @@ def _text(value: Value) -> str:
     return str(value)
 
 
-def _can_be_said(name: str, text: str) -> bool:
-    """Whether MQTT has words for an attribute of a native publication."""
+def _fits_mqtt(name: str, text: str) -> bool:
+    """Whether an attribute of a native publication fits into a user property."""
     return max(len(name), len(text)) <= TOPIC_LETTERS_MAX and "\0" not in name + text
 
 
@@ -167,8 +167,8 @@ def _octet(value: Value | None) -> int:
     return int(value) if isinstance(value, int) and 0 <= value <= 255 else 0
 
 
-# Native clients may publish attributes under ``mqtt.``, too, and with any values: what MQTT has no
-# words for is left out.
+# Native clients may publish attributes under ``mqtt.``, too, with any values: those that are not
+# valid in MQTT are left out.
 
 
 def _string(value: Value | None) -> str | None:

@@ -1,8 +1,8 @@
-"""MQTT topics and topic filters, and the filters of the overlay that let them through.
+"""MQTT topics and topic filters, and the overlay filters that match them.
 
 A topic of MQTT is a topic of the overlay, character by character. A pattern with wildcards becomes
-the tightest filters that the overlay has (prefix, suffix, contains); they may let more through, so
-whoever receives looks again with `matches_topic`.
+the tightest filters that the overlay has (prefix, suffix, contains); they may match more, so the
+receiver checks again with `matches_topic`.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import NamedTuple
 from pubweave.model.filters.filter import Filter, Operator, Predicate, topic_filter
 from pubweave.model.publications import TOPIC_ATTRIBUTE
 
-DOORS_TOPIC = "$mqtt/doors"
-"""What doors tell each other; never shown to clients."""
-_DOORS_LEVEL = "$mqtt"
+GATEWAYS_TOPIC = "$mqtt/doors"
+"""Messages between gateways; never shown to clients."""
+_GATEWAYS_LEVEL = "$mqtt"
 _RESERVED = ("$mqtt/", "$share/", "$SYS/")
 _BRIDGE_STATE = ("$SYS/broker/connection/", "/state")
 _SHARE = "$share/"
 TOPIC_LETTERS_MAX = 16_000
 """Whatever they are, they fit into the 65,535 bytes that MQTT has for a text."""
 SEPARATORS_MAX = 200
-"""How many slashes a topic or topic filter may have: whoever compares goes level by level."""
+"""How many slashes a topic or topic filter may have: matching costs time per level."""
 
 
 class SharedPattern(NamedTuple):
-    """A pattern and the group that shares what comes by it; no group: it is one's own."""
+    """A pattern and the group that shares it; the group is empty if it is not shared."""
 
     group: str
     pattern: str
 
 
 def validate_topic(topic: str) -> None:
-    """ValueError for what nobody can publish on."""
+    """ValueError for a topic that is not valid in a publication."""
     if not topic:
         raise ValueError("a publication needs a topic")
     if "+" in topic or "#" in topic:
@@ -47,7 +47,7 @@ def validate_depth(topic: str) -> None:
 
 
 def is_bridge_state(topic: str) -> bool:
-    """Whether a bridge of mosquitto tells of itself: it is heard, but nobody listens.
+    """Whether a mosquitto bridge reports its state here: it is answered and dropped.
 
     >>> is_bridge_state("$SYS/broker/connection/site-7/state")
     True
@@ -61,19 +61,19 @@ def is_reserved(topic: str) -> bool:
     return topic.startswith(_RESERVED)
 
 
-def names_doors(pattern: str) -> bool:
-    """Whether a pattern is for what doors say to each other.
+def names_gateways(pattern: str) -> bool:
+    """Whether a pattern is for messages between gateways.
 
-    >>> names_doors(DOORS_TOPIC), names_doors("$mqtt/#"), names_doors("#")
-    (True, True, False)
+    >>> [names_gateways(pattern) for pattern in (GATEWAYS_TOPIC, "$mqtt/#", "#")]
+    [True, True, False]
     """
-    return pattern.partition("/")[0] == _DOORS_LEVEL
+    return pattern.partition("/")[0] == _GATEWAYS_LEVEL
 
 
 def names_reserved(filter_: Filter) -> bool:
     """Whether a filter asks for reserved topics by name, and not only for everything.
 
-    >>> names_reserved(topic_filter(DOORS_TOPIC)), names_reserved(Filter())
+    >>> names_reserved(topic_filter(GATEWAYS_TOPIC)), names_reserved(Filter())
     (True, False)
     """
     return any(
@@ -85,7 +85,7 @@ def names_reserved(filter_: Filter) -> bool:
 
 
 def is_topic(topic: str) -> bool:
-    """Whether MQTT has words for a topic of the overlay; native clients may use others."""
+    """Whether a topic of the overlay is valid in MQTT; native clients may use others."""
     return (
         len(topic) <= TOPIC_LETTERS_MAX
         and "+" not in topic
@@ -140,7 +140,7 @@ def matches_topic(pattern: str, topic: str) -> bool:
 
 
 def filters_of(pattern: str, content: Filter | None = None) -> tuple[Filter, ...]:
-    """The filters of the overlay that together let all of a pattern through, each with the
+    """The overlay filters that together match all of a pattern, each with the
     predicates of ``content``. O(levels).
 
     >>> from pubweave.model.filters.text import format_filter

@@ -1,82 +1,81 @@
-"""Wildcards where the overlay routes by whole topics: topics that stand for many, and copies on
-them.
+"""Wildcard topics: how overlays that route by whole topics serve patterns with wildcards.
 
-Such an overlay (`topic_connected`, `rendezvous`) cannot be asked for ``a/#``. So whoever wants a
-pattern with wildcards takes the *wild topic* of its first level, an ordinary topic of the overlay,
-and doors publish there copies of what is published on any topic that begins so
-(`mqtt/wildcard_replicator`). ``#`` and ``+/...`` have a wild topic of their own. A copy has all
-that the original has, so content filters see it as they would see that; whoever receives it looks
-at the pattern again.
+Such an overlay (`topic_connected`, `rendezvous`) has no subscription for ``a/#``. So a pattern with
+wildcards subscribes to the *wildcard topic* of its first level, an ordinary topic of the overlay,
+where gateways publish copies of what is published on any topic with that first level
+(`mqtt/wildcard_replicator`). ``#`` and ``+/...`` share a wildcard topic. A copy has all attributes
+of the original, so content filters apply to it; the receiver checks the pattern again.
 """
 
 from __future__ import annotations
 
 from pubweave.core.mqtt.protocol.topics import filters_of, has_wildcards, is_reserved, is_topic
-from pubweave.core.vocabulary.reserved_topics import WILD_TOPIC, is_wild
+from pubweave.core.vocabulary.reserved_topics import WILDCARD_TOPIC, is_wildcard
 from pubweave.model.filters.filter import Filter, topic_filter
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.publications import Publication, Value, make_publication
 
-WILD_CLIENT = "mqtt-door:wild:"
-"""Ids of the clients that publish copies begin so. They are doors' own (`access.DOOR_CLIENT`)."""
+REPLICATOR_CLIENT = "mqtt-door:wild:"
+"""Prefix of the ids of clients that publish copies, which are gateways' own
+(`access.GATEWAY_CLIENT`)."""
 FIRST_LETTERS_MAX = 64
-"""More of a first level is not in the name of its wild topic: a copy has both names in it, and
-must fit where the original did."""
+"""How much of a first level is in its wildcard topic: a copy contains both names, and must fit
+where the original did."""
 COPIED_BYTES_MAX = (1 << 20) - (1 << 12)
 """Larger publications, which only native clients can make, are not copied: a copy is larger than
-what it is a copy of, and would not fit into a frame."""
+its original, and would not fit into a frame."""
 _TOPIC = "mqtt.wild.topic"
 _PUBLISHER = "mqtt.wild.publisher"
 _SEQUENCE = "mqtt.wild.sequence"
 
 
-def wild_client(broker: BrokerId) -> ClientId:
-    """The client by which a door publishes copies."""
-    return f"{WILD_CLIENT}{broker}"
+def replicator_client(broker: BrokerId) -> ClientId:
+    """The id of the client that publishes a gateway's copies."""
+    return f"{REPLICATOR_CLIENT}{broker}"
 
 
-def way_of(pattern: str) -> str:
-    """The topic of the overlay on which the publications of a pattern come.
+def overlay_topic_of(pattern: str) -> str:
+    """The topic of the overlay on which the publications of a pattern arrive.
 
-    >>> way_of("a/b"), way_of("a/+/c"), way_of("#"), way_of("+/b")
-    ('a/b', '$mqtt/wild/a', '$mqtt/wild', '$mqtt/wild')
+    >>> [overlay_topic_of(pattern) for pattern in ("a/b", "a/+/c", "#", "+/b")]
+    ['a/b', '$mqtt/wild/a', '$mqtt/wild', '$mqtt/wild']
     """
     if not has_wildcards(pattern):
         return pattern
     first = pattern.partition("/")[0]
-    return WILD_TOPIC if first in ("+", "#") else _of_level(first)
+    return WILDCARD_TOPIC if first in ("+", "#") else _wildcard_topic(first)
 
 
-def wild_topics_of(topic: str) -> tuple[str, ...]:
-    """The wild topics that stand for a topic.
+def wildcard_topics_of(topic: str) -> tuple[str, ...]:
+    """The wildcard topics on which a topic is copied.
 
-    >>> wild_topics_of("a/b"), wild_topics_of("$own/b"), wild_topics_of("$mqtt/doors")
-    (('$mqtt/wild', '$mqtt/wild/a'), ('$mqtt/wild/$own',), ())
+    >>> [wildcard_topics_of(topic) for topic in ("a/b", "$own/b", "$mqtt/doors")]
+    [('$mqtt/wild', '$mqtt/wild/a'), ('$mqtt/wild/$own',), ()]
     """
     if is_reserved(topic) or not topic or not is_topic(topic):
         return ()
-    own = _of_level(topic.partition("/")[0])
-    return (own,) if topic[0] == "$" else (WILD_TOPIC, own)
+    own = _wildcard_topic(topic.partition("/")[0])
+    return (own,) if topic[0] == "$" else (WILDCARD_TOPIC, own)
 
 
-def _of_level(first: str) -> str:
-    return f"{WILD_TOPIC}/{first[:FIRST_LETTERS_MAX]}"
+def _wildcard_topic(first: str) -> str:
+    return f"{WILDCARD_TOPIC}/{first[:FIRST_LETTERS_MAX]}"
 
 
-def ways_of(pattern: str, content: Filter | None = None) -> tuple[Filter, ...]:
-    """The filters by which an overlay that routes by whole topics lets all of a pattern through,
-    each with the predicates of ``content``."""
+def overlay_filters_of(pattern: str, content: Filter | None = None) -> tuple[Filter, ...]:
+    """The filters that match all of a pattern in an overlay that routes by whole topics, each with
+    the predicates of ``content``."""
     if not has_wildcards(pattern):
         return filters_of(pattern, content)
     further = () if content is None else content.predicates
-    return (Filter((*topic_filter(way_of(pattern)).predicates, *further)),)
+    return (Filter((*topic_filter(overlay_topic_of(pattern)).predicates, *further)),)
 
 
 # --- copies ----------------------------------------------------------------------------------
 
 
 def copied_attributes(publication: Publication) -> dict[str, Value]:
-    """The attributes of a copy: those of the original, and where that comes from."""
+    """The attributes of a copy: those of the original, and its topic, publisher and sequence."""
     return {
         **publication.attributes,
         _TOPIC: publication.topic,
@@ -86,10 +85,10 @@ def copied_attributes(publication: Publication) -> dict[str, Value]:
 
 
 def original_of(publication: Publication) -> Publication | None:
-    """What a publication is a copy of, or itself; None: somebody made a copy up who is no door."""
-    if not is_wild(publication.topic):
+    """The original of a copy, or the publication itself; None for a forged copy."""
+    if not is_wildcard(publication.topic):
         return publication
-    if not publication.publisher.startswith(WILD_CLIENT):
+    if not publication.publisher.startswith(REPLICATOR_CLIENT):
         return None
     attributes = dict(publication.attributes)
     topic = attributes.pop(_TOPIC, None)

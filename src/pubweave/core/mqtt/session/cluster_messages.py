@@ -1,4 +1,4 @@
-"""What the doors of an overlay say to each other, as values; `cluster/gossip` carries them."""
+"""Messages between the MQTT gateways of an overlay; `cluster/gossip` carries them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Mark = tuple[ClientId, str, int]
 
 
 class Subject(enum.Enum):
-    """What doors know of each other."""
+    """What gateways know of each other."""
 
     RETAINED = "retained"
     MEMBERS = "members"
     SESSIONS = "sessions"
-    WILD = "wild"
+    WILDCARDS = "wild"
 
 
 class StateDigest(msgspec.Struct, frozen=True, array_like=True, tag="here"):
-    """What a door has, in short: digests of what it retains, and of its members and sessions; how
-    it marks what leaves the overlay over a bridge (`protocol/bridge_marks`); how many bridges it
-    has; and a digest of what it takes of wild topics."""
+    """Digests of what a gateway retains, its group members, sessions and wildcard interests; its
+    mark for what leaves the overlay over a bridge (`protocol/bridge_marks`); its address and the
+    number of its bridges."""
 
     address: str
     retained: int
@@ -41,52 +41,52 @@ class StateDigest(msgspec.Struct, frozen=True, array_like=True, tag="here"):
     wants_answer: bool = False
     mark: str = ""
     bridges: int = 0
-    wild: int = 0
+    interests: int = 0
 
 
 class PullRequest(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
-    """One door asks another for all that it has."""
+    """One gateway asks another for all that it has of a subject."""
 
-    door: BrokerId
+    gateway: BrokerId
     subject: Subject
 
 
 class Retain(msgspec.Struct, frozen=True, array_like=True, tag="retain"):
-    """Publications to be retained, or cleared, by all."""
+    """Publications that all gateways are to retain, or topics to clear."""
 
     publications: tuple[Publication, ...]
 
 
 class Members(msgspec.Struct, frozen=True, array_like=True, tag="members"):
-    """All members of groups at a door."""
+    """All group members at a gateway."""
 
     members: tuple[GroupMember, ...]
 
 
 class WildcardInterests(msgspec.Struct, frozen=True, array_like=True, tag="takes"):
-    """All wild topics (`protocol/wildcard_topics`) that sessions at a door take, each with the time
-    since when."""
+    """All wildcard topics (`protocol/wildcard_topics`) that sessions at a gateway want, each with
+    the time since when."""
 
     topics: tuple[tuple[str, float], ...]
 
 
 class SessionsHeld(msgspec.Struct, frozen=True, array_like=True, tag="holds"):
-    """Sessions that outlive their connections are at this door now; ``is_all``: and what was
-    there before is not."""
+    """Sessions that outlive their connections are at this gateway now; ``is_all``: and no others
+    but those announced from here on."""
 
     sessions: tuple[str, ...]
     is_all: bool = False
 
 
 class SessionsEnded(msgspec.Struct, frozen=True, array_like=True, tag="dropped"):
-    """Sessions that were at this door are over."""
+    """Sessions that were at this gateway have ended."""
 
     sessions: tuple[str, ...]
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True, tag="claim"):
-    """The client of a session has connected here: whoever has it lets go; ``holder``, if anybody
-    is named, hands over what belongs to it."""
+    """The client of a session has connected here: any other gateway that has the session gives it
+    up; ``holder``, if named, hands it over."""
 
     session: str
     since: float
@@ -94,16 +94,16 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, tag="claim"):
 
 
 class Offer(msgspec.Struct, frozen=True, array_like=True, tag="offer"):
-    """Who has a session leaves the overlay: ``door`` is to keep it for the client; the handover
-    follows."""
+    """The gateway that has a session leaves the overlay: ``gateway`` is to keep the session; the
+    handover follows."""
 
-    door: BrokerId
+    gateway: BrokerId
     session: str
     since: float
 
 
 class SessionHeader(msgspec.Struct, frozen=True, array_like=True):
-    """What belongs to a session besides publications."""
+    """The state of a session besides its publications."""
 
     client_id: str
     user: str
@@ -114,10 +114,10 @@ class SessionHeader(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Handover(msgspec.Struct, frozen=True, array_like=True, tag="handover"):
-    """A session on its way to ``door``, which claimed it or was offered it at ``since``, in parts;
-    the first has the head, unless there is none. ``given`` is as in `HandoverTail`."""
+    """A session on its way to ``gateway``, which claimed it or was offered it at ``since``, in
+    chunks; the first has the head, unless there is no session. ``given`` as in `HandoverTail`."""
 
-    door: BrokerId
+    gateway: BrokerId
     session: str
     since: float
     head: SessionHeader | None
@@ -128,50 +128,52 @@ class Handover(msgspec.Struct, frozen=True, array_like=True, tag="handover"):
 
 
 class Arrived(msgspec.Struct, frozen=True, array_like=True, tag="arrived"):
-    """A session that was claimed at ``since`` has been taken over from ``door``, and subscribes
-    here now."""
+    """A session that was claimed at ``since`` was received from ``gateway``, and subscribes here
+    now."""
 
-    door: BrokerId
+    gateway: BrokerId
     session: str
     since: float
 
 
 class HandoverTail(msgspec.Struct, frozen=True, array_like=True, tag="tail"):
-    """What came for a session while it was on its way; from the last part on it is at ``door``
-    and nowhere else. ``is_void``: it has gone another way, and what is there is worth nothing.
+    """What arrived for a session during its handover; from the last chunk on it is at ``gateway``
+    and nowhere else. ``is_void``: the session moved elsewhere, and this copy is to be discarded.
 
-    ``given``: what the session has got lately, where the overlay routes by whole topics
+    ``given``: marks of what the session was given lately, where the overlay routes by whole topics
     (`session/deduplicator`)."""
 
-    door: BrokerId
+    gateway: BrokerId
     session: str
-    parcels: tuple[Delivery, ...]
+    deliveries: tuple[Delivery, ...]
     is_last: bool = True
     is_void: bool = False
     given: tuple[Mark, ...] = ()
 
 
 class Redirected(msgspec.Struct, frozen=True, array_like=True, tag="redirected"):
-    """A client has been sent to another door: leave it alone for a while."""
+    """A client was redirected to another gateway: do not redirect it again for a while."""
 
     session: str
 
 
 class Returned(msgspec.Struct, frozen=True, array_like=True, tag="returned"):
-    """A client of ``door`` publishes again and again what ``bridge`` is sent
+    """A client of ``gateway`` repeatedly publishes what ``bridge`` is sent
     (`bridges/loop_detector`)."""
 
-    door: BrokerId
+    gateway: BrokerId
     session: str
     bridge: str
     topic: str
     is_proof: bool
 
 
-MoveWord = (
+HandoverMessage = (
     Redirected | SessionsHeld | SessionsEnded | Claim | Offer | Handover | Arrived | HandoverTail
 )
-Word = StateDigest | PullRequest | Retain | Members | WildcardInterests | Returned | MoveWord
+GatewayMessage = (
+    StateDigest | PullRequest | Retain | Members | WildcardInterests | Returned | HandoverMessage
+)
 
 
 def digest_of(names: Iterable[str]) -> int:
@@ -184,12 +186,12 @@ def digest_of(names: Iterable[str]) -> int:
 
 
 def bare(publication: Publication) -> Publication:
-    """Without what only the codec of a link needs."""
+    """A publication without what only the codec of a link needs."""
     return msgspec.structs.replace(publication, trace=0, size_bytes=0, encoded=b"")
 
 
-def weighed(publication: Publication) -> Publication:
-    """As it was before it went through a word."""
+def with_size(publication: Publication) -> Publication:
+    """A publication with its size, as it was before `bare`."""
     return make_publication(
         publication.publisher,
         publication.sequence,

@@ -1,4 +1,4 @@
-"""One connection of an MQTT client: what was agreed on it, and what goes out over it.
+"""One connection of an MQTT client: the agreed options and outgoing packets.
 
 Topic aliases, packet sizes and keep-alive end with the connection; everything that outlives it is
 in `session/session`.
@@ -29,7 +29,7 @@ KEEP_ALIVE_FACTOR = 1.5
 
 
 class MqttError(Exception):
-    """A client broke the protocol, or asked for what it cannot have; its connection is closed."""
+    """A client broke the protocol or asked for too much; its connection is closed."""
 
     def __init__(self, reason: int, text: str, server_reference: str | None = None) -> None:
         super().__init__(text)
@@ -38,35 +38,35 @@ class MqttError(Exception):
 
 
 class MqttConnection:
-    """The state of one connection. ``connect`` is None until the client has said it."""
+    """The state of one connection. ``connect`` is None until the client has sent it."""
 
     def __init__(
-        self, number: ConnectionId, now: float, speaking: dict[ConnectionId, None]
+        self, number: ConnectionId, now: float, has_output: dict[ConnectionId, None]
     ) -> None:
-        """``speaking`` notes who has packets to send."""
+        """``has_output`` notes the connections that have packets to send."""
         self.number = number
-        self._speaking = speaking
+        self._has_output = has_output
         self.heard_at = now
         self.connect: Connect | None = None
         self.session = ""
         """The name of the session that it is attached to; empty: none yet."""
         self.early: list[FromClient] = []
-        """What the client said before it was let in."""
+        """Packets that the client sent before its Connect was accepted."""
         self.is_accepted = False
-        """The client was told that it is in."""
+        """ConnAck was sent and accepts the client."""
         self.keep_alive_s = 0
         self.mark = ""
-        """Tells bridges from which door a publication comes (`protocol/bridge_marks`)."""
+        """The gateway's mark for publications sent to bridges (`protocol/bridge_marks`)."""
         self.is_slow = False
         """The client does not read as fast as it is written to."""
         self.is_paused = False
-        """The client is not read from, because the overlay cannot take more."""
+        """The client is not read from, because the overlay is congested."""
         self._out: list[ToClient] = []
         self._aliases_in: dict[int, str] = {}
         self._aliases_out: dict[str, int] = {}
         self._alias_max = 0
         self._limit: int | None = None
-        """The longest packet that the client takes."""
+        """The longest packet that the client accepts."""
 
     @property
     def is_v5(self) -> bool:
@@ -74,7 +74,7 @@ class MqttConnection:
 
     @property
     def silent_at(self) -> float | None:
-        """When the client will have been silent for too long; None: it may be for ever."""
+        """When the keep-alive expires; None if there is none."""
         if not self.keep_alive_s:
             return None
         return self.heard_at + KEEP_ALIVE_FACTOR * self.keep_alive_s
@@ -84,29 +84,29 @@ class MqttConnection:
         self._limit = connect.max_packet_bytes
         self._alias_max = min(connect.topic_alias_max, alias_max)
 
-    def say(self, packet: ToClient) -> bool:
-        """Send a packet at the end of this event; False: it is larger than the client takes."""
+    def send(self, packet: ToClient) -> bool:
+        """Send a packet at the end of this event; False if the client does not accept its size."""
         fitted = fitting(packet, self._limit) if self._limit is not None else packet
         if fitted is None:
             return False
         if not self._out:
-            self._speaking[self.number] = None
+            self._has_output[self.number] = None
         self._out.append(fitted)
         return True
 
-    def said(self) -> list[ToClient]:
+    def pop_packets(self) -> list[ToClient]:
         """The packets of this event."""
         packets, self._out = self._out, []
         return packets
 
-    def problem(self, text: str) -> str | None:
-        """A reason in words, where the client wants to hear it."""
+    def reason_text(self, text: str) -> str | None:
+        """A reason string, if the client wants any."""
         return text if self.connect is None or self.connect.wants_problems else None
 
     # --- aliases ---------------------------------------------------------------------------
 
     def topic_of(self, packet: Publish, alias_max: int) -> str:
-        """The topic that a packet means; MqttError for an alias that says nothing."""
+        """The topic of a packet; MqttError for an unknown alias."""
         alias = packet.topic_alias
         if alias is None:
             return packet.topic
@@ -123,34 +123,34 @@ class MqttConnection:
     # --- publications to the client --------------------------------------------------------
 
     def packet(
-        self, parcel: Delivery, packet_id: int | None, now: float, *, is_duplicate: bool = False
+        self, delivery: Delivery, packet_id: int | None, now: float, *, is_duplicate: bool = False
     ) -> Publish | None:
-        """A parcel as this client is to get it; None: it is larger than the client takes."""
-        publication = parcel.publication
+        """The packet of a delivery; None if the client does not accept its size."""
+        publication = delivery.publication
         packet = Publish(
             publication.topic,
             publication.payload,
-            parcel.qos,
-            parcel.retain,
+            delivery.qos,
+            delivery.retain,
             packet_id,
             is_duplicate,
-            self._content(parcel, now) if self.is_v5 else NO_CONTENT,
-            parcel.subscription_ids if self.is_v5 else (),
+            self._content(delivery, now) if self.is_v5 else NO_CONTENT,
+            delivery.subscription_ids if self.is_v5 else (),
         )
         if self._alias_max:
             packet = self._aliased(packet)
         return packet if self._fits(packet) else None
 
-    def _content(self, parcel: Delivery, now: float) -> Content:
-        content = content_of(parcel.publication, now)
-        return marked(content, parcel.publication, self.mark) if parcel.is_marked else content
+    def _content(self, delivery: Delivery, now: float) -> Content:
+        content = content_of(delivery.publication, now)
+        return marked(content, delivery.publication, self.mark) if delivery.is_marked else content
 
     def _fits(self, packet: Publish) -> bool:
         return self._limit is None or size_of(packet) <= self._limit
 
     def _aliased(self, packet: Publish) -> Publish:
-        """With an alias in the place of the topic, or beside it for the first time, if that fits:
-        an alias takes three bytes."""
+        """With an alias instead of the topic, or beside it the first time, if that fits: an alias
+        takes three bytes."""
         alias = self._aliases_out.get(packet.topic)
         if alias is not None:
             aliased = msgspec.structs.replace(packet, topic="", topic_alias=alias)

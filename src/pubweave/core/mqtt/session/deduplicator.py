@@ -1,14 +1,14 @@
-"""One session's publications on their several ways: each is given to it once.
+"""Deduplication of one session's publications where they arrive on several topics.
 
-Where the overlay routes by whole topics, what comes for ``a/b`` comes on that topic, what comes for
-``a/#`` on a wild topic, and what comes for ``#`` on another (`protocol/wildcard_topics`). A
-publication that a session wants for more than one of them is given to it when it first comes, for
-all of them.
+Where the overlay routes by whole topics, publications for ``a/b`` arrive on that topic, those for
+``a/#`` on a wildcard topic, and those for ``#`` on another (`protocol/wildcard_topics`). A
+publication that matches several of a session's subscriptions is given to it once, when it first
+arrives, for all of them.
 
-Within one publisher and topic each way keeps the order. So the last that was given is enough to
-know what was. That goes with the session to other doors, too: whoever is new to a topic is sent
-what is kept of it (`topic_log`), which the session may have got where it was before. And what was
-published before a subscription was granted is none of its business.
+On each of these topics the publications of one publisher and original topic keep their order, so
+the last sequence given tells what was given. These marks move with the session: a gateway that is
+new to a topic is sent what is kept of it (`topic_log`), which the session may have been given
+elsewhere. What was published before a subscription was granted is not for that subscription.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pubweave.core.mqtt.protocol.properties import QOS
-from pubweave.core.mqtt.protocol.wildcard_topics import original_of, way_of
+from pubweave.core.mqtt.protocol.wildcard_topics import original_of, overlay_topic_of
 from pubweave.core.mqtt.session.cluster_messages import Mark
 from pubweave.core.mqtt.session.subscriptions import MqttSubscription, SessionSubscriptions
 from pubweave.model.ids import ClientId
 from pubweave.model.publications import Publication
 
 CLOCKS_APART_S = 1.0
-"""So far the clocks of brokers may be apart without a loss."""
+"""How far the clocks of brokers may differ without a loss."""
 REMEMBERED_MAX = 20_000
-"""Publishers and topics of a session; the one that was silent for longest is forgotten first. What
-comes again, or later on another way, is seconds old."""
+"""Publishers and topics of a session; the longest silent is discarded first. Duplicates are seconds
+old."""
 
 
 class SessionDeduplicator:
-    """What was given to one session.
+    """What was given to one session, by publisher and topic.
 
     >>> from pubweave.model.mqtt_packets import TopicFilter
     >>> both = [MqttSubscription(TopicFilter(p, 0), "", p, None, None, ()) for p in ("a", "#")]
-    >>> ways, publication = Ways(), Publication("p", 1, "a", {}, b"", 0.0)
-    >>> ways.is_first("a", publication, both), ways.is_first("$mqtt/wild", publication, both)
+    >>> given, publication = SessionDeduplicator(), Publication("p", 1, "a", {}, b"", 0.0)
+    >>> given.is_first("a", publication, both), given.is_first("$mqtt/wild", publication, both)
     (True, False)
     """
 
@@ -43,37 +43,37 @@ class SessionDeduplicator:
         self._given: dict[tuple[ClientId, str], int] = {}
 
     def unknown(self, notified: Iterable[Publication]) -> list[Publication]:
-        """Of what came, what was not given for certain; nothing is given by asking."""
+        """Publications that were certainly not given yet; they are not marked as given."""
         return [
-            came
-            for came in notified
-            if (publication := original_of(came)) is not None
+            received
+            for received in notified
+            if (publication := original_of(received)) is not None
             and publication.sequence
             > self._given.get((publication.publisher, publication.topic), 0)
         ]
 
-    def news(
+    def first_copies(
         self, notified: Iterable[Publication], subscriptions: SessionSubscriptions
     ) -> list[Publication]:
-        """Of what came, what a session that subscribes so is to get; of copies, the originals."""
+        """Publications to give to a session with these subscriptions; of copies, the originals."""
         found = []
-        for came in notified:
-            publication = original_of(came)
+        for received in notified:
+            publication = original_of(received)
             if publication is None:
                 continue
             wanted = [
                 s for s in subscriptions.matching(publication) if not _is_past(publication, s)
             ]
-            if wanted and self.is_first(came.topic, publication, wanted):
+            if wanted and self.is_first(received.topic, publication, wanted):
                 found.append(publication)
         return found
 
     def is_first(
-        self, way: str, publication: Publication, wanted: Iterable[MqttSubscription]
+        self, topic: str, publication: Publication, wanted: Iterable[MqttSubscription]
     ) -> bool:
-        """Whether a publication that came on a way is to be given for those who want it."""
-        if all(way_of(subscription.pattern) != way for subscription in wanted):
-            return False  # for a subscription that is no more, or another content
+        """Whether a publication that arrived on ``topic`` is to be given; it is marked as given."""
+        if all(overlay_topic_of(subscription.pattern) != topic for subscription in wanted):
+            return False  # the subscription has ended, or has another content filter
         return self._note((publication.publisher, publication.topic), publication.sequence)
 
     def _note(self, key: tuple[ClientId, str], sequence: int) -> bool:
@@ -84,17 +84,17 @@ class SessionDeduplicator:
         return sequence > last
 
     def marks(self) -> list[Mark]:
-        """What was given, for another door."""
+        """What was given, for another gateway."""
         return [(publisher, topic, last) for (publisher, topic), last in self._given.items()]
 
     def learn(self, marks: Iterable[Mark]) -> None:
-        """So much was given at another door."""
+        """Add what was given at another gateway."""
         for publisher, topic, sequence in marks:
             self._note((publisher, topic), sequence)
 
 
 def _is_past(publication: Publication, subscription: MqttSubscription) -> bool:
-    """Whether a publication was there before a subscription, by the clocks of two doors. Native
-    clients have clocks of their own, of which nothing is known."""
+    """Whether a publication is older than a subscription, by the clocks of two gateways. Nothing is
+    known of the clocks of native clients."""
     is_timed = QOS in publication.attributes
     return is_timed and publication.published_at < subscription.since - CLOCKS_APART_S

@@ -1,10 +1,9 @@
-"""The native clients behind MQTT sessions, and the way between them and their broker.
+"""The native clients behind MQTT sessions, and the in-process link to their broker.
 
-Each MQTT session is an ordinary client of its broker (`core.client`), attached over a connection
-that never leaves this process: it has a negative number, and what the broker transmits to it is
-handed over within the same event. So rights, limits, metering, sequence numbers and back-pressure
-are those of every client, and what a client is told waits for nothing but the event's own record
-in the journal.
+Each MQTT session is an ordinary client of its broker (`core.client`) over a connection within this
+process: it has a negative number, and what the broker transmits on it is delivered within the same
+event. So rights, limits, metering, sequence numbers and back-pressure are those of every client,
+and an answer to a client waits for nothing but the event's own record in the journal.
 """
 
 from __future__ import annotations
@@ -34,60 +33,60 @@ from pubweave.model.publications import Publication
 
 
 class PendingReply(msgspec.Struct, frozen=True):
-    """An answer to a client, or a word to another door, that is due when the broker has taken in
-    ``count`` messages of the client.
+    """An answer to a client, or a message to another gateway, that is due when the broker has
+    handled ``count`` messages of the client.
 
-    ``publication`` is the one it is about; it is retained if it says so."""
+    ``publication`` is the one that it answers; it is retained if it asks for that."""
 
     count: int
     answer: PubAck | PubRec | Subscribe | Arrived | None
     publication: Publication | None = None
     natives: tuple[tuple[str, ...], ...] = ()
-    is_news: tuple[bool, ...] = ()
+    are_new: tuple[bool, ...] = ()
 
 
 class NativeSession:
-    """A client's end of a native session; ``owner`` names the MQTT session it is for."""
+    """The client's end of a native session; ``owner`` names the MQTT session that it is for."""
 
     def __init__(self, client: ClientCore, connection: ConnectionId, owner: str) -> None:
         self.client = client
         self.connection = connection
         self.owner = owner
-        self.promises: deque[PendingReply] = deque()
+        self.pending_replies: deque[PendingReply] = deque()
         self.refusals: dict[str, str] = {}
         """By advertisement, subscription or ``publication N``: why it was refused."""
         self.lost_reason: str | None = None
-        """Why the broker let this client go, if it did."""
+        """Why the broker ended this session, if it did."""
         self.is_leaving = False
-        self.asks = False
-        """Whether the broker is to say at once what it has taken in."""
+        self.wants_ack = False
+        """Whether the broker is to acknowledge at once."""
         self.missed = 0
-        """How many publications were lost to it before they came here, at most."""
-        self._has_told = False
+        """How many publications were lost before they arrived here, at most."""
+        self._has_sent = False
         self._outgoing: list[Message] = []
 
-    def promise(
+    def reply_later(
         self,
         answer: PubAck | PubRec | Subscribe | Arrived | None,
         publication: Publication | None = None,
         natives: tuple[tuple[str, ...], ...] = (),
-        is_news: tuple[bool, ...] = (),
+        are_new: tuple[bool, ...] = (),
     ) -> None:
-        """Owe an answer for what was queued last."""
+        """Reply when the broker has handled what was queued last."""
         session = self.client.session
         count = session.acked + session.queue_messages + len(session.pending)
-        self.promises.append(PendingReply(count, answer, publication, natives, is_news))
+        self.pending_replies.append(PendingReply(count, answer, publication, natives, are_new))
 
-    def kept(self) -> list[PendingReply]:
-        """The answers that are due now, in their order."""
+    def due_replies(self) -> list[PendingReply]:
+        """The replies that are due now, in order."""
         acked = self.client.session.acked
         due: list[PendingReply] = []
-        while self.promises and self.promises[0].count <= acked:
-            due.append(self.promises.popleft())
+        while self.pending_replies and self.pending_replies[0].count <= acked:
+            due.append(self.pending_replies.popleft())
         return due
 
     def receive(self, messages: Sequence[Message], now: float) -> Sequence[Publication]:
-        """What the broker transmitted; the notifications among it."""
+        """Handle what the broker transmitted; the notifications among it."""
         notified: list[Publication] = []
         for effect in self.client.handle(MessagesReceived(self.connection, messages, now), now):
             if isinstance(effect, Notify):
@@ -95,13 +94,13 @@ class NativeSession:
             elif isinstance(effect, Transmit):
                 self._outgoing += effect.messages
                 # What was queued before the broker's Hello goes out by itself after it.
-                self._has_told |= any(isinstance(m, SequencedMessage) for m in effect.messages)
+                self._has_sent |= any(isinstance(m, SequencedMessage) for m in effect.messages)
             elif isinstance(effect, ReportMissed):
                 self.missed += effect.count
             elif isinstance(effect, ReportRefusal):
                 self.refusals[effect.subject] = effect.reason
             elif isinstance(effect, ProbeBrokers):
-                # MQTT has no words for it: how far other brokers are stays unknown.
+                # MQTT clients cannot probe brokers: their distances stay unknown.
                 for reply in self.client.probed(effect.number, {}):
                     self._outgoing += reply.messages  # type: ignore[union-attr]
         return notified
@@ -112,9 +111,9 @@ class NativeSession:
                 self._outgoing += effect.messages
 
     def outgoing(self, now: float) -> list[Message]:
-        """What the broker is to hear now."""
+        """The messages for the broker."""
         effects = self.client.flush()
-        self.asks, self._has_told = bool(effects) or self._has_told, False
+        self.wants_ack, self._has_sent = bool(effects) or self._has_sent, False
         self.client.session.ack(effects)
         if self.is_leaving and not self.client.session.queue_messages:
             effects += self.client.goodbye("the MQTT session is over")
@@ -127,13 +126,13 @@ class NativeSession:
 
 
 class InProcessLink:
-    """Carries messages between a broker and the native ends of its door."""
+    """Carries messages between a broker and the native clients of its gateway."""
 
     def __init__(
         self,
         access: Access,
         opened: Callable[[ConnectionOpened, float], None],
-        heard: Callable[[MessagesReceived, float], None],
+        receive: Callable[[MessagesReceived, float], None],
     ) -> None:
         self.on_notified: Callable[[NativeSession, Sequence[Publication], float], None]
         self.on_missed: Callable[[int], None]
@@ -141,12 +140,12 @@ class InProcessLink:
         self.ends: dict[ConnectionId, NativeSession] = {}
         self._access = access
         self._opened = opened
-        self._heard = heard
+        self._receive = receive
         self._touched: dict[ConnectionId, None] = {}
-        self._kept: deque[Effect] = deque()
-        self._words: deque[Effect] = deque()
-        """What is for the door's own client."""
-        self._is_turning = False
+        self._deferred: deque[Effect] = deque()
+        self._gossip: deque[Effect] = deque()
+        """Effects for the gateway's own client."""
+        self._is_running = False
         self._last_connection = 0
         self._last_epoch = 0
 
@@ -165,8 +164,8 @@ class InProcessLink:
         can_move: bool = False,
         returns: bool = False,
     ) -> NativeSession:
-        """Attach a client whose user has been proven at another connection. ``returns``: it has
-        been elsewhere, and is to get what is kept of its topics."""
+        """Attach a client whose user was authenticated on another connection. ``returns``: it was
+        elsewhere, and is to get what is kept of its topics."""
         self._last_connection -= 1
         connection, epoch = self._last_connection, self.epoch(now)
         client = ClientCore(id_, epoch=epoch, now=now, first_sequence=epoch, can_move=can_move)
@@ -180,52 +179,52 @@ class InProcessLink:
         return end
 
     def leave(self, end: NativeSession) -> None:
-        """Say goodbye as soon as the broker has taken everything in."""
+        """Say goodbye as soon as the broker has acknowledged everything."""
         end.is_leaving = True
         self.touch(end)
 
     def touch(self, end: NativeSession) -> None:
-        """Something is to be carried from this end."""
+        """This end may have messages to carry."""
         self._touched[end.connection] = None
 
-    def keep(self, effects: list[Effect]) -> None:
-        """Take the inner effects out of ``effects``, for the next turn."""
-        self._kept.extend([e for e in effects if _is_inner(e)])
+    def defer(self, effects: list[Effect]) -> None:
+        """Move the in-process effects from ``effects`` to the next run."""
+        self._deferred.extend([e for e in effects if _is_inner(e)])
         effects[:] = [e for e in effects if not _is_inner(e)]
 
-    def turn(self, effects: list[Effect], now: float) -> None:
-        """Carry messages to and fro until nobody has anything to say; ``effects`` are those of
-        the broker, of which the inner ones are taken out. O(messages).
+    def run(self, effects: list[Effect], now: float) -> None:
+        """Carry messages in both directions until none are left; in-process effects are taken out
+        of the broker's ``effects``. O(messages).
 
-        Words of doors are heard last. One says of a session what was before it and what comes
-        after; the publications that came before it in one event must be in their sessions by then.
+        Messages between gateways are delivered last. A handover's `Arrived` divides a session's
+        publications; those before it in the same event must be in their sessions by then.
 
-        Within a turn there is no other: whoever asks for one then is served by the one that is
-        under way, or messages could overtake each other."""
-        if self._is_turning:
+        Runs do not nest: a call within a run is served by that run, or messages could overtake
+        each other."""
+        if self._is_running:
             return
-        self._is_turning = True
+        self._is_running = True
         try:
             while True:
-                self.keep(effects)
-                if not self._kept and not self._touched:
-                    if not self._words:
+                self.defer(effects)
+                if not self._deferred and not self._touched:
+                    if not self._gossip:
                         return
-                    self._hand_over(self._words.popleft(), now)
-                while self._kept:
-                    effect = self._kept.popleft()
-                    if self._is_word(effect):
-                        self._words.append(effect)
+                    self._hand_over(self._gossip.popleft(), now)
+                while self._deferred:
+                    effect = self._deferred.popleft()
+                    if self._is_gossip(effect):
+                        self._gossip.append(effect)
                     else:
                         self._hand_over(effect, now)
                 touched = list(self._touched)
                 self._touched.clear()
                 for connection in touched:
-                    self._speak(connection, now)
+                    self._send_outgoing(connection, now)
         finally:
-            self._is_turning = False
+            self._is_running = False
 
-    def _is_word(self, effect: Effect) -> bool:
+    def _is_gossip(self, effect: Effect) -> bool:
         end = self.ends.get(effect.connection)  # type: ignore[union-attr]
         return end is not None and not end.owner
 
@@ -244,7 +243,7 @@ class InProcessLink:
             if notified:
                 self.on_notified(end, notified, now)
 
-    def _speak(self, connection: ConnectionId, now: float) -> None:
+    def _send_outgoing(self, connection: ConnectionId, now: float) -> None:
         end = self.ends.get(connection)
         if end is None:
             return
@@ -252,10 +251,10 @@ class InProcessLink:
             self.on_settled(end, now)
             messages = end.outgoing(now)
             if messages:
-                self._heard(MessagesReceived(connection, messages, now), now)
-            if end.asks:
-                # By itself: a broker counts what came in one piece when it is through with it.
-                self._heard(MessagesReceived(connection, (Ping(now),), now), now)
+                self._receive(MessagesReceived(connection, messages, now), now)
+            if end.wants_ack:
+                # In an event of its own: a broker acknowledges a batch when it is handled whole.
+                self._receive(MessagesReceived(connection, (Ping(now),), now), now)
             return
         del self.ends[connection]
         self.on_settled(end, now)

@@ -1,8 +1,8 @@
 """One MQTT session: what outlives a client's connections.
 
-Its subscriptions, the publications on their way to it (`session/inflight`), the numbers of those
-that came from it at QoS 2, its will, and the native client behind it (`session/native_client`). It
-knows nothing of other sessions.
+Its subscriptions, the deliveries on their way to it (`session/inflight`), the packet ids of its QoS
+2 publications, its will, and the native client behind it (`session/native_client`). It knows
+nothing of other sessions.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import msgspec
 
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.protocol.properties import (
+    attribute_bytes,
     attributes_of,
     is_expired,
     is_retained,
-    quality_of,
-    weight,
+    qos_of,
 )
 from pubweave.core.mqtt.session.connection import MqttConnection, MqttError
 from pubweave.core.mqtt.session.deduplicator import SessionDeduplicator
@@ -38,9 +38,9 @@ from pubweave.model.mqtt_packets import (
 from pubweave.model.publications import Publication
 
 TOPICS_MAX = 10_000
-"""So many topics a client may publish on where each is advertised; the first is given up then."""
+"""How many topics of a client are advertised one by one; beyond that the oldest is withdrawn."""
 FRAME_BYTES_MAX = (1 << 20) - (1 << 13)
-"""What fits between brokers, with room for what frames have besides (`wire.codec`)."""
+"""The largest publication between brokers, with room for the rest of a frame (`wire.codec`)."""
 
 
 class MqttSession:
@@ -53,9 +53,9 @@ class MqttSession:
         user: str,
         config: MqttConfig,
         overrun: dict[str, None],
-        tally: QueueBudget,
+        budget: QueueBudget,
     ) -> None:
-        """``overrun`` notes who gets more than it may keep, ``tally`` what all keep."""
+        """``overrun`` notes sessions that exceed their limits, ``budget`` the bytes of all."""
         self.name = name
         self._overrun = overrun
         self.client_id = client_id
@@ -64,39 +64,39 @@ class MqttSession:
         self.end: NativeSession | None = None
         self.connection: MqttConnection | None = None
         self.subscriptions = SessionSubscriptions()
-        self.ways = SessionDeduplicator()
-        self.outbox = InflightQueue(config.queue_messages, config.queue_bytes, tally)
+        self.deduplicator = SessionDeduplicator()
+        self.inflight = InflightQueue(config.queue_messages, config.queue_bytes, budget)
         self.will: Will | None = None
         self.will_at: float | None = None
-        """When the will is to be published; None: not before the client is gone."""
+        """When the will is to be published; None while the client is connected."""
         self.expiry_s = 0
         self.expires_at: float | None = None
-        """When the session is over; None: its client is connected."""
+        """When the session expires; None while its client is connected."""
         self.is_bridge = False
         self.has_published = False
-        """Its client has published something; a bridge that has not only listens."""
+        """Its client has published; a bridge that has not only receives."""
         self.qos0_dropped = 0
         """QoS 0 publications that the client did not read fast enough for."""
         self.since = 0.0
         """When a client last connected to it."""
-        self.came_from: BrokerId = ""
-        """The door that had it before; who asks for it there has not heard yet that it is here."""
+        self.previous_gateway: BrokerId = ""
+        """The gateway that had it before; a claim that names that one is meant for this one."""
         self.routes_whole_topics = False
-        """The overlay routes by whole topics only, and takes no other advertisements."""
+        """The overlay routes by whole topics only, and accepts no other advertisements."""
         self.advertises_all = False
         self.is_confirmed = True
-        """False: its client may have had one before, here or at another door, and may not know yet
-        that it is no more: the answer to Connect can get lost. It is told again until it says
-        something. Until then the session is empty."""
-        self.is_told = False
-        """Other doors know that it is here."""
+        """False while its client may not know that an earlier session, here or at another gateway,
+        has ended: ConnAck can get lost. Until the client sends a packet, ConnAck says again that
+        no session is present, and the session is empty."""
+        self.is_announced = False
+        """Other gateways know that it is here."""
         self.held: list[Publication] | None = None
-        """What came while the session was on its way here; None: it is not."""
+        """Publications held during its handover; None if there is none."""
         self._held_bytes = 0
         self._incoming: dict[int, int] = {}
-        """QoS 2 publications of the client by packet id, until PubRel: 0, or why refused."""
+        """QoS 2 publications of the client by packet id, until PubRel: 0 or a reason code."""
         self._unanswered = 0
-        """QoS 1 publications of the client without their answer."""
+        """QoS 1 publications of the client that are not answered yet."""
         self._advertised: dict[str, str] = {}
 
     # --- publications of the client --------------------------------------------------------
@@ -108,22 +108,22 @@ class MqttSession:
         rights: tuple[Filter, ...],
         now: float,
         *,
-        is_for_nobody: bool = False,
+        is_only_answered: bool = False,
     ) -> None:
-        """Hand a publication to the overlay; its answer follows when that has taken it in. One for
-        nobody is only answered, like an echo, which the overlay has already.
+        """Publish to the overlay; the answer follows when the broker has accepted it. With
+        ``is_only_answered`` nothing is published, as for an echo.
 
-        MqttError if the client has more under way than it may."""
+        MqttError if the client exceeds its receive maximum."""
         end, number = self._end, packet.packet_id or 0
-        if self.has_come(packet):
-            owed = [p.answer for p in end.promises if isinstance(p.answer, PubRec)]
-            if all(answer.packet_id != number for answer in owed):
-                self._say(PubRec(number, self._incoming[number]))
+        if self.is_duplicate(packet):
+            due = [p.answer for p in end.pending_replies if isinstance(p.answer, PubRec)]
+            if all(answer.packet_id != number for answer in due):
+                self._answer(PubRec(number, self._incoming[number]))
             return
         self._check_under_way(packet)
         publication = None
-        if not is_for_nobody:
-            publication = self._given_to_overlay(packet, topic, rights, now)
+        if not is_only_answered:
+            publication = self._publish_to_overlay(packet, topic, rights, now)
             if publication is None:
                 text = "its user properties are more than a link can carry"
                 self.refuse(packet, Reason.QUOTA_EXCEEDED, text)
@@ -135,21 +135,21 @@ class MqttSession:
         elif packet.qos == 2:
             answer = PubRec(number)
             self._incoming[number] = 0
-        if answer is not None or (packet.retain and not is_for_nobody):
-            end.promise(answer, publication)
+        if answer is not None or (packet.retain and not is_only_answered):
+            end.reply_later(answer, publication)
 
-    def has_come(self, packet: Publish) -> bool:
-        """Whether a QoS 2 publication has come before, and was not released yet."""
+    def is_duplicate(self, packet: Publish) -> bool:
+        """Whether a QoS 2 publication was received before and is not released yet."""
         return packet.qos == 2 and packet.packet_id in self._incoming
 
     def refuse(self, packet: Publish, reason: Reason, text: str) -> None:
-        """Take a publication no further."""
+        """Answer a publication with an error."""
         if packet.qos and self.connection is not None:
             kind = PubAck if packet.qos == 1 else PubRec
-            self._say(kind(packet.packet_id or 0, reason, self.connection.problem(text)))
+            self._answer(kind(packet.packet_id or 0, reason, self.connection.reason_text(text)))
 
     def _check_under_way(self, packet: Publish) -> None:
-        """3.1.1 knows no limit; such clients are slowed down by not being read."""
+        """MQTT 3.1.1 has no limit; such clients are slowed down by not being read."""
         most = self.config.receive_max
         is_v5 = self.connection is not None and self.connection.is_v5
         if packet.qos and is_v5 and self._unanswered + len(self._incoming) >= most:
@@ -158,25 +158,26 @@ class MqttSession:
     def publish_will(self, rights: tuple[Filter, ...], now: float) -> None:
         will, self.will, self.will_at = self.will, None, None
         if will is not None:
-            publication = self._given_to_overlay(will, will.topic, rights, now)
+            publication = self._publish_to_overlay(will, will.topic, rights, now)
             if will.retain and publication is not None:
-                self._end.promise(None, publication)
+                self._end.reply_later(None, publication)
 
-    def _given_to_overlay(
+    def _publish_to_overlay(
         self, packet: Publish | Will, topic: str, rights: tuple[Filter, ...], now: float
     ) -> Publication | None:
-        """None: it does not fit into a frame between brokers."""
+        """None if it does not fit into a frame between brokers."""
         attributes = attributes_of(packet, reads_json=self.config.reads_json)
-        if len(attributes) > 1 and weight(attributes) + len(packet.payload) > FRAME_BYTES_MAX:
+        room = FRAME_BYTES_MAX - len(packet.payload)
+        if len(attributes) > 1 and attribute_bytes(attributes) > room:
             attributes = attributes_of(packet, reads_json=False)
-            if weight(attributes) + len(packet.payload) > FRAME_BYTES_MAX:
+            if attribute_bytes(attributes) > room:
                 return None
         self._advertise(topic, rights)
         return self._end.client.publish(topic, attributes, packet.payload, now)
 
     def _advertise(self, topic: str, rights: tuple[Filter, ...]) -> None:
-        """Tell the overlay what this client publishes: topic by topic at first, then all that it
-        may publish."""
+        """Advertise what this client publishes: single topics at first, then all that it may
+        publish."""
         if self.advertises_all or topic in self._advertised:
             return
         client = self._end.client
@@ -192,12 +193,12 @@ class MqttSession:
         self.advertises_all = True
         for right in rights:
             client.advertise(right)
-        # A topic without a right to it has to be refused as such.
+        # Without an advertisement a forbidden topic would be refused for the wrong reason.
         if not any(right.matches(_bare(topic)) for right in rights):
             client.advertise(topic_filter(topic))
 
     def answered(self, answer: PubAck | PubRec, refusal: str | None) -> None:
-        """The overlay has taken a publication in, or has refused it."""
+        """The broker has accepted or refused a publication: answer it."""
         connection, reason = self.connection, 0 if refusal is None else int(Reason.NOT_AUTHORIZED)
         if isinstance(answer, PubAck):
             self._unanswered -= 1
@@ -205,35 +206,35 @@ class MqttSession:
             self._incoming.pop(answer.packet_id, None)
         text = None
         if refusal is not None and connection is not None:
-            text = connection.problem(refusal)
-        self._say(type(answer)(answer.packet_id, reason, text))
+            text = connection.reason_text(refusal)
+        self._answer(type(answer)(answer.packet_id, reason, text))
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing is under way that would have to be said again on the next connection,
-        or would be lost with the session."""
-        is_kept = self.expiry_s or not (self.outbox.under_way or self.outbox.waiting)
+        """Whether nothing is in flight that would be repeated on the next connection, or lost with
+        the session."""
+        is_kept = self.expiry_s or not (self.inflight.under_way or self.inflight.waiting)
         return bool(is_kept) and not self._unanswered and not self._incoming
 
     def connection_lost(self) -> None:
-        """The client is gone; it will send again what it has no answer for."""
+        """The client has disconnected; it will resend what was not answered."""
         self.connection = None
         self._unanswered = 0
         if self.end is not None:
-            self.end.promises = deque(
-                msgspec.structs.replace(promise, answer=None)
-                if isinstance(promise.answer, PubAck)
-                else promise
-                for promise in self.end.promises
+            self.end.pending_replies = deque(
+                msgspec.structs.replace(reply, answer=None)
+                if isinstance(reply.answer, PubAck)
+                else reply
+                for reply in self.end.pending_replies
             )
 
     def released(self, packet_id: int) -> None:
-        """PubRel: the client will not send that publication again."""
+        """PubRel: the client will not resend that publication."""
         known = self._incoming.pop(packet_id, None)
-        self._say(PubComp(packet_id, 0 if known is not None else Reason.PACKET_ID_NOT_FOUND))
+        self._answer(PubComp(packet_id, 0 if known is not None else Reason.PACKET_ID_NOT_FOUND))
 
     def incoming(self) -> tuple[tuple[int, int], ...]:
-        """The numbers of QoS 2 publications that the client has not released."""
+        """The packet ids of QoS 2 publications that the client has not released."""
         return tuple(self._incoming.items())
 
     def set_incoming(self, numbers: tuple[tuple[int, int], ...]) -> None:
@@ -244,12 +245,12 @@ class MqttSession:
     def deliver(
         self, publication: Publication, found: tuple[MqttSubscription, ...], now: float
     ) -> None:
-        """A publication for these subscriptions, once, with the best of their qualities."""
+        """Deliver a publication once for these subscriptions, with the best of their QoS."""
         own = session_of(publication.publisher) == self.name
         wanted = [s for s in found if not (own and (s.options.no_local or self.is_bridge))]
         if not wanted:
             return
-        qos = self.quality(publication, max(s.options.qos for s in wanted))
+        qos = self.qos_for(publication, max(s.options.qos for s in wanted))
         retain = is_retained(publication) and (
             self.is_bridge or any(s.options.retain_as_published for s in wanted)
         )
@@ -257,28 +258,28 @@ class MqttSession:
         is_marked = self.subscriptions.of_bridges > 0 and any(s.is_of_bridge for s in wanted)
         self.send(Delivery(publication, qos, retain, ids, is_marked), now)
 
-    def quality(self, publication: Publication, wanted: int) -> int:
-        """With which a publication is delivered where ``wanted`` was subscribed to."""
-        return wanted if self.config.upgrades_qos else min(wanted, quality_of(publication))
+    def qos_for(self, publication: Publication, wanted: int) -> int:
+        """The QoS of a delivery where ``wanted`` was subscribed to."""
+        return wanted if self.config.upgrades_qos else min(wanted, qos_of(publication))
 
-    def send(self, parcel: Delivery, now: float) -> None:
-        """Send at once or let wait; QoS 0 does neither for a client that is away or too slow."""
+    def send(self, delivery: Delivery, now: float) -> None:
+        """Send or queue a delivery; QoS 0 is dropped for a client that is away or too slow."""
         connection = self.connection
-        if parcel.qos:
-            if self.outbox.put(parcel):
+        if delivery.qos:
+            if self.inflight.put(delivery):
                 self.pump(now)
             else:
                 self._overrun[self.name] = None
-        elif connection is not None and not is_expired(parcel.publication, now):
+        elif connection is not None and not is_expired(delivery.publication, now):
             if connection.is_slow:
                 self.qos0_dropped += 1
                 return
-            packet = connection.packet(parcel, None, now)
+            packet = connection.packet(delivery, None, now)
             if packet is not None:
-                connection.say(packet)
+                connection.send(packet)
 
     def hold(self, publication: Publication) -> None:
-        """Keep a publication until it is known what came before it."""
+        """Hold a publication until the handover has delivered what precedes it."""
         assert self.held is not None, "the session is on its way here"
         self.held.append(publication)
         self._held_bytes += publication.size_bytes
@@ -287,71 +288,71 @@ class MqttSession:
             self._overrun[self.name] = None
 
     def pump(self, now: float) -> None:
-        """Send what waits, as far as the client takes it; what is too late has its number, too."""
+        """Send what waits, up to the client's receive maximum; expired ones use up an id, too."""
         connection = self.connection
         if connection is None or connection.connect is None or connection.is_slow:
             return
         receive_max = connection.connect.receive_max
-        while (parcel := self.outbox.pop(receive_max)) is not None:
-            packet_id = self.outbox.number(parcel)
+        while (delivery := self.inflight.pop(receive_max)) is not None:
+            packet_id = self.inflight.number(delivery)
             packet = None
-            if not is_expired(parcel.publication, now):
-                packet = connection.packet(parcel, packet_id, now)
+            if not is_expired(delivery.publication, now):
+                packet = connection.packet(delivery, packet_id, now)
             if packet is None:
-                self.outbox.discard(packet_id)
+                self.inflight.discard(packet_id)
             else:
-                connection.say(packet)
+                connection.send(packet)
 
     def resend(self, now: float) -> None:
-        """On a new connection: what was under way goes again, then what waited."""
+        """On a new connection: send what was in flight again, then what waits."""
         connection = self.connection
         if connection is None:
             return
-        for numbered in self.outbox.again():
-            if numbered.is_released:
-                connection.say(PubRel(numbered.packet_id))
+        for sent in self.inflight.unacknowledged():
+            if sent.is_released:
+                connection.send(PubRel(sent.packet_id))
                 continue
-            packet = connection.packet(numbered.parcel, numbered.packet_id, now, is_duplicate=True)
+            packet = connection.packet(sent.delivery, sent.packet_id, now, is_duplicate=True)
             if packet is None:
-                self.outbox.discard(numbered.packet_id)
+                self.inflight.discard(sent.packet_id)
             else:
-                connection.say(packet)
+                connection.send(packet)
         self.pump(now)
 
     def acknowledged(self, packet: PubAck | PubRec | PubComp, now: float) -> None:
-        """The client has got a publication, or is through with its number.
+        """PubAck, PubRec or PubComp of the client.
 
-        MqttError for the answer to something else than what was sent."""
-        expected = self.outbox.expects(packet.packet_id)
+        MqttError for a packet that is not expected for its id."""
+        expected = self.inflight.expects(packet.packet_id)
         is_repeated = isinstance(packet, PubRec) and expected is PubComp
         if expected is not None and not isinstance(packet, expected) and not is_repeated:
             text = f"{type(packet).__name__} for packet {packet.packet_id} is not what is due"
             raise MqttError(Reason.PROTOCOL_ERROR, text)
         if isinstance(packet, PubAck):
-            self.outbox.acknowledged(packet.packet_id)
+            self.inflight.acknowledged(packet.packet_id)
         elif isinstance(packet, PubComp):
-            self.outbox.completed(packet.packet_id)
+            self.inflight.completed(packet.packet_id)
         elif packet.reason >= Reason.UNSPECIFIED_ERROR:
-            self.outbox.acknowledged(packet.packet_id)
+            self.inflight.acknowledged(packet.packet_id)
         else:
-            known = self.outbox.received(packet.packet_id)
-            self._say(PubRel(packet.packet_id, 0 if known else Reason.PACKET_ID_NOT_FOUND))
+            known = self.inflight.received(packet.packet_id)
+            self._answer(PubRel(packet.packet_id, 0 if known else Reason.PACKET_ID_NOT_FOUND))
         self.pump(now)
 
-    # --- inside ----------------------------------------------------------------------------
+    # --- internals -------------------------------------------------------------------------
 
     @property
     def _end(self) -> NativeSession:
         assert self.end is not None, "a session is attached before it is used"
         return self.end
 
-    def _say(self, packet: PubAck | PubRec | PubRel | PubComp) -> None:
+    def _answer(self, packet: PubAck | PubRec | PubRel | PubComp) -> None:
         if self.connection is not None:
-            self.connection.say(packet)
+            self.connection.send(packet)
 
 
 def native_id(session: str, broker: BrokerId) -> ClientId:
-    """The native client of a session at a broker: it has another one at each.
+    """The id of a session's native client; it differs from broker to broker.
 
     >>> native_id("mqtt:ann", "b1")
     'mqtt:ann@b1'
@@ -360,7 +361,7 @@ def native_id(session: str, broker: BrokerId) -> ClientId:
 
 
 def session_of(publisher: ClientId) -> str:
-    """The session of a native client of a door; empty: of somebody else.
+    """The session of a gateway's native client; empty for another client.
 
     >>> session_of("mqtt:ann@b1")
     'mqtt:ann'

@@ -1,9 +1,8 @@
-"""Shared subscriptions over all doors: which member of a group gets a publication.
+"""Shared subscriptions over all gateways: which member of a group gets a publication.
 
-Every door knows all members of a group and makes the same choice by the publication's name, with
-no word to the others: the member for which a hash of both is largest. So a member that comes takes
-over its share and nothing else changes, and so does one that goes. Members whose client is
-connected go before those whose session only waits.
+Every gateway knows all members of a group and makes the same choice without messages, by rendezvous
+hashing: the member with the largest hash of member and publication. So a member that joins or
+leaves changes only its own share. Members with a connected client take precedence.
 """
 
 from __future__ import annotations
@@ -30,29 +29,29 @@ class GroupMember(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SharedGroups:
-    """The members of all groups that this door knows of.
+    """The members of all groups, as far as this gateway knows them.
 
     >>> groups = SharedGroups()
-    >>> groups.replace("b1", (Member("g", "jobs", "mqtt:a", True),))
+    >>> groups.replace("b1", (GroupMember("g", "jobs", "mqtt:a", True),))
     >>> groups.chosen(("g", "jobs"), Publication("p", 1, "jobs", {}, b"", 0.0))
     'mqtt:a'
     """
 
     def __init__(self) -> None:
-        self._by_door: dict[BrokerId, tuple[GroupMember, ...]] = {}
+        self._by_gateway: dict[BrokerId, tuple[GroupMember, ...]] = {}
         self._groups: dict[Group, dict[str, int]] = {}
-        """The candidates of a group, each with its number."""
+        """The candidates of a group, each with its hash."""
 
-    def replace(self, door: BrokerId, members: tuple[GroupMember, ...]) -> None:
-        """All members at a door, in the place of those it had. O(members)."""
+    def replace(self, gateway: BrokerId, members: tuple[GroupMember, ...]) -> None:
+        """Replace all members at a gateway. O(members)."""
         if members:
-            self._by_door[door] = members
-        elif self._by_door.pop(door, None) is None:
+            self._by_gateway[gateway] = members
+        elif self._by_gateway.pop(gateway, None) is None:
             return
         self._groups.clear()
 
-    def of(self, door: BrokerId) -> tuple[GroupMember, ...]:
-        return self._by_door.get(door, ())
+    def members_at(self, gateway: BrokerId) -> tuple[GroupMember, ...]:
+        return self._by_gateway.get(gateway, ())
 
     def chosen(self, group: Group, publication: Publication) -> str | None:
         """The session that gets a publication; None: the group has no members. O(members)."""
@@ -67,8 +66,8 @@ class SharedGroups:
     def _candidates(self, group: Group) -> dict[str, int]:
         members = [
             member
-            for door in self._by_door.values()
-            for member in door
+            for gateway in self._by_gateway.values()
+            for member in gateway
             if (member.group, member.pattern) == group
         ]
         connected = [member for member in members if member.is_connected]

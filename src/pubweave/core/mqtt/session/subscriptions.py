@@ -1,4 +1,4 @@
-"""What one MQTT session subscribes to, and which of it a publication is for."""
+"""The subscriptions of one MQTT session, and which of them a publication matches."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class MqttSubscription(msgspec.Struct, frozen=True):
     content: Filter | None
     native: tuple[SubscriptionId, ...]
     since: float = 0.0
-    """When it was granted; one that takes its place is as old."""
+    """When it was granted; one that replaces it keeps the time."""
 
     @property
     def is_of_bridge(self) -> bool:
-        """Whether whoever asks like this passes things on: not its own, and just as they were."""
+        """Whether its options are those of a bridge: no local, and retain as published."""
         return self.options.no_local and self.options.retain_as_published
 
 
@@ -37,7 +37,7 @@ class SessionSubscriptions:
     def __init__(self) -> None:
         self._by_text: dict[str, MqttSubscription] = {}
         self._exact: dict[str, list[MqttSubscription]] = {}
-        self._wild: list[MqttSubscription] = []
+        self._with_wildcards: list[MqttSubscription] = []
         self._cache: dict[str, tuple[MqttSubscription, ...]] = {}
         self.shared = 0
         """How many are shared with others."""
@@ -55,9 +55,9 @@ class SessionSubscriptions:
     def all(self) -> list[MqttSubscription]:
         return list(self._by_text.values())
 
-    def wild(self) -> list[MqttSubscription]:
+    def with_wildcards(self) -> list[MqttSubscription]:
         """Those with wildcards."""
-        return list(self._wild)
+        return list(self._with_wildcards)
 
     @property
     def wants_acknowledged(self) -> bool:
@@ -65,13 +65,13 @@ class SessionSubscriptions:
         return any(s.options.qos for s in self._by_text.values())
 
     def add(self, subscription: MqttSubscription) -> MqttSubscription | None:
-        """Put a subscription in the place of the one with the same text, which is returned."""
+        """Add a subscription; it replaces the one with the same text, which is returned."""
         before = self.remove(subscription.options.pattern)
         self._by_text[subscription.options.pattern] = subscription
         self.shared += bool(subscription.group)
         self.of_bridges += subscription.is_of_bridge
         if has_wildcards(subscription.pattern):
-            self._wild.append(subscription)
+            self._with_wildcards.append(subscription)
         else:
             self._exact.setdefault(subscription.pattern, []).append(subscription)
         self._cache.clear()
@@ -85,7 +85,7 @@ class SessionSubscriptions:
         self.shared -= bool(known.group)
         self.of_bridges -= known.is_of_bridge
         if has_wildcards(known.pattern):
-            self._wild.remove(known)
+            self._with_wildcards.remove(known)
         else:
             same = self._exact[known.pattern]
             same.remove(known)
@@ -95,8 +95,8 @@ class SessionSubscriptions:
         return known
 
     def matching(self, publication: Publication) -> tuple[MqttSubscription, ...]:
-        """Those that a publication is for. O(1) for a topic that came lately, else
-        O(wildcard subscriptions)."""
+        """Those that match a publication. O(1) for a recent topic, else O(wildcard
+        subscriptions)."""
         found = self._cache.get(publication.topic)
         if found is None:
             found = self._by_topic(publication.topic)
@@ -110,5 +110,5 @@ class SessionSubscriptions:
     def _by_topic(self, topic: str) -> tuple[MqttSubscription, ...]:
         if not is_topic(topic):
             return ()
-        wild = (s for s in self._wild if matches_topic(s.pattern, topic))
-        return (*self._exact.get(topic, ()), *wild)
+        with_wildcards = (s for s in self._with_wildcards if matches_topic(s.pattern, topic))
+        return (*self._exact.get(topic, ()), *with_wildcards)

@@ -1,4 +1,4 @@
-"""Brokers of a ring that are away: what is published meanwhile is kept for them.
+"""Absent brokers of a ring: publications are kept for them.
 
 A ring has no map that says who is away (compare `topic_connected/absent_brokers`), and no broker
 that could be relied on to know it: a rendezvous may be killed with those it serves, and moves. So
@@ -20,20 +20,20 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from pubweave.core.config.broker import BrokerConfig
-from pubweave.core.routing.rendezvous.chord import Tell
+from pubweave.core.routing.rendezvous.chord import SendToBroker
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import RingMember
 
 
 @dataclass
 class Member:
-    """What is known of a broker."""
+    """The known state of a broker."""
 
     number: int
     topics: tuple[str, ...]
     is_away: bool = False
     until: float = 0.0
-    """Its topics are kept for so long: it is away, or has just come back."""
+    """Until then its topics are kept: it is absent, or has just returned."""
 
     @property
     def rank(self) -> tuple[int, bool]:
@@ -41,52 +41,52 @@ class Member:
 
 
 class RingAbsences:
-    """Who is away and will come back, as one broker of a ring hears it. ``tell`` sends to a
+    """Who is away and will come back, as one broker of a ring hears it. ``send`` sends to a
     neighbor, ``neighbors`` are those on the ring."""
 
     def __init__(
-        self, config: BrokerConfig, tell: Tell, neighbors: Callable[[], list[BrokerId]]
+        self, config: BrokerConfig, send: SendToBroker, neighbors: Callable[[], list[BrokerId]]
     ) -> None:
         self._id = config.id
         self._config = config.topics
-        self._tell_every_s = config.rendezvous.retry_s
-        self._tell = tell
+        self._announce_every_s = config.rendezvous.retry_s
+        self._send = send
         self._neighbors = neighbors
         self._number = 0
-        """Of what was told of this broker last; 0: nothing was."""
-        self._told: dict[str, None] = {}
-        self._tell_at = 0.0
+        """The number of this broker's last announcement; 0 if there was none."""
+        self._announced: dict[str, None] = {}
+        self._announce_at = 0.0
         self.known: dict[BrokerId, Member] = {}
-        """Neighbors, whoever is away, and those who have just come back."""
+        """Neighbors, absent brokers, and those that have just returned."""
         self.missed: dict[str, None] = {}
-        """The topics of those who are not there or have just come back: nothing of them is old."""
+        """The topics of absent and just returned brokers, of which nothing expires."""
 
     # --- this broker -----------------------------------------------------------------------
 
     def check(self, subscribed: Collection[str], now: float) -> None:
-        """Tell neighbors what this broker wants, if that has changed, but not all the time."""
+        """Announce to neighbors what this broker wants, if that has changed, not too often."""
         wanted = dict.fromkeys(subscribed)
-        if now >= self._tell_at and wanted.keys() != self._told.keys():
-            self._told, self._tell_at = wanted, now + self._tell_every_s
+        if now >= self._announce_at and wanted.keys() != self._announced.keys():
+            self._announced, self._announce_at = wanted, now + self._announce_every_s
             self._renew()
 
     def _renew(self, number: int = 0) -> None:
-        """Tell of this broker anew, with a larger number than everything before."""
+        """Announce this broker again, with a larger number than before."""
         self._number = max(self._number, number) + 1
         for neighbor in self._neighbors():
-            self._tell(neighbor, self._own())
+            self._send(neighbor, self._own())
 
     def _own(self) -> RingMember:
-        return RingMember(self._id, self._number, tuple(self._told))
+        return RingMember(self._id, self._number, tuple(self._announced))
 
     def excuse(self, seconds: float) -> None:
-        """This broker did not run for so long: that time does not count."""
+        """Extend all times by a local pause."""
         for known in self.known.values():
             known.until += seconds
 
     def restored(self, now: float) -> None:
-        """This broker was away and is there again."""
-        self._tell_at = now
+        """This broker was restored."""
+        self._announce_at = now
         self._sum_up(now)
         if self._number:
             self._renew()
@@ -97,13 +97,13 @@ class RingAbsences:
         """A neighbor knows nothing: it hears of this broker, of those away, and what is said of
         itself."""
         if self._number:
-            self._tell(neighbor, self._own())
+            self._send(neighbor, self._own())
         for broker, known in self.known.items():
             if known.is_away or broker == neighbor:
-                self._tell(neighbor, self._message(broker, now))
+                self._send(neighbor, self._message(broker, now))
 
     def lost(self, neighbor: BrokerId, now: float) -> None:
-        """A link is lost: unless its far end says otherwise, it was killed."""
+        """A link is lost: unless its far end is heard of again, it has crashed."""
         known = self.known.get(neighbor)
         if known is not None and not known.is_away and known.topics:
             self._take_away(known, 0.0, now)
@@ -119,16 +119,16 @@ class RingAbsences:
         elif known is None or known.rank < (message.number, is_away):
             self._note(sender, message, known or Member(0, ()), now)
         elif known.number > message.number:
-            self._tell(sender, self._message(broker, now))
+            self._send(sender, self._message(broker, now))
 
     def _hear_of_own(self, sender: BrokerId, message: RingMember) -> None:
-        """What others say of this broker is out of date, or from an earlier life."""
+        """What others say of this broker is outdated, or of an earlier incarnation."""
         if message.number > self._number or (
             message.number == self._number and message.away_s is not None
         ):
             self._renew(message.number)
         elif message.number < self._number:
-            self._tell(sender, self._own())
+            self._send(sender, self._own())
 
     def _note(self, sender: BrokerId, message: RingMember, known: Member, now: float) -> None:
         was_away = known.is_away
@@ -150,7 +150,7 @@ class RingAbsences:
         message = self._message(broker, now)
         for neighbor in self._neighbors():
             if neighbor != but:
-                self._tell(neighbor, message)
+                self._send(neighbor, message)
 
     def _message(self, broker: BrokerId, now: float) -> RingMember:
         known = self.known[broker]
@@ -160,7 +160,7 @@ class RingAbsences:
 
     # --- what is kept ----------------------------------------------------------------------
 
-    def tidy(self, now: float) -> Collection[str]:
+    def clean_up(self, now: float) -> Collection[str]:
         """Forget who is away for too long. The topics that are kept however old they get.
         O(topics of those known)."""
         linked = set(self._neighbors())

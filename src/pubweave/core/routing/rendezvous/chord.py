@@ -30,12 +30,12 @@ from pubweave.model.messages.session import SequencedMessage
 MAX_HOPS = 40
 """A message that has made more was caught in a ring that is not in order yet."""
 
-Tell = Callable[[BrokerId, SequencedMessage], None]
+SendToBroker = Callable[[BrokerId, SequencedMessage], None]
 """Send a message to a neighbor; it is dropped if there is no session with it."""
 
 
 class ChordMaintenance:
-    """``tell`` sends to a neighbor, ``is_lost`` says whom we have lost, ``linked`` whom we have a
+    """``send`` sends to a neighbor, ``is_lost`` says whom we have lost, ``linked`` whom we have a
     standing link with."""
 
     def __init__(
@@ -43,7 +43,7 @@ class ChordMaintenance:
         version: int,
         table: ChordTable,
         config: RendezvousConfig,
-        tell: Tell,
+        send: SendToBroker,
         is_lost: Callable[[BrokerId], bool],
         linked: Callable[[], Iterable[BrokerId]],
     ) -> None:
@@ -51,7 +51,7 @@ class ChordMaintenance:
         self.table = table
         self.is_default = True
         self._config = config
-        self._tell = tell
+        self._send = send
         self._is_lost = is_lost
         self._linked = linked
         self.holds = False
@@ -70,10 +70,10 @@ class ChordMaintenance:
         """Tell a neighbor who we are and whom we have around us; or that we leave."""
         version, table = self.version, self.table
         if table.is_leaving:
-            self._tell(neighbor, ChordLeaving(version, table.around(), self.is_default))
+            self._send(neighbor, ChordLeaving(version, table.around(), self.is_default))
         else:
             flags = asks, self.is_default, self.holds
-            self._tell(neighbor, ChordNeighbors(version, table.own, table.around(), *flags))
+            self._send(neighbor, ChordNeighbors(version, table.own, table.around(), *flags))
 
     def leave(self) -> None:
         """Tell everybody that this broker is not to be counted on any more."""
@@ -86,7 +86,7 @@ class ChordMaintenance:
         hop = self.table.next_hop(key) if through is None else None
         first = hop.broker if hop is not None else through
         if first is not None:
-            self._tell(first, ChordLookup(self.version, key, (self.table.own.broker,)))
+            self._send(first, ChordLookup(self.version, key, (self.table.own.broker,)))
 
     # --- what is heard ---------------------------------------------------------------------
 
@@ -96,23 +96,23 @@ class ChordMaintenance:
                 self._leaving.discard(sender)
                 self.met.add(sender)
                 self._meet(own, message.holds)
-                self._hear(around)
+                self._receive(around)
                 if asks:
                     self.greet(sender, asks=False)
             case ChordLookup(version, key, way):
                 hop = self.table.next_hop(key)
                 if hop is None:
-                    self._tell(sender, ChordFound(version, key, self.table.own, way))
+                    self._send(sender, ChordFound(version, key, self.table.own, way))
                 elif len(way) < MAX_HOPS:
-                    self._tell(hop.broker, ChordLookup(version, key, (*way, self.table.own.broker)))
+                    self._send(hop.broker, ChordLookup(version, key, (*way, self.table.own.broker)))
             case ChordFound(version, key, found, way):
                 if len(way) > 1:
-                    self._tell(way[-2], ChordFound(version, key, found, way[:-1]))
-                self._hear((found,))
+                    self._send(way[-2], ChordFound(version, key, found, way[:-1]))
+                self._receive((found,))
             case ChordLeaving(_, around):
                 self._leaving.add(sender)
                 self.table.discard(sender)
-                self._hear(around)
+                self._receive(around)
 
     def _meet(self, occupant: Occupant, holds: bool) -> None:
         """A broker says itself where it is; of two at one position the one that was not given it
@@ -130,7 +130,7 @@ class ChordMaintenance:
         for neighbor in self._linked():
             self.greet(neighbor, asks=False)
 
-    def _hear(self, occupants: Iterable[Occupant]) -> None:
+    def _receive(self, occupants: Iterable[Occupant]) -> None:
         for occupant in occupants:
             broker = occupant.broker
             if (

@@ -20,20 +20,20 @@ from pubweave.model.messages.session import Hello, Role
 from pubweave.model.messages.topic_connected import TOPIC_PROTOCOL
 
 SAID_WITHIN_S = 2.0
-"""A gateway that is back says within so long what it wants; nothing, if another is in charge."""
+"""How long a returned gateway may take to say what it wants; nothing if not in charge."""
 
 
 class AttachedClusters:
-    """The gateways that are linked with one broker of a ring, and what they want of it."""
+    """The ring gateways that are linked with one broker of a ring, and the topics they want."""
 
     def __init__(self, sessions: SessionTable, routing: RendezvousRouting) -> None:
         self._sessions = sessions
         self._routing = routing
         self.gateways: dict[BrokerId, None] = {}
-        self._wishes: dict[BrokerId, tuple[dict[str, None], float]] = {}
-        """By gateway: what it wanted last, and when it said so last or was away."""
+        self._requests: dict[BrokerId, tuple[dict[str, None], float]] = {}
+        """By gateway: the topics it wanted last, and when it said so last or was away."""
         self.missed: dict[str, None] = {}
-        """Topics of gateways that are away, or have yet to say what they want."""
+        """Topics of gateways that are away, or have not said yet what they want."""
         self._held: dict[str, None] = {}
         """Topics that gateways want."""
         sessions.accepts_foreign_link = self.is_gateway
@@ -44,12 +44,12 @@ class AttachedClusters:
         return hello.role is Role.BROKER and hello.routing == TOPIC_PROTOCOL and not is_ours
 
     def forgotten(self, neighbor: BrokerId) -> None:
-        """A link is over for good."""
+        """A link was removed for good."""
         self.gateways.pop(neighbor, None)
-        self._wishes.pop(neighbor, None)
+        self._requests.pop(neighbor, None)
 
     def check(self, now: float) -> None:
-        """Hold what gateways want now, and nothing else. O(topics of gateways)."""
+        """Hold exactly the topics that gateways want now. O(topics of gateways)."""
         wanted: dict[str, None] = {}
         self.missed = {}
         for name in list(self.gateways):
@@ -57,7 +57,7 @@ class AttachedClusters:
             if link is None:
                 self.forgotten(name)
             else:
-                wanted.update(self._wishes_of(name, link, now))
+                wanted.update(self._requests_of(name, link, now))
         for topic in [topic for topic in self._held if topic not in wanted]:
             del self._held[topic]
             self._routing.release(topic)
@@ -66,14 +66,14 @@ class AttachedClusters:
                 self._held[topic] = None
                 self._routing.hold(topic)
 
-    def _wishes_of(self, name: BrokerId, link: Session, now: float) -> dict[str, None]:
+    def _requests_of(self, name: BrokerId, link: Session, now: float) -> dict[str, None]:
         """What a gateway wants; what it wanted, if it is away and its link is not given up."""
         wanted = dict.fromkeys(self._routing.wanted.get(link, ()))
-        last, said_at = self._wishes.get(name, ({}, now))
+        last, said_at = self._requests.get(name, ({}, now))
         if wanted or not link.is_established:
             said_at = now
         last = wanted or last
-        self._wishes[name] = last, said_at
+        self._requests[name] = last, said_at
         if wanted or now - said_at > SAID_WITHIN_S:
             return wanted
         self.missed.update(last)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from pubweave.core.config.rendezvous import RendezvousConfig
-from pubweave.core.routing.rendezvous.chord import ChordMaintenance, ChordTable, Tell
+from pubweave.core.routing.rendezvous.chord import ChordMaintenance, ChordTable, SendToBroker
 from pubweave.core.routing.rendezvous.trees import TopicTrees
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import ChordMessage, Occupant, TreeMessage
 
 
 class ControlPlane:
-    """``tell``, ``is_lost`` and ``linked`` as in `rendezvous/chord`, ``askers`` as in
+    """``send``, ``is_lost`` and ``linked`` as in `rendezvous/chord`, ``askers`` as in
     `rendezvous/trees`."""
 
     def __init__(
@@ -25,7 +25,7 @@ class ControlPlane:
         own: Occupant,
         config: RendezvousConfig,
         *,
-        tell: Tell,
+        send: SendToBroker,
         is_lost: Callable[[BrokerId], bool],
         linked: Callable[[], Iterable[BrokerId]],
         askers: Callable[[str], list[BrokerId]],
@@ -36,8 +36,8 @@ class ControlPlane:
         self.is_live = True
         """Whether publications travel by its trees."""
         self.table = ChordTable(own, config.successors)
-        self.chord = ChordMaintenance(version, self.table, config, tell, is_lost, linked)
-        self.trees = TopicTrees(version, self.table, config, tell, askers)
+        self.chord = ChordMaintenance(version, self.table, config, send, is_lost, linked)
+        self.trees = TopicTrees(version, self.table, config, send, askers)
 
     @property
     def is_standing(self) -> bool:

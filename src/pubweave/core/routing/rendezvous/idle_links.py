@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pubweave.core.routing.rendezvous.chord import Tell
+from pubweave.core.routing.rendezvous.chord import SendToBroker
 from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
 from pubweave.core.session.table import SessionTable
 from pubweave.model.ids import BrokerId
@@ -26,14 +26,14 @@ class IdleLinks:
         self,
         links: LinkMonitor,
         sessions: SessionTable,
-        tell: Tell,
+        send: SendToBroker,
         is_used: Callable[[BrokerId], bool],
         on_close: Callable[[BrokerId], None],
         release_after_s: float,
     ) -> None:
         self._links = links
         self._sessions = sessions
-        self._tell = tell
+        self._send = send
         self._is_used = is_used
         self._on_close = on_close
         self._release_after_s = release_after_s
@@ -74,7 +74,7 @@ class IdleLinks:
 
     def _offer(self, neighbor: BrokerId, now: float) -> None:
         self._offered_at[neighbor] = now
-        self._tell(neighbor, LinkUnused())
+        self._send(neighbor, LinkUnused())
 
     def _close(self, neighbor: BrokerId, now: float) -> None:
         self._unused_since.pop(neighbor, None)

@@ -1,4 +1,4 @@
-"""A broker's part in a rendezvous overlay over time: links, ring, trees, and who wants what.
+"""Maintenance of a rendezvous overlay at one broker: links, ring, topic trees and interests.
 
 The ring and the trees (`rendezvous/control_plane`) say whom the broker has to be linked with and of
 whom it wants which topic; here links are opened and lost, and everything is looked at when it is
@@ -50,47 +50,47 @@ TIDY_EVERY_S = 1.0
 
 
 class RendezvousMaintenance:
-    """One broker's planes, links and topics. ``routing`` is the `inside`'s, with its type."""
+    """One broker's planes, links and topics. ``routing`` is that of services, with its type."""
 
-    def __init__(self, inside: TopicServices, routing: RendezvousRouting, now: float) -> None:
-        self._inside = inside
+    def __init__(self, services: TopicServices, routing: RendezvousRouting, now: float) -> None:
+        self._services = services
         self._routing = routing
-        self._topics = inside.config.topics
-        self._config = inside.config.rendezvous
-        self.id = inside.config.id
-        self.links = LinkMonitor(inside, self._address_of)
+        self._topics = services.config.topics
+        self._config = services.config.rendezvous
+        self.id = services.config.id
+        self.links = LinkMonitor(services, self._address_of)
         self.default = FIRST_VERSION
         """The version of the plane by which publications travel."""
         self.planes: dict[int, ControlPlane] = {}
         self.add_plane(FIRST_VERSION, self.first_position)
-        self.remapping = Remapping(self, inside.emit)
-        self.clusters = AttachedClusters(inside.sessions, routing)
-        self.absences = RingAbsences(inside.config, self._tell, self._on_ring)
-        self.topics = RendezvousTopics(inside, routing, self.planes, self.clusters, self.absences)
-        self.gaps = TopicGaps(inside)
+        self.remapping = Remapping(self, services.emit)
+        self.clusters = AttachedClusters(services.sessions, routing)
+        self.absences = RingAbsences(services.config, self._send, self._on_ring)
+        self.topics = RendezvousTopics(services, routing, self.planes, self.clusters, self.absences)
+        self.gaps = TopicGaps(services)
         self._given: set[BrokerId] = set()
         """Neighbors that the driver named: these links stay."""
         self.spare = IdleLinks(
             self.links,
-            inside.sessions,
-            self._tell,
+            services.sessions,
+            self._send,
             self._is_used,
             self._on_link_closed,
             self._config.release_after_s,
         )
-        self.placing = UserPlacing(inside, routing, self._tell, self.linked, now)
+        self.placing = UserPlacing(services, routing, self._send, self.linked, now)
         self._lost: set[BrokerId] = set()
         self._leaving_at: float | None = None
-        self._tidy_at = now + TIDY_EVERY_S
-        self._looked_at = now
+        self._cleanup_at = now + TIDY_EVERY_S
+        self._checked_at = now
         self._planes_at = now
-        """When ring and trees are looked at, if nothing happens before."""
+        """When ring and trees are checked, if nothing happens before."""
         self.deadline = now
         routing.on_change = self._on_topics
 
     @property
     def first_position(self) -> int:
-        """Where this broker is unless it is mapped elsewhere."""
+        """The position of this broker unless it is mapped elsewhere."""
         given = self._config.position
         return key_of(self.id) if given is None else given
 
@@ -100,7 +100,7 @@ class RendezvousMaintenance:
 
     @property
     def subscribed(self) -> Collection[str]:
-        """Topics whose trees this broker is to be in."""
+        """Topics whose trees this broker has to join."""
         return () if self._leaving_at is not None else self._routing.subscribed
 
     def add_plane(self, version: int, position: int) -> ControlPlane:
@@ -109,7 +109,7 @@ class RendezvousMaintenance:
             version,
             self._occupant(position),
             self._config,
-            tell=self._tell,
+            send=self._send,
             is_lost=self.is_lost,
             linked=self.linked,
             askers=self._routing.askers,
@@ -118,18 +118,18 @@ class RendezvousMaintenance:
         return plane
 
     def _occupant(self, position: int) -> Occupant:
-        return Occupant(position, self.id, self._inside.sessions.address)
+        return Occupant(position, self.id, self._services.sessions.address)
 
     # --- neighbors -------------------------------------------------------------------------
 
-    def _tell(self, neighbor: BrokerId, message: SequencedMessage) -> None:
-        session = self._inside.sessions.links.get(neighbor)
+    def _send(self, neighbor: BrokerId, message: SequencedMessage) -> None:
+        session = self._services.sessions.links.get(neighbor)
         if session is not None and session.remote_epoch:
-            self._inside.send(session, message)
+            self._services.send(session, message)
 
     def linked(self) -> list[BrokerId]:
-        """Neighbors on the ring with a link that stands."""
-        sessions = self._inside.sessions.links
+        """Neighbors on the ring with an established link."""
+        sessions = self._services.sessions.links
         return [
             name
             for name, link in sessions.items()
@@ -137,7 +137,7 @@ class RendezvousMaintenance:
         ]
 
     def _on_ring(self) -> list[BrokerId]:
-        """Neighbors on the ring, whether or not their links stand at the moment."""
+        """Neighbors on the ring, whether or not their links are established."""
         return [name for name in self.links.links if name not in self.clusters.gateways]
 
     def _address_of(self, broker: BrokerId) -> str:
@@ -150,10 +150,10 @@ class RendezvousMaintenance:
     def link_added(self, neighbor: BrokerId, now: float) -> None:
         self._given.add(neighbor)
         self.links.added(neighbor, now)
-        self.hurry(now)
+        self.check_soon(now)
 
     def link_removed(self, neighbor: BrokerId, now: float) -> None:
-        """An operator takes a link away; the ring may open it again."""
+        """An operator removes a link; the ring may open it again."""
         self._given.discard(neighbor)
         if neighbor in self.links.links:
             self.links.discard(neighbor, now)
@@ -165,11 +165,11 @@ class RendezvousMaintenance:
         if not isinstance(hello, Hello):
             return
         if hello.role is Role.CLIENT:
-            session = self._inside.sessions.clients.get(hello.id)
+            session = self._services.sessions.clients.get(hello.id)
             if hello.remote_epoch and (session is None or not session.continues(hello)):
                 self._routing.returning[hello.id] = now
                 self.placing.greeted(hello, now)
-        elif hello.id not in (self.id, *self._inside.sessions.links):
+        elif hello.id not in (self.id, *self._services.sessions.links):
             if self.clusters.is_gateway(hello):
                 self.clusters.gateways[hello.id] = None
                 self.links.accept(hello.id, now)
@@ -177,7 +177,7 @@ class RendezvousMaintenance:
                 self.links.accept(hello.id, now)
 
     def link_began(self, link: Session, now: float) -> None:
-        """A neighbor knows nothing of us, or another one did."""
+        """A session with a neighbor began: send it what it must know of us."""
         self.gaps.discard(link)
         if link.remote in self.clusters.gateways:
             return  # it says what it wants
@@ -186,8 +186,8 @@ class RendezvousMaintenance:
             if plane.is_active:
                 plane.chord.greet(link.remote)
         self.absences.link_began(link.remote, now)
-        self.placing.telling.link_began(link.remote)
-        self.hurry(now)
+        self.placing.gossip.link_began(link.remote)
+        self.check_soon(now)
 
     def _lose(self, neighbor: BrokerId, now: float) -> None:
         for plane in self.planes.values():
@@ -195,11 +195,11 @@ class RendezvousMaintenance:
         self.absences.lost(neighbor, now)
         self.topics.lost(neighbor, now)
         self.placing.lost(neighbor)
-        self.hurry(now)
+        self.check_soon(now)
 
     def _is_used(self, neighbor: BrokerId) -> bool:
-        """Whether this end needs a link: by ring or tree, or to find others."""
-        session = self._inside.sessions.links.get(neighbor)
+        """Whether this end needs a link: for ring or trees, or to find other brokers."""
+        session = self._services.sessions.links.get(neighbor)
         return (
             neighbor in self._given
             or neighbor in self.clusters.gateways
@@ -218,8 +218,8 @@ class RendezvousMaintenance:
     def _on_topics(self) -> None:
         self.deadline = self._planes_at = 0.0
 
-    def hurry(self, now: float) -> None:
-        """Something happened: look soon."""
+    def check_soon(self, now: float) -> None:
+        """Something happened: check soon."""
         soon = now + self._topics.settle_s
         self.deadline = min(self.deadline, soon)
         self._planes_at = min(self._planes_at, soon)
@@ -231,9 +231,9 @@ class RendezvousMaintenance:
             self.gaps.receive(link, message, now)
             return
         if isinstance(message, TopicMessage):
-            self._routing.take_wanted(link, message)
+            self._routing.receive_wanted(link, message)
             if link.remote in self.clusters.gateways:
-                self.hurry(now)
+                self.check_soon(now)
             return
         if link.remote in self.clusters.gateways:
             raise RemoteProtocolError(f"{type(message).__name__} is for brokers of the ring")
@@ -245,9 +245,9 @@ class RendezvousMaintenance:
             case RingMember():
                 self.absences.receive(link.remote, message, now)
             case _:
-                self._take_in_version(link.remote, message, now)
+                self._add_version(link.remote, message, now)
 
-    def _take_in_version(
+    def _add_version(
         self, sender: BrokerId, message: ChordMessage | TreeMessage, now: float
     ) -> None:
         if isinstance(message, ChordNeighbors | ChordLeaving):
@@ -255,42 +255,42 @@ class RendezvousMaintenance:
         plane = self.planes.get(message.version)
         if plane is not None and plane.is_active:
             plane.receive(sender, message, now)
-            self.hurry(now)
+            self.check_soon(now)
 
     def _catch_up(self, message: ChordNeighbors | ChordLeaving, now: float) -> None:
-        """Others have gone over to a version that we have not: it was agreed, so we follow."""
+        """Others have switched to a version that we do not have: it was agreed on, so follow."""
         if message.is_default and message.version > self.default:
             if message.version not in self.planes:
                 self.add_plane(message.version, self.first_position)
             self.switch(message.version, now)
 
     def switch(self, version: int, now: float) -> None:
-        """From here on this version is the one that counts; older ones are over."""
+        """Switch to a version; older ones end."""
         self.default = version
         for older in [number for number in self.planes if number < version]:
             del self.planes[older]
         self.plane.is_active = self.plane.is_live = self.plane.chord.is_default = True
         for neighbor in self.linked():
             self.plane.chord.greet(neighbor)
-        self.hurry(now)
+        self.check_soon(now)
 
     def leave(self, now: float) -> None:
-        """This broker is to go: `may_go` says when."""
+        """This broker is to leave: `may_go` says when it may."""
         if self._leaving_at is None:
             self._leaving_at = now
-            self._inside.sessions.closed_reason = f"broker {self.id!r} leaves the overlay"
+            self._services.sessions.closed_reason = f"broker {self.id!r} leaves the overlay"
             for plane in self.planes.values():
                 plane.chord.leave()
             self.placing.leave()
             self.deadline = self._planes_at = now
 
     def may_go(self, now: float) -> bool:
-        """Whether everybody can do without this broker, and has what it had to send."""
+        """Whether the others do not need this broker any more, and have received its queues."""
         if self._leaving_at is None or now - self._leaving_at < 4 * self._topics.settle_s:
             return False
         if now - self._leaving_at > self._topics.linger_s + self._topics.hand_over_s:
             return True
-        links = self._inside.sessions.links.values()
+        links = self._services.sessions.links.values()
         if any(link.queue_messages or link.pending for link in links):
             return False
         return not self._held()
@@ -302,10 +302,10 @@ class RendezvousMaintenance:
         return self.topics.held(is_cut_off=is_cut_off)
 
     def count_left_behind(self) -> None:
-        """The broker goes: what it has not handed on is lost."""
+        """The broker leaves: count what it has not handed over as lost."""
         logs = self._routing.logs
         lost = sum(len(logs[topic].kept) for topic in self._held())
-        self._inside.counters.publications_lost_at_most += lost
+        self._services.counters.publications_lost_at_most += lost
 
     def excuse(self, seconds: float) -> None:
         """As `OverlayRepair.excuse`: others may have closed the ring without this broker."""
@@ -331,16 +331,16 @@ class RendezvousMaintenance:
         self.remapping.restored()
         self.placing.restored()
         self._leaving_at = None
-        self._inside.sessions.closed_reason = ""
-        self._tidy_at = now + TIDY_EVERY_S
+        self._services.sessions.closed_reason = ""
+        self._cleanup_at = now + TIDY_EVERY_S
 
     # --- looking around --------------------------------------------------------------------
 
     def check(self, now: float) -> None:
-        """Bring links, ring, trees and wishes up to date. O(topics + links)."""
+        """Update links, ring, trees and interests. O(topics + links)."""
         self.deadline = now + self._topics.look_every_s
-        self._looked_at = self._routing.now = now
-        self._look_at_links(now)
+        self._checked_at = self._routing.now = now
+        self._check_links(now)
         self.gaps.check(now)
         self.placing.check(now)
         if now < self._planes_at:
@@ -351,16 +351,16 @@ class RendezvousMaintenance:
         subscribed = self.subscribed
         self.absences.check(subscribed, now)
         for plane in self.planes.values():
-            self._look_at_plane(plane, subscribed, offered, now)
+            self._check_plane(plane, subscribed, offered, now)
         self.remapping.check(subscribed, offered, now)
         # Two that joined by one that sleeps know each other, and nobody who stays.
         is_alone = self.links.has_strangers or not self.plane.table.known
         self.topics.check(now, is_alone=is_alone)
-        if now >= self._tidy_at:
-            self._tidy_at = now + TIDY_EVERY_S
-            self.topics.tidy(now, has_strangers=self.links.has_strangers)
+        if now >= self._cleanup_at:
+            self._cleanup_at = now + TIDY_EVERY_S
+            self.topics.clean_up(now, has_strangers=self.links.has_strangers)
 
-    def _look_at_plane(
+    def _check_plane(
         self,
         plane: ControlPlane,
         subscribed: Collection[str],
@@ -380,7 +380,7 @@ class RendezvousMaintenance:
         link = self.links.links.get(broker)
         return link is not None and link.is_lost
 
-    def _look_at_links(self, now: float) -> None:
+    def _check_links(self, now: float) -> None:
         self.spare.check(now)
         self.links.check(now)
         lost = {broker for broker, link in self.links.links.items() if link.is_lost}
@@ -392,4 +392,4 @@ class RendezvousMaintenance:
 
     def status(self) -> RendezvousStatus:
         gateways = sorted(self.clusters.gateways)
-        return rendezvous_status(self.plane, self.planes, self._routing, gateways, self._looked_at)
+        return rendezvous_status(self.plane, self.planes, self._routing, gateways, self._checked_at)

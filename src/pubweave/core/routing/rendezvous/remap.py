@@ -32,8 +32,8 @@ are mended without them, only with more messages."""
 class Remapping:
     """The remapping under way at one broker, if any."""
 
-    def __init__(self, upkeep: RendezvousMaintenance, emit: Callable[[Effect], None]) -> None:
-        self._upkeep = upkeep
+    def __init__(self, maintenance: RendezvousMaintenance, emit: Callable[[Effect], None]) -> None:
+        self._maintenance = maintenance
         self._emit = emit
         self.version = 0
         """Of the remapping that was heard of last."""
@@ -45,29 +45,29 @@ class Remapping:
     @property
     def plane(self) -> ControlPlane | None:
         """The second version, while there are two."""
-        return self._upkeep.planes.get(self.version) if self.is_under_way else None
+        return self._maintenance.planes.get(self.version) if self.is_under_way else None
 
     @property
     def is_under_way(self) -> bool:
-        return self.version > self._upkeep.default
+        return self.version > self._maintenance.default
 
     def announced(self, event: RemapAnnounced, now: float) -> None:
         """Do everything up to a step."""
-        upkeep = self._upkeep
-        upkeep.hurry(now)
-        if event.version < max(self.version, upkeep.default):
+        maintenance = self._maintenance
+        maintenance.check_soon(now)
+        if event.version < max(self.version, maintenance.default):
             return
-        if event.version == upkeep.default:
+        if event.version == maintenance.default:
             self._move_late(event.mapping)
             self._emit(ReportRemap(event.version, RemapStep.FINISH))
             return
         if event.step is RemapStep.ABORTED:
             self.version = event.version
-            upkeep.planes.pop(event.version, None)
+            maintenance.planes.pop(event.version, None)
             return
         if event.version > self.version:
             if self.is_under_way:
-                upkeep.planes.pop(self.version, None)
+                maintenance.planes.pop(self.version, None)
             self.version, self.entered, self._reported = event.version, -1, -1
         for place in range(self.entered + 1, STEPS.index(event.step) + 1):
             self.entered = place
@@ -75,14 +75,14 @@ class Remapping:
 
     def _move_late(self, mapping: tuple[Occupant, ...]) -> None:
         """This broker followed the others before it knew its position."""
-        plane = self._upkeep.plane
+        plane = self._maintenance.plane
         for occupant in mapping:
-            if occupant.broker == self._upkeep.id and not plane.chord.holds:
+            if occupant.broker == self._maintenance.id and not plane.chord.holds:
                 plane.chord.holds = True
                 plane.chord.move(occupant.position)
 
     def _enter(self, step: RemapStep, mapping: tuple[Occupant, ...], now: float) -> None:
-        upkeep = self._upkeep
+        maintenance = self._maintenance
         match step:
             case RemapStep.INIT:
                 self._copy()
@@ -91,18 +91,18 @@ class Remapping:
             case RemapStep.TABLES:
                 self._hand_over(now)
             case RemapStep.TREES:
-                plane = upkeep.planes[self.version]
+                plane = maintenance.planes[self.version]
                 plane.is_live = True
-                plane.trees.compare(upkeep.subscribed, now)
+                plane.trees.compare(maintenance.subscribed, now)
             case RemapStep.FINISH:
-                upkeep.switch(self.version, now)
+                maintenance.switch(self.version, now)
                 self._emit(ReportRemap(self.version, RemapStep.FINISH))
 
     def _copy(self) -> None:
         """STEP1: a second version, which nobody uses yet."""
-        upkeep = self._upkeep
-        first = upkeep.plane.table
-        plane = upkeep.add_plane(self.version, first.own.position)
+        maintenance = self._maintenance
+        first = maintenance.plane.table
+        plane = maintenance.add_plane(self.version, first.own.position)
         plane.is_active = plane.is_live = plane.chord.is_default = False
         for occupant in first.known:
             plane.table.know(occupant)
@@ -110,22 +110,22 @@ class Remapping:
     def _take_position(self, mapping: tuple[Occupant, ...]) -> None:
         """STEP2: everybody is where the mapping says. Brokers do not leave and join one by one as
         in the paper: where nearly all move there would be no ring left to join."""
-        upkeep, plane = self._upkeep, self._upkeep.planes[self.version]
+        maintenance, plane = self._maintenance, self._maintenance.planes[self.version]
         plane.is_active = True
-        own = upkeep.id
+        own = maintenance.id
         for occupant in mapping:
             if occupant.broker == own:
                 plane.chord.holds = True
                 plane.table.move(occupant.position)
-            elif not upkeep.is_lost(occupant.broker):
+            elif not maintenance.is_lost(occupant.broker):
                 plane.table.know(occupant)
         plane.trees.mapped = {occupant.position: occupant.broker for occupant in mapping}
-        for neighbor in upkeep.linked():
+        for neighbor in maintenance.linked():
             plane.chord.greet(neighbor)
 
     def _hand_over(self, now: float) -> None:
         """STEP3.1: the places of this broker's old position go to whoever has that now."""
-        first, plane = self._upkeep.plane, self._upkeep.planes[self.version]
+        first, plane = self._maintenance.plane, self._maintenance.planes[self.version]
         position = first.table.own.position
         plane.trees.hand_over(position, first.trees.entries(), now)
         self._waits_until = now + PATIENCE_S
@@ -151,7 +151,7 @@ class Remapping:
             case RemapStep.TREES:
                 is_done = plane.trees.is_settled(
                     subscribed, offered
-                ) and self._upkeep.topics.is_fed(plane)
+                ) and self._maintenance.topics.is_fed(plane)
             case _:
                 is_done = True
         if is_done:

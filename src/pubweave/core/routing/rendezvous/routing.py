@@ -25,7 +25,7 @@ class RendezvousRouting(TopicRouting):
     def __init__(self, send: Send) -> None:
         super().__init__(send)
         self.published_lately: dict[str, None] = {}
-        """Topics that clients may publish on, or could since the upkeep looked last."""
+        """Topics that clients may publish on, or could since the last check by maintenance."""
 
     def wants_of(self, link: Session, topic: str) -> bool:
         return topic in self.asked.get(link, ())

@@ -28,18 +28,18 @@ class RendezvousTopics:
 
     def __init__(
         self,
-        inside: TopicServices,
+        services: TopicServices,
         routing: RendezvousRouting,
         planes: Mapping[int, ControlPlane],
         clusters: AttachedClusters,
         absences: RingAbsences,
     ) -> None:
-        self._inside = inside
+        self._services = services
         self._routing = routing
         self._planes = planes
         self._clusters = clusters
         self._absences = absences
-        self._config = inside.config.topics
+        self._config = services.config.topics
         self._published_at: dict[str, float] = {}
         """When clients could publish on a topic last."""
         self._fading: dict[str, float] = {}
@@ -174,7 +174,7 @@ class RendezvousTopics:
         elif age_s >= 0 and self.is_handed_on(topic):
             self._end(topic)
         elif age_s > self._config.forget_after_s:
-            self._inside.counters.publications_lost_at_most += len(kept)
+            self._services.counters.publications_lost_at_most += len(kept)
             self._end(topic)
 
     def _end(self, topic: str) -> None:
@@ -189,7 +189,7 @@ class RendezvousTopics:
             for plane in self._live:
                 for broker in plane.trees.wanted_from(topic):
                     wanted.setdefault(broker, {})[topic] = None
-        for name, link in self._inside.sessions.links.items():
+        for name, link in self._services.sessions.links.items():
             now_wanted = wanted.get(name, {})
             if name in self._clusters.gateways:
                 now_wanted = dict.fromkeys(t for t in routing.wanted[link] if t in routing.topics)
@@ -200,7 +200,7 @@ class RendezvousTopics:
 
     def is_fed(self, plane: ControlPlane) -> bool:
         """Whether all whom a version wants topics of have said that they send them."""
-        links = self._inside.sessions.links
+        links = self._services.sessions.links
         return all(
             broker in links and self._routing.is_opened(links[broker], topic)
             for topic in plane.trees.places
@@ -213,16 +213,16 @@ class RendezvousTopics:
         is_new = has_strangers or now - self._alone_at < config.keep_s
         return max(config.keep_s, config.forget_after_s) if is_new else config.keep_s
 
-    def tidy(self, now: float, *, has_strangers: bool) -> None:
+    def clean_up(self, now: float, *, has_strangers: bool) -> None:
         """Forget what is old, unless somebody misses it who is away, or it is on its way to the
         rendezvous and could not go there yet."""
         config = self._config
-        lasting = {*self._absences.tidy(now), *self._clusters.missed, *self.stuck()}
+        lasting = {*self._absences.clean_up(now), *self._clusters.missed, *self.stuck()}
         keep_s = self._keep_s(now, has_strangers=has_strangers)
-        self._routing.logs.tidy(now, keep_s, config.keep_bytes, lasting)
+        self._routing.logs.clean_up(now, keep_s, config.keep_bytes, lasting)
         returning = self._routing.returning
         for name in [name for name, at in returning.items() if now - at > RETURNING_S]:
             del returning[name]
-        for client in list(self._inside.sessions.clients.values()):
+        for client in list(self._services.sessions.clients.values()):
             if client.queue_bytes > config.queue_limit_bytes:
-                self._inside.endings.expire(client, "too slow: its queue is full", now)
+                self._services.teardown.expire(client, "too slow: its queue is full", now)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from pubweave.core.config.rendezvous import RendezvousConfig
-from pubweave.core.routing.rendezvous.chord import MAX_HOPS, ChordTable, Tell
+from pubweave.core.routing.rendezvous.chord import MAX_HOPS, ChordTable, SendToBroker
 from pubweave.design.dynatops.mapping.ring import key_of
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import (
@@ -63,7 +63,7 @@ class TreePlace:
 
 
 class TopicTrees:
-    """``tell`` sends to a neighbor; ``has_asked`` says whether a neighbor wants a topic of us,
+    """``send`` sends to a neighbor; ``has_asked`` says whether a neighbor wants a topic of us,
     ``askers`` which neighbors do."""
 
     def __init__(
@@ -71,14 +71,14 @@ class TopicTrees:
         version: int,
         table: ChordTable,
         config: RendezvousConfig,
-        tell: Tell,
+        send: SendToBroker,
         askers: Callable[[str], list[BrokerId]],
     ) -> None:
         self.version = version
         self.places: dict[str, TreePlace] = {}
         self._table = table
         self._config = config
-        self._tell = tell
+        self._send = send
         self._askers = askers
         self.mapped: dict[int, BrokerId] = {}
         """Who was mapped to each position; a broker knows only a few of them by itself."""
@@ -142,7 +142,7 @@ class TopicTrees:
             self._take_path(None, target, tuple(here), joins, now)
         if hops < MAX_HOPS:
             for broker, some in onward.items():
-                self._tell(broker, TreeJoin(self.version, target, tuple(some), joins, hops + 1))
+                self._send(broker, TreeJoin(self.version, target, tuple(some), joins, hops + 1))
 
     def _take_path(
         self,
@@ -168,7 +168,7 @@ class TopicTrees:
                 place.join_at = now + self._config.refresh_s
         hop = None if is_own else self._table.next_towards(target)
         if hop is not None:
-            self._tell(hop.broker, TreePath(self.version, target, topics, joins))
+            self._send(hop.broker, TreePath(self.version, target, topics, joins))
 
     def lost(self, broker: BrokerId, now: float) -> None:
         """A neighbor is gone: what came from it is over, what went to it goes elsewhere."""
@@ -191,7 +191,7 @@ class TopicTrees:
                 if broker != place.offered_to:
                     below.setdefault(broker, []).append(topic)
         for broker, some in below.items():
-            self._tell(broker, TreeBroken(self.version, tuple(some)))
+            self._send(broker, TreeBroken(self.version, tuple(some)))
 
     # --- what is handed over ---------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class TopicTrees:
         if tables.position != self._table.own.position:
             hop = self._table.next_towards(tables.position)
             if hop is not None:
-                self._tell(hop.broker, tables)
+                self._send(hop.broker, tables)
             return
         until = now + self._config.expire_after_s
         for entry in tables.places:
@@ -315,9 +315,9 @@ class TopicTrees:
                 place.offer_at = now + wait_s
             place.offered_to = to
         for broker, topics in offers.items():
-            self._tell(broker, TreeOffer(self.version, tuple(topics), True))
+            self._send(broker, TreeOffer(self.version, tuple(topics), True))
         for broker, topics in withdrawn.items():
-            self._tell(broker, TreeOffer(self.version, tuple(topics), False))
+            self._send(broker, TreeOffer(self.version, tuple(topics), False))
 
     def is_settled(self, subscribed: Collection[str], offered: Collection[str]) -> bool:
         """Whether all that this broker asked and offered was answered."""

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pubweave.core.routing.rendezvous.chord import Tell
+from pubweave.core.routing.rendezvous.chord import SendToBroker
 from pubweave.core.routing.rendezvous.placement_gossip import PlacementGossip
 from pubweave.core.routing.rendezvous.placement_utility import Host, best_host
 from pubweave.core.routing.rendezvous.routing import RendezvousRouting
@@ -33,7 +33,7 @@ from pubweave.model.messages.rendezvous import PlacementDigest, PlacementTold
 from pubweave.model.messages.session import Hello
 
 TOKEN_MARK = "place:"
-"""Tokens of redirections begin so: whoever comes with one has just been placed."""
+"""Prefix of redirection tokens: a client that shows one has just been placed."""
 ANSWER_LIMIT_S = 5.0
 """A client that does not say whether it can reach a broker stays."""
 
@@ -47,96 +47,96 @@ class _Offer:
 
 
 class UserPlacing:
-    """One broker's part: what it knows of its cluster, and clients it may send elsewhere."""
+    """User placement of one broker: its cluster, and clients that it may redirect."""
 
     def __init__(
         self,
-        inside: TopicServices,
+        services: TopicServices,
         routing: RendezvousRouting,
-        tell: Tell,
+        send: SendToBroker,
         linked: Callable[[], list[BrokerId]],
         now: float,
     ) -> None:
-        self._inside = inside
+        self._services = services
         self._routing = routing
-        self._config = inside.config.placement
-        self._id = inside.config.id
-        self._key = inside.sessions.tokens.tag("placement")
-        """Others of the cluster are told it, and make the tokens for whom they send here."""
-        self.telling = PlacementGossip(self._id, self._config, tell, linked, self._told, now)
+        self._config = services.config.placement
+        self._id = services.config.id
+        self._key = services.sessions.tokens.tag("placement")
+        """Known to the cluster, which signs the tokens of clients redirected here with it."""
+        self.gossip = PlacementGossip(self._id, self._config, send, linked, self._announced, now)
         self._heard: dict[BrokerId, PlacementTold] = {}
         self.hosts: dict[BrokerId, Host] = {}
-        """Others of the cluster, as they said last and with those whom we have sent there since."""
+        """Other members of the cluster by their last news, plus clients redirected there since."""
         self._due: dict[Session, None] = {}
-        """Clients that want something else than before."""
+        """Clients whose subscriptions have changed."""
         self._offers: dict[str, _Offer] = {}
-        self._resting: dict[ClientId, float] = {}
+        self._held_until: dict[ClientId, float] = {}
         self._placed: dict[ClientId, frozenset[str] | None] = {}
         """What clients wanted when they were placed here; None: all that they want at first."""
-        self._tidy_at = now
+        self._cleanup_at = now
         self._numbers = 0
         self.sent = 0
-        """How many users were sent to other brokers."""
+        """How many users were redirected to other brokers."""
         self.is_open = True
-        """Whether others may send users here."""
+        """Whether other brokers may redirect users here."""
         if self._config.members:
             routing.on_wishes = self._changed
-            inside.sessions.was_redirected_here = self._was_redirected_here
+            services.sessions.was_redirected_here = self._was_redirected_here
 
     def _was_redirected_here(self, hello: Hello) -> bool:
         """Whether one of the cluster sent a client here. Others may not know yet that this broker
         leaves: whom they send is sent on from here."""
-        words, _, tag = hello.token.rpartition(":")
-        return words.startswith(TOKEN_MARK) and is_same(tag, _tag(self._key, hello.id, words))
+        text, _, tag = hello.token.rpartition(":")
+        return text.startswith(TOKEN_MARK) and is_same(tag, _tag(self._key, hello.id, text))
 
     # --- what is told ----------------------------------------------------------------------
 
-    def _told(self) -> PlacementTold:
-        routing, address = self._routing, self._inside.sessions.address
+    def _announced(self) -> PlacementTold:
+        routing, address = self._routing, self._services.sessions.address
         topics, users = tuple(routing.subscribed), tuple(routing.subscribed.values())
         is_open = self.is_open and bool(address)
         return PlacementTold(topics, len(routing.subscriptions), address, is_open, users, self._key)
 
-    def _hear(self) -> None:
-        """Whoever has told anew is as it says; whom we sent to others still counts there."""
-        known = self.telling.known
+    def _receive(self) -> None:
+        """Take over new news of members; clients that we redirected still count there."""
+        known = self.gossip.known
         for name in self.hosts.keys() - known.keys():
             del self.hosts[name], self._heard[name]
-        for name, told in known.items():
-            if self._heard.get(name) is not told:
-                self._heard[name] = told
-                users = told.users or (1,) * len(told.topics)
+        for name, announced in known.items():
+            if self._heard.get(name) is not announced:
+                self._heard[name] = announced
+                users = announced.users or (1,) * len(announced.topics)
                 self.hosts[name] = Host(
-                    dict(zip(told.topics, users, strict=False)), told.subscriptions
+                    dict(zip(announced.topics, users, strict=False)), announced.subscriptions
                 )
 
     def leave(self) -> None:
-        """This broker is to go: nobody is to be sent here, and whoever is here goes elsewhere."""
+        """This broker is to leave: accept no more users, and redirect those that are here."""
         self.is_open = False
-        self.telling.hurry()
-        self._tidy()
+        self.gossip.check_soon()
+        self._clean_up()
 
-    def _tidy(self) -> None:
-        """Forget clients that are gone; those of a broker that leaves are due until they are."""
-        clients, resting = self._inside.sessions.clients, self._resting
+    def _clean_up(self) -> None:
+        """Discard clients that have left; those of a leaving broker stay due until then."""
+        clients, resting = self._services.sessions.clients, self._held_until
         self._placed = {n: t for n, t in self._placed.items() if n in clients or n in resting}
         if not self.is_open:
             for client in clients.values():
                 self._changed(client)
 
     def restored(self) -> None:
-        """This broker was away: what was asked is forgotten, and it is open again."""
+        """This broker was restored: drop open offers, and accept users again."""
         self.is_open = True
         self._offers.clear()
-        self.telling.restored()
+        self.gossip.restored()
 
     def receive(self, member: BrokerId, digest: PlacementDigest, now: float) -> None:
-        self.telling.receive(member, digest, now)
-        self._hear()
+        self.gossip.receive(member, digest, now)
+        self._receive()
 
     def lost(self, broker: BrokerId) -> None:
-        self.telling.lost(broker)
-        self._hear()
+        self.gossip.lost(broker)
+        self._receive()
 
     # --- who goes where --------------------------------------------------------------------
 
@@ -146,28 +146,28 @@ class UserPlacing:
             self._due[client] = None
 
     def greeted(self, hello: Hello, now: float) -> None:
-        """A client that comes because it was sent here is left alone for a while."""
+        """A client that was redirected here is not redirected again for a while."""
         if self._was_redirected_here(hello):
-            self._resting[hello.id] = now + self._config.rest_s
+            self._held_until[hello.id] = now + self._config.rest_s
             self._placed[hello.id] = None
 
     def check(self, now: float) -> None:
-        """Tell, when it is time, and place whoever is due. O(due x cluster x topics of one)."""
+        """Send news when due, and place clients that are due. O(due x cluster x topics of one)."""
         if not self._config.members:
             return
-        self.telling.check(now)
-        self._hear()
-        if now >= self._tidy_at:
-            self._tidy_at = now + self._config.update_s
-            self._tidy()
+        self.gossip.check(now)
+        self._receive()
+        if now >= self._cleanup_at:
+            self._cleanup_at = now + self._config.update_s
+            self._clean_up()
         for token in [t for t, offer in self._offers.items() if offer.until < now]:
             del self._offers[token]
-        for name in [name for name, until in self._resting.items() if until < now]:
-            del self._resting[name]
+        for name in [name for name, until in self._held_until.items() if until < now]:
+            del self._held_until[name]
         for client in list(self._due):
-            if self._inside.sessions.clients.get(client.remote) is not client:
+            if self._services.sessions.clients.get(client.remote) is not client:
                 del self._due[client]
-            elif client.remote not in self._resting and client.is_established:
+            elif client.remote not in self._held_until and client.is_established:
                 del self._due[client]
                 self._place(client, now)
 
@@ -185,8 +185,8 @@ class UserPlacing:
             self._placed[client.remote] = wanted
             return
         self._numbers += 1
-        words = f"{TOKEN_MARK}{self._id}:{client.own_epoch}:{self._numbers}"
-        token = f"{words}:{_tag(self._heard[best].key, client.remote, words)}"
+        text = f"{TOKEN_MARK}{self._id}:{client.own_epoch}:{self._numbers}"
+        token = f"{text}:{_tag(self._heard[best].key, client.remote, text)}"
         self._offers[token] = _Offer(client, best, wanted, now + ANSWER_LIMIT_S)
         self._redirect(client, token, best, is_final=False)
 
@@ -195,29 +195,29 @@ class UserPlacing:
         return frozenset(claim.topic for claim in claims if claim.client is client)
 
     def _without(self, client: Session) -> Host:
-        """This broker as a home, for a client that may not stay."""
+        """This broker's news without a client that may not stay."""
         others = [c for c in self._routing.subscriptions.values() if c.client is not client]
         return Host(Counter(claim.topic for claim in others), len(others))
 
     def _redirect(self, client: Session, token: str, broker: BrokerId, *, is_final: bool) -> None:
         redirect = Redirect(token, broker, self._heard[broker].address, is_final, hops=1)
         assert client.connection is not None
-        self._inside.emit(Transmit(client.connection, (redirect,)))
+        self._services.emit(Transmit(client.connection, (redirect,)))
 
     def replied(self, client: Session, reply: RedirectReply, now: float) -> None:
-        """A client says whether it can reach the broker that it was asked about."""
+        """A client replies whether it can reach the broker that was offered to it."""
         offer = self._offers.pop(reply.token, None)
         if offer is None or offer.client is not client or client.connection is None:
             return
         host = self.hosts.get(offer.broker)
         if reply.problem or host is None:
-            self._resting[client.remote] = now + self._config.rest_s
+            self._held_until[client.remote] = now + self._config.rest_s
             return
         self.sent += 1
         self.hosts[offer.broker] = host.with_user(offer.topics, senders(len(self.hosts) + 1))
         self._redirect(client, reply.token, offer.broker, is_final=True)
-        self._inside.endings.leave(client, "it was sent to another broker", now)
+        self._services.teardown.leave(client, "it was sent to another broker", now)
 
 
-def _tag(key: str, client: ClientId, words: str) -> str:
-    return tag_of(key.encode(), client, words)
+def _tag(key: str, client: ClientId, text: str) -> str:
+    return tag_of(key.encode(), client, text)

@@ -1,15 +1,15 @@
-"""What this broker misses of a topic for good: found out, counted, and told to clients.
+"""Gaps: publications of a topic that this broker has lost for good, counted and reported.
 
-A neighbor that keeps no more what we lack says so (`TopicMissed`) before what comes after it. But
-others may have kept more, and once we take in what is behind the gap, theirs would come too late.
-So a gap is doubted at first: the neighbor's publications on the topic are not taken in, and it is
-asked again after a while (`PATIENCE_S`), in which whoever has more fills the gap. Of several
-neighbors with gaps the one with the smallest is asked first. Then the gap is agreed on: it is
-counted here for each client that subscribes, and neighbors that rest on us are told of it.
+A neighbor that no longer keeps what we lack reports that (`TopicMissed`) before later publications.
+But other neighbors may have kept more, and would be too late once we accept what is behind the gap.
+So a gap is only suspected at first: the neighbor's publications on the topic are not accepted, and
+it is asked again after `PATIENCE_S`, in which others may fill the gap. Of several neighbors with
+gaps the one with the smallest is asked first. A confirmed gap is counted for each client that
+subscribes, and reported to neighbors that depend on us.
 
-What was published before this broker took part in the topic is due to nobody here but to clients
-that come from another broker, which may have subscribed there long before. Anything else is noted
-only, for those below us to whom it may be due.
+What was published before this broker took part in the topic is due here only to clients that come
+from another broker, where they may have subscribed long before. Anything else is noted only, for
+neighbors to which it may be due.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from pubweave.model.messages.session import Missed
 from pubweave.model.messages.topic_connected import TopicMissed
 
 PATIENCE_S = 2.0
-"""Links of a broker that was away come back within so long of each other."""
+"""Within this time the links of a restarted broker are established again."""
 
 
 @dataclass
 class SuspectedGap:
-    """What one neighbor says that we miss of a topic, and since when that is doubted."""
+    """What one neighbor reports as missed of a topic, and since when that is suspected."""
 
     since: float
     missed: dict[ClientId, int] = field(default_factory=dict)
@@ -42,50 +42,50 @@ class SuspectedGap:
 
 
 class TopicGaps:
-    """One broker's gaps."""
+    """Suspected and confirmed gaps of one broker."""
 
-    def __init__(self, inside: TopicServices) -> None:
-        self._inside = inside
-        self._routing = inside.routing
-        self._doubts: dict[str, dict[Session, SuspectedGap]] = {}
+    def __init__(self, services: TopicServices) -> None:
+        self._services = services
+        self._routing = services.routing
+        self._suspected: dict[str, dict[Session, SuspectedGap]] = {}
 
     def receive(self, link: Session, message: TopicMissed, now: float) -> None:
-        """A neighbor keeps no more what we lack, or never had it. O(spans)."""
+        """A neighbor no longer keeps what we lack, or never had it. O(spans)."""
         topic, publisher = message.topic, message.publisher
         log = self._routing.logs.get(topic)
         is_opened = self._routing.is_opened(link, topic)
-        if log is None or not (is_opened or link in self._doubts.get(topic, ())):
+        if log is None or not (is_opened or link in self._suspected.get(topic, ())):
             return
         mark = log.marks.get(publisher, 0)
-        told = (span.beyond(mark) for span in spans_of(message, now))
-        spans = [span for span in told if span is not None]
+        reported = (span.beyond(mark) for span in spans_of(message, now))
+        spans = [span for span in reported if span is not None]
         if not spans:
             return
         due_since = min([log.began_at, *map(self._due_since, self._claims(topic))])
         due = [span for span in spans if span.ended_at >= due_since]
         if not is_opened or (due and not message.is_agreed):
             self._routing.opened[link].pop(topic, None)
-            doubt = self._doubts.setdefault(topic, {}).setdefault(link, SuspectedGap(now))
-            doubt.missed[publisher] = sum(span.count for span in due)
+            gap = self._suspected.setdefault(topic, {}).setdefault(link, SuspectedGap(now))
+            gap.missed[publisher] = sum(span.count for span in due)
             return
         self._routing.logs.miss(log, publisher, spans, now)
         if due:
             self._count(log, topic, publisher, due)
-        self._routing.tell_missed(topic, publisher, spans, but=link)
+        self._routing.send_missed(topic, publisher, spans, but=link)
 
     def _claims(self, topic: str) -> list[TopicEntry]:
         return [c for c in self._routing.subscriptions.values() if c.topic == topic]
 
     def _due_since(self, claim: TopicEntry) -> float:
-        """From when on publications are due to a client. One that comes from another broker gets
-        what is kept; what is older than that was not kept for anybody."""
-        return claim.since - (self._inside.config.topics.keep_s if claim.has_moved else 0.0)
+        """From when on publications are due to a client. One from another broker gets what is kept;
+        nothing older is kept for anybody."""
+        return claim.since - (self._services.config.topics.keep_s if claim.has_moved else 0.0)
 
     def _count(
         self, log: TopicLog, topic: str, publisher: ClientId, due: list[DroppedRange]
     ) -> None:
-        """Count what each client misses that subscribes to the topic, and tell it. O(clients)."""
-        counters = self._inside.counters
+        """Count and report what each subscriber of the topic has missed. O(clients)."""
+        counters = self._services.counters
         claims: dict[Session, list[TopicEntry]] = {}
         for claim in self._claims(topic):
             claims.setdefault(claim.client, []).append(claim)
@@ -95,9 +95,9 @@ class TopicGaps:
             count = sum(span.count for span in missed)
             certain_at = max(log.began_at, min(claim.since for claim in own))
             if any(claim.has_moved for claim in own):
-                certain_at += self._inside.config.topics.keep_s
+                certain_at += self._services.config.topics.keep_s
             is_plain = any(len(claim.filter.predicates) == 1 for claim in own)
-            # One that is not here may have gone on elsewhere, and have got it there.
+            # A disconnected client may have moved elsewhere, and have received it there.
             is_exact = is_plain and client.is_established
             if not is_exact or any(s.is_at_most or s.began_at < certain_at for s in missed):
                 counters.notifications_lost_at_most += count
@@ -105,38 +105,38 @@ class TopicGaps:
             else:
                 counters.notifications_lost += count
             if count:
-                self._inside.send(client, Missed(topic, publisher, count, not is_exact))
+                self._services.send(client, Missed(topic, publisher, count, not is_exact))
 
     @property
-    def is_doubting(self) -> bool:
-        """Whether something is waited for that may fill a gap."""
-        return any(self._doubts.values())
+    def has_suspected(self) -> bool:
+        """Whether any gap is suspected."""
+        return any(self._suspected.values())
 
     def check(self, now: float) -> None:
-        """Ask again where a gap was doubted for long enough. O(doubts)."""
+        """Ask again where a gap was suspected for long enough. O(suspected gaps)."""
         routing = self._routing
-        for topic, doubts in list(self._doubts.items()):
-            for link in [link for link in doubts if not routing.wants_of(link, topic)]:
-                del doubts[link]
-            if not doubts:
-                del self._doubts[topic]
-            elif now - min(doubt.since for doubt in doubts.values()) >= PATIENCE_S:
-                least = min(doubts, key=lambda link: (doubts[link].count, link.remote))
-                del doubts[least]
+        for topic, suspected in list(self._suspected.items()):
+            for link in [link for link in suspected if not routing.wants_of(link, topic)]:
+                del suspected[link]
+            if not suspected:
+                del self._suspected[topic]
+            elif now - min(gap.since for gap in suspected.values()) >= PATIENCE_S:
+                least = min(suspected, key=lambda link: (suspected[link].count, link.remote))
+                del suspected[least]
                 routing.ask_again(least, topic)
-                for doubt in doubts.values():
-                    doubt.since = now
+                for gap in suspected.values():
+                    gap.since = now
 
     def excuse(self, seconds: float) -> None:
-        """This broker did not run for so long."""
-        for doubts in self._doubts.values():
-            for doubt in doubts.values():
-                doubt.since += seconds
+        """Extend all times by a local pause."""
+        for suspected in self._suspected.values():
+            for gap in suspected.values():
+                gap.since += seconds
 
     def discard(self, link: Session) -> None:
-        """A link begins anew: its far end is asked again anyway."""
-        for doubts in self._doubts.values():
-            doubts.pop(link, None)
+        """A link's session restarted: its far end is asked again anyway."""
+        for suspected in self._suspected.values():
+            suspected.pop(link, None)
 
 
 def spans_of(message: TopicMissed, now: float) -> list[DroppedRange]:

@@ -29,12 +29,12 @@ from pubweave.model.messages.topic_connected import BrokerRecord
 class RingGateway:
     """What one broker does for its cluster at the border; nothing unless it has links there."""
 
-    def __init__(self, inside: TopicServices) -> None:
-        self._inside = inside
-        self._id = inside.config.id
-        self.ring = frozenset(inside.config.topics.ring)
+    def __init__(self, services: TopicServices) -> None:
+        self._services = services
+        self._id = services.config.id
+        self.ring = frozenset(services.config.topics.ring)
         """Brokers of the ring that this one has links with."""
-        self.links = LinkMonitor(inside, lambda broker: "")
+        self.links = LinkMonitor(services, lambda broker: "")
         self.links.lasting = self.ring
         self.in_charge: BrokerId | None = None
         """The cluster's gateway, as far as this broker knows; None: the cluster is on its own."""
@@ -45,8 +45,8 @@ class RingGateway:
         """Topics that whoever is in charge takes part in; of this broker: that the ring wants."""
         self._held: dict[str, None] = {}
         """Topics in which this broker takes part for the cluster."""
-        inside.sessions.accepts_foreign_link = self.is_ring_broker
-        inside.routing.beyond = self.ring
+        services.sessions.accepts_foreign_link = self.is_ring_broker
+        services.routing.outside = self.ring
 
     def is_ring_broker(self, hello: Hello) -> bool:
         """Whether a Hello is one of a broker of the ring that we were told of."""
@@ -56,7 +56,7 @@ class RingGateway:
     def _border(self) -> Session | None:
         """The link over which everything goes: the first that stands."""
         for name in sorted(self.ring):
-            session = self._inside.sessions.links.get(name)
+            session = self._services.sessions.links.get(name)
             if session is not None and session.is_established:
                 return session
         return None
@@ -75,11 +75,11 @@ class RingGateway:
         """Whether the ring has yet to ask for a topic: what was published on it has to wait,
         though nobody here publishes or subscribes any more."""
         if self.in_charge is None:
-            return self.keeps_all(self._inside.routing.now)
+            return self.keeps_all(self._services.routing.now)
         return topic not in self._crossing
 
     def _note_crossing(self, now: float) -> None:
-        topics = self._inside.config.topics
+        topics = self._services.config.topics
         if self.in_charge is not None:
             self._crossed_at = now
         elif self.ring or now - self._crossed_at < topics.forget_after_s:
@@ -114,12 +114,12 @@ class RingGateway:
     def _crossed_by(self, others: Mapping[BrokerId, BrokerRecord]) -> frozenset[str]:
         border = self._border() if self.in_charge == self._id else None
         if border is not None:
-            return frozenset(self._inside.routing.wanted.get(border, ()))
+            return frozenset(self._services.routing.wanted.get(border, ()))
         record = others.get(self.in_charge or "")
         return frozenset(record.topics if record is not None else ())
 
     def _hold(self, topics: set[str]) -> None:
-        routing = self._inside.routing
+        routing = self._services.routing
         for topic in [topic for topic in self._held if topic not in topics]:
             del self._held[topic]
             routing.release(topic)
@@ -129,10 +129,10 @@ class RingGateway:
 
     def _ask(self) -> None:
         """Want everything over the border, or nothing."""
-        routing = self._inside.routing
+        routing = self._services.routing
         border = self._border() if self.in_charge == self._id else None
         for name in sorted(self.ring):
-            session = self._inside.sessions.links.get(name)
+            session = self._services.sessions.links.get(name)
             if session is None:
                 continue
             # Also what nobody claims any more: of what is kept the ring may not have all.

@@ -24,14 +24,14 @@ class TopicLeaving:
 
     def __init__(
         self,
-        inside: TopicServices,
+        services: TopicServices,
         links: LinkMonitor,
         map_: MembershipMap,
         view: Callable[[], MembershipView],
         is_missed: Callable[[str], bool],
     ) -> None:
-        self._inside = inside
-        self._config = inside.config.topics
+        self._services = services
+        self._config = services.config.topics
         self._links = links
         self._map = map_
         self._view = view
@@ -44,14 +44,14 @@ class TopicLeaving:
         if self.began_at is not None:
             return False
         self.began_at = now
-        name = self._inside.config.id
-        self._inside.sessions.closed_reason = f"broker {name!r} leaves the overlay"
+        name = self._services.config.id
+        self._services.sessions.closed_reason = f"broker {name!r} leaves the overlay"
         return True
 
     def cancel(self) -> None:
         """Whoever has started the broker again wants it to stay."""
         self.began_at = None
-        self._inside.sessions.closed_reason = ""
+        self._services.sessions.closed_reason = ""
 
     def may_go(self, now: float) -> bool:
         """Whether everybody is connected without this broker, and has what it had to send.
@@ -60,29 +60,29 @@ class TopicLeaving:
             return False
         if now - self.began_at > self._config.linger_s + self._config.hand_over_s:
             return True
-        links = self._inside.sessions.links.values()
+        links = self._services.sessions.links.values()
         if any(link.queue_messages or link.pending for link in links):
             return False
-        view, own = self._view(), self._map.records[self._inside.config.id]
+        view, own = self._view(), self._map.records[self._services.config.id]
         is_expected = view.is_connected and own.is_leaving
         return is_expected and not self._held() and self._has_company_or_nothing
 
     @property
     def _has_company_or_nothing(self) -> bool:
-        routing = self._inside.routing
-        return any(link.is_established for link in self._inside.sessions.links.values()) or not any(
-            routing.logs[topic].kept for topic in routing.topics
-        )
+        routing = self._services.routing
+        return any(
+            link.is_established for link in self._services.sessions.links.values()
+        ) or not any(routing.logs[topic].kept for topic in routing.topics)
 
     def count_left_behind(self) -> None:
         """The broker goes: what nobody else has of it is lost. O(kept + what is under way)."""
-        routing = self._inside.routing
+        routing = self._services.routing
         for topic in routing.topics:
             if self._others(topic) or self._is_missed(topic):
                 left = routing.logs[topic].keys.copy()
                 for link in self._wanting(topic):
                     left &= {message.key for message in _under_way(link, topic)}
-                self._inside.counters.publications_lost_at_most += len(left)
+                self._services.counters.publications_lost_at_most += len(left)
 
     def seek(self, now: float) -> None:
         """Open links to those for whom this broker stays."""
@@ -99,7 +99,7 @@ class TopicLeaving:
     def is_through(self, topic: str) -> bool:
         """Whether what was published here has come to others, or there is nothing, or nobody:
         a publisher that has left does not ask any more. O(links + what is under way)."""
-        routing = self._inside.routing
+        routing = self._services.routing
         if not routing.logs[topic].kept:
             return True
         if self._is_missed(topic) or self.holds(topic) or not self._has_asked(topic):
@@ -112,7 +112,7 @@ class TopicLeaving:
         """Whether a neighbor has answered for a topic: what it wants itself, and the map, it has
         told before. A broker that was alone so far knows of nobody, but that may be its ignorance.
         """
-        routing = self._inside.routing
+        routing = self._services.routing
         return any(
             link.is_established and routing.is_opened(link, topic) for link in routing.wanted
         )
@@ -120,22 +120,22 @@ class TopicLeaving:
     def holds(self, topic: str) -> bool:
         """Whether publications are kept here for brokers of which none is a neighbor now, or for
         the ring."""
-        if not self._inside.routing.logs[topic].kept or self._wanting(topic):
+        if not self._services.routing.logs[topic].kept or self._wanting(topic):
             return False
         return bool(self._others(topic)) or self._is_missed(topic)
 
     def _held(self) -> list[str]:
-        return [topic for topic in self._inside.routing.topics if self.holds(topic)]
+        return [topic for topic in self._services.routing.topics if self.holds(topic)]
 
     def _wanting(self, topic: str) -> list[Session]:
         """Links that stand to brokers that take part in a topic."""
-        wanted = self._inside.routing.wanted.items()
+        wanted = self._services.routing.wanted.items()
         return [link for link, topics in wanted if link.is_established and topic in topics]
 
     def _others(self, topic: str) -> list[BrokerId]:
         """Who else takes part in a topic and stays, as far as anybody has told; also those gone:
         they may only be cut off."""
-        own = self._inside.config.id
+        own = self._services.config.id
         return sorted(
             broker
             for broker, record in self._map.records.items()

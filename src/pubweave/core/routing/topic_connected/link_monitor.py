@@ -1,9 +1,9 @@
-"""The links of one broker in a topic-connected overlay: opened, standing, lost, forgotten.
+"""Link monitor: the failure detector of a topic-connected or rendezvous overlay.
 
-A link is lost when it has no connection for too long, or never gets one. Then its session ends,
-and a fresh one waits in its place: whoever was only cut off comes back by itself, with nothing of
-before. Of two brokers the one with the smaller id dials, as everywhere; the other, if it was it
-who wanted the link, dial_once: it dials once, and the connection is taken as any other.
+A link is lost when it has no connection for too long, or never gets one. Then its session ends and
+a new one replaces it: a broker that was only cut off reconnects, with an empty session. Of two
+brokers the one with the smaller id dials; the other one, if it opens the link, dials once
+(``dial_once``), and the connection is used like any other.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ NO_AGE: Age = (0, 0)
 
 @dataclass
 class WatchedLink:
-    """What is known of one link."""
+    """The state of one link."""
 
     up_at: float
-    """When it stood last, or was made."""
+    """When it was last established, or created."""
     limit_s: float
     """How long it may be down."""
     has_stood: bool = False
     is_probe: bool = False
-    """It is to find out whether the far end is there: nobody counts on it before it stands."""
+    """Opened to probe the far end: it does not count before it is established."""
     lost_at: float | None = None
     lost_age: Age = NO_AGE
     """Of the last record of the far end when it was lost."""
@@ -49,12 +49,12 @@ class LinkMonitor:
 
     def __init__(
         self,
-        inside: TopicServices,
+        services: TopicServices,
         address_of: Callable[[BrokerId], str],
         age_of: Callable[[BrokerId], Age] = lambda broker: NO_AGE,
     ) -> None:
-        self._inside = inside
-        self._config = inside.config.topics
+        self._services = services
+        self._config = services.config.topics
         self._address_of = address_of
         self._age_of = age_of
         self.links: dict[BrokerId, WatchedLink] = {}
@@ -63,10 +63,10 @@ class LinkMonitor:
 
     @property
     def own(self) -> BrokerId:
-        return self._inside.config.id
+        return self._services.config.id
 
     def standing(self) -> tuple[BrokerId, ...]:
-        """Links that stand, or are about to."""
+        """Links that are established, or about to be."""
         return tuple(
             sorted(
                 neighbor
@@ -77,54 +77,53 @@ class LinkMonitor:
 
     @property
     def has_strangers(self) -> bool:
-        """Whether this broker was told of one that has never answered: nobody knows what that one
-        misses."""
+        """Whether a neighbor has never answered: it is unknown what that one misses."""
         return any(not link.has_stood and not link.is_probe for link in self.links.values())
 
     def lost(self) -> tuple[tuple[BrokerId, int, int], ...]:
-        """Links that are lost, each with what was lost of its far end."""
+        """Lost links, each with the age of the far end's record at that time."""
         return tuple(
             sorted((name, *link.lost_age) for name, link in self.links.items() if link.is_lost)
         )
 
-    # --- beginnings ------------------------------------------------------------------------
+    # --- opening ---------------------------------------------------------------------------
 
     def added(self, neighbor: BrokerId, now: float) -> None:
-        """The driver gave us a link; it dials by itself if it is up to us."""
-        # The far end need not know of us: if it is to dial, we knock at the next look.
+        """The driver added a link; it dials by itself if that is up to us."""
+        # The far end may not know of us: if it is to dial, we dial once at the next check.
         before = now - self._config.knock_after_s
         limit_s = self._config.start_limit_s
         self.links[neighbor] = WatchedLink(now, limit_s, dialed_once_at=before, dialed_at="")
 
     def accept(self, neighbor: BrokerId, now: float) -> None:
-        """A broker that is no neighbor says Hello: it is one now."""
+        """A broker that is not a neighbor sent Hello: it becomes one."""
         self._make_session(neighbor, now)
         self.links[neighbor] = WatchedLink(now, self._config.open_limit_s, dialed_once_at=now)
 
     def open(self, neighbor: BrokerId, now: float, *, is_probe: bool = False) -> None:
-        """Make a link that repair has chosen, or that may not come to stand."""
+        """Open a link that repair has chosen, or a probe."""
         self._make_session(neighbor, now)
         link = WatchedLink(now, self._config.open_limit_s, is_probe=is_probe)
         self.links[neighbor] = link
         self._dial(neighbor, link, now)
 
     def _make_session(self, neighbor: BrokerId, now: float) -> None:
-        session = self._inside.sessions.add_link(neighbor)
+        session = self._services.sessions.add_link(neighbor)
         if session is not None:
-            self._inside.routing.link_added(session)
-            self._inside.endings.link_changed(neighbor, True, now)
+            self._services.routing.link_added(session)
+            self._services.teardown.link_changed(neighbor, True, now)
 
     def _dial(self, neighbor: BrokerId, link: WatchedLink, now: float) -> None:
         address = self._address_of(neighbor)
         if self.own > neighbor:
             link.dialed_once_at = now
-            self._inside.emit(OpenLink(neighbor, address, dial_once=True))
+            self._services.emit(OpenLink(neighbor, address, dial_once=True))
         elif link.dialed_at is None or (address and link.dialed_at not in ("", address)):
             link.dialed_at = address
-            self._inside.emit(OpenLink(neighbor, address))
+            self._services.emit(OpenLink(neighbor, address))
 
     def excuse(self, seconds: float) -> None:
-        """This broker did not run for so long: each link has as much more time."""
+        """Extend all times by a local pause."""
         for link in self.links.values():
             link.up_at += seconds
             link.dialed_once_at += seconds
@@ -132,7 +131,7 @@ class LinkMonitor:
                 link.lost_at += seconds
 
     def restored(self, now: float) -> None:
-        """This broker was away: its driver knows no link any more, and each has its time anew."""
+        """This broker was restored: dial all links again, with full time limits."""
         for neighbor, link in self.links.items():
             link.up_at = now
             link.limit_s = max(link.limit_s, self._config.open_limit_s)
@@ -141,9 +140,9 @@ class LinkMonitor:
             self._dial(neighbor, link, now)
 
     def refused(self, neighbor: BrokerId, now: float) -> bool:
-        """Nobody listens where a neighbor should: it is lost without waiting, unless it may yet
-        have to start. Whether that is news."""
-        link, session = self.links.get(neighbor), self._inside.sessions.links.get(neighbor)
+        """A neighbor refuses connections: it is lost at once, unless it may still be starting.
+        Whether it is lost now."""
+        link, session = self.links.get(neighbor), self._services.sessions.links.get(neighbor)
         if link is None or link.is_lost or session is None or session.is_established:
             return False
         if not link.has_stood and link.limit_s > self._config.open_limit_s:
@@ -154,33 +153,33 @@ class LinkMonitor:
     # --- by the clock ----------------------------------------------------------------------
 
     def check(self, now: float) -> None:
-        """Notice what stands and what is lost; O(links)."""
+        """Check which links are established and which are lost; O(links)."""
         for neighbor, link in list(self.links.items()):
-            session = self._inside.sessions.links.get(neighbor)
+            session = self._services.sessions.links.get(neighbor)
             if session is None:
                 del self.links[neighbor]
             elif session.is_established:
-                self._stands(neighbor, link, session, now)
+                self._on_up(neighbor, link, session, now)
             elif link.lost_at is None and now - link.up_at > link.limit_s:
                 self._lose(neighbor, link, session, now)
-            elif self._is_hopeless(neighbor, link, now):
+            elif self._is_given_up(neighbor, link, now):
                 self.discard(neighbor, now)
             elif self._may_dial(neighbor, link, now):
                 self._dial(neighbor, link, now)
 
-    def _is_hopeless(self, neighbor: BrokerId, link: WatchedLink, now: float) -> bool:
+    def _is_given_up(self, neighbor: BrokerId, link: WatchedLink, now: float) -> bool:
         if link.lost_at is None or neighbor in self.lasting:
             return False
         return now - link.lost_at > self._config.forget_after_s
 
     def _may_dial(self, neighbor: BrokerId, link: WatchedLink, now: float) -> bool:
-        """A link that was knocked for is up to the smaller id as soon as it is down."""
+        """Whether this broker dials now: the smaller id at once, the other one at intervals."""
         if self.own < neighbor:
             return bool(self._address_of(neighbor))
         every_s = self._config.knock_after_s * (5 if link.is_lost else 1)
         return now - link.dialed_once_at > every_s
 
-    def _stands(self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float) -> None:
+    def _on_up(self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float) -> None:
         link.up_at = now
         link.has_stood = True
         link.limit_s = self._config.lost_after_s
@@ -189,19 +188,19 @@ class LinkMonitor:
             self._lose(neighbor, link, session, now)
 
     def _lose(self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float) -> None:
-        """What is queued for the neighbor is kept elsewhere (`topic_log`)."""
-        self._inside.routing.link_removed(session)
-        self._inside.endings.end(session, "the link is lost", now)
+        """Replace the session; what was queued for the neighbor is in the topic logs."""
+        self._services.routing.link_removed(session)
+        self._services.teardown.end(session, "the link is lost", now)
         self._make_session(neighbor, now)
         link.lost_at = now
         link.lost_age = self._age_of(neighbor)
 
     def discard(self, neighbor: BrokerId, now: float) -> None:
-        """The link is over for good."""
-        session = self._inside.sessions.links.get(neighbor)
+        """Remove the link for good."""
+        session = self._services.sessions.links.get(neighbor)
         if session is not None:
-            self._inside.routing.link_removed(session)
-            self._inside.endings.end(session, "the link is over", now)
+            self._services.routing.link_removed(session)
+            self._services.teardown.end(session, "the link is over", now)
         del self.links[neighbor]
-        self._inside.endings.link_changed(neighbor, False, now)
-        self._inside.emit(CloseLink(neighbor))
+        self._services.teardown.link_changed(neighbor, False, now)
+        self._services.emit(CloseLink(neighbor))

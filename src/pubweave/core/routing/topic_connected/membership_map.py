@@ -1,20 +1,20 @@
-"""The map of a topic-connected overlay, as one broker holds it: the newest record of everybody.
+"""The membership map of one broker: the newest record of every broker of the overlay.
 
-Every broker renews its record now and then; records that are not renewed are forgotten.
+Every broker renews its record at intervals; records that are not renewed are discarded.
 
-The map reaches every broker, because all take part in one topic without a name, the map's own:
-so the overlay stays in one piece as a whole, too. Two brokers are linked if one of them says so
-and none has lost the other. A broker is gone if somebody whom we reach has lost it, and nobody
-whom we reach is linked with it. Whoever is out of reach otherwise counts as alive: behind a
-crash there may be half of the overlay, and it is the task of repair to find it again.
+The map reaches every broker, because all take part in the map's own topic, which has an empty name:
+so the overlay as a whole stays connected, too. Two brokers are linked if one of them says so and
+none has lost the other. A broker is gone if a reachable broker has lost it, and no reachable broker
+is linked with it. Otherwise liveness is inferred from reachability: behind a crashed broker there
+may be half of the overlay, which repair has to find again.
 
-One that is lost counts as gone at once, whoever else still believes to be linked with it, until
-there is a newer record of it than the one that was lost: neighbors do not all notice a crash in
-the same moment, and a link that is chosen to a dead broker costs more time than anything else.
-Whoever is there after all learns that it is taken for lost, and tells of itself.
+A lost broker counts as gone at once, even if others still name it as a neighbor, until there is a
+newer record of it than the one that was lost: neighbors do not notice a crash at the same time, and
+a link to a crashed broker costs more time than anything else. A broker that is alive learns that it
+was lost, and announces itself.
 
-Witnesses die, too. Who was gone stays gone when those who lost it are, but is doubtful then: it
-may be behind one of them. Nobody waits for it, and one broker probes whether it is there.
+Witnesses may crash, too. A broker that was gone stays gone without them, but is doubtful: it may be
+behind one of them. Nobody waits for it, and one broker probes it.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ MAP_TOPIC = ""
 
 @dataclass(frozen=True)
 class MembershipView:
-    """What follows from the map at one instant."""
+    """The conclusions from the map at one instant."""
 
     present: Mapping[BrokerId, BrokerRecord]
     gone: frozenset[BrokerId]
     lost: Collection[tuple[BrokerId, BrokerId]]
-    """Who has lost whom."""
+    """Pairs of a broker and one that it has lost."""
     neighbors: Mapping[BrokerId, frozenset[BrokerId]]
-    """Of those present."""
+    """Of the present brokers."""
     members: Mapping[str, tuple[BrokerId, ...]]
-    """By topic: who takes part and stays."""
+    """By topic: the brokers that take part and stay."""
     pieces: Mapping[str, Mapping[BrokerId, int]] = field(default_factory=dict)
-    """Of each topic in several pieces: who is in which."""
+    """By topic in several pieces: the piece of each broker."""
     doubtful: frozenset[BrokerId] = frozenset()
-    """Those gone of whom nobody in reach knows it at first hand any more."""
+    """Gone brokers whose loss no reachable broker has witnessed."""
     prober: BrokerId = ""
-    """Who is to find out."""
+    """The broker that probes these."""
 
     @property
     def is_connected(self) -> bool:
@@ -60,19 +60,19 @@ class MembershipView:
 
 
 class MembershipMap:
-    """Records by broker. ``own`` is that of the broker which holds the map."""
+    """Records by broker; ``own`` is the broker that holds the map."""
 
     def __init__(self, own: BrokerId) -> None:
         self.own = own
         self.records: dict[BrokerId, BrokerRecord] = {}
         self._heard_at: dict[BrokerId, float] = {}
         self._buried: dict[BrokerId, tuple[int, int]] = {}
-        """How old the records were that have been forgotten: no copy brings them back."""
+        """The ages of discarded records: older copies are not accepted again."""
         self._gone: dict[BrokerId, tuple[int, int]] = {}
-        """Who has been gone, by its last record."""
+        """Gone brokers, with the ages of their last records."""
 
     def receive(self, record: BrokerRecord, now: float) -> bool:
-        """Enter a record; False if it is no news."""
+        """Enter a record; False if it is not newer."""
         broker = record.broker
         known = self.records.get(broker)
         newest = self._buried.get(broker) if known is None else known.age
@@ -83,19 +83,19 @@ class MembershipMap:
         self._buried.pop(broker, None)
         return True
 
-    def told_of(self, broker: BrokerId, now: float) -> BrokerRecord:
-        """A record for somebody who does not know it yet, and since when it has not been renewed:
-        otherwise each broker that joins would remember the dead anew."""
+    def record_of(self, broker: BrokerId, now: float) -> BrokerRecord:
+        """A record to send to a neighbor, with the time since its renewal: otherwise each broker
+        that joins would keep the records of crashed brokers for longer."""
         silent_s = 0.0 if broker == self.own else max(0.0, now - self._heard_at[broker])
         return replace(self.records[broker], silent_s=silent_s)
 
     def excuse(self, seconds: float) -> None:
-        """This broker was away: that time was nobody's silence."""
+        """A local pause does not count as silence of others."""
         self._heard_at = {broker: at + seconds for broker, at in self._heard_at.items()}
 
     def forget_silent(self, now: float, after_s: float) -> list[BrokerRecord]:
-        """Forget brokers whose records are not renewed any more: what to tell of these to those
-        who slept, and would wait for as much longer."""
+        """Discard brokers whose records are not renewed any more; returns records for brokers that
+        were paused, and would discard them later."""
         silent = [b for b, at in self._heard_at.items() if now - at > after_s and b != self.own]
         return [replace(self._bury(broker), silent_s=after_s) for broker in silent]
 
@@ -107,12 +107,12 @@ class MembershipMap:
         return record
 
     def has_forgotten(self, record: BrokerRecord) -> bool:
-        """Whether this is of a broker forgotten here: whoever tells it slept, and has not."""
+        """Whether a record was discarded here; its sender was paused and has not discarded it."""
         buried = self._buried.get(record.broker)
         return buried is not None and buried >= record.age
 
     def discard(self, record: BrokerRecord) -> bool:
-        """Somebody has forgotten a broker; whether that is news."""
+        """Another broker has discarded a record; whether that is news."""
         known = self.records.get(record.broker)
         if known is None or known.age > record.age:
             return False
@@ -120,7 +120,7 @@ class MembershipMap:
         return True
 
     def _lost(self) -> set[tuple[BrokerId, BrokerId]]:
-        """Who has lost whom in the incarnation that it has now."""
+        """Pairs of a broker and one that it has lost in its current incarnation."""
         records = self.records
         return {
             (broker, name)
@@ -159,7 +159,7 @@ class MembershipMap:
         return MembershipView(present, gone, lost, here, members, pieces, doubtful, min(reached))
 
     def _silent(self, reached: Collection[BrokerId]) -> set[BrokerId]:
-        """Whom somebody in reach has lost, and who has told nothing of itself since."""
+        """Brokers that a reachable broker has lost, without a newer record since."""
         records = self.records
         return {
             name
@@ -196,7 +196,7 @@ def _members(present: Mapping[BrokerId, BrokerRecord]) -> dict[str, tuple[Broker
 def reach(
     starts: Iterable[BrokerId], neighbors: Callable[[BrokerId], Collection[BrokerId]]
 ) -> set[BrokerId]:
-    """Everybody on ways from these. O(links)."""
+    """All brokers reachable from these. O(links)."""
     waiting = list(starts)
     reached = set(waiting)
     while waiting:

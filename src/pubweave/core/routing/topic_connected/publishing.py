@@ -34,7 +34,7 @@ class TopicPublishing(Publishing):
         self._logs = routing.logs
         self._is_opened = routing.is_opened
 
-    def take_in(
+    def route_batch(
         self,
         origin: Session,
         messages: Sequence[Message],
@@ -42,7 +42,7 @@ class TopicPublishing(Publishing):
         received_at: float,
         now: float,
     ) -> None:
-        """As `Publishing.take_in`; O(publications x destinations)."""
+        """As `Publishing.route_batch`; O(publications x destinations)."""
         sizes: list[int] = []
         self._topics.now = now
         routed = 0
@@ -52,13 +52,13 @@ class TopicPublishing(Publishing):
             for message in messages:
                 if type(message) is Publication:
                     sizes.append(message.size_bytes)
-                    routed += self._take_one(origin, message, received_at, now)
+                    routed += self._route_one(origin, message, received_at, now)
                 else:
                     on_other(origin, message, now)
         finally:
             self._count(origin, len(sizes), routed, sum(sizes))
 
-    def _take_one(
+    def _route_one(
         self, origin: Session, message: Publication, received_at: float, now: float
     ) -> bool:
         """Whether a publication was news, and allowed."""
@@ -82,14 +82,14 @@ class TopicPublishing(Publishing):
             return False
         if log is None:
             return False
-        self._logs.take_in(log, message, now)
+        self._logs.append(log, message, now)
         if origin.is_client:
             self._last_sequence[message.publisher] = message.sequence
         self._touched.update(dict.fromkeys(route))
         for destination in route:
             destination.pending.append(message)
-        if origin.is_client and self.on_taken is not None:
-            self.on_taken(origin, message, now)
+        if origin.is_client and self.on_accepted is not None:
+            self.on_accepted(origin, message, now)
         if self._meter is not None:
             self._note(message, origin, route, received_at, now)
         return True

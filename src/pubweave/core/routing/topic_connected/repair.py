@@ -1,18 +1,19 @@
-"""A broker's part in keeping a topic-connected overlay so: joins, leaves, crashes, new topics.
+"""Repair of a topic-connected overlay after joins, leaves, crashes and new topics.
 
-Every broker tells everybody its topics, links and backups (`BrokerRecord`), holds the map that
-results (`topic_connected/membership_map`), and looks at it when it has changed. Where a topic is in
-pieces, the brokers of the shadow set choose the same links from the same map
-(`topic_connected/link_choice`), and each opens its own. Maps may differ for a moment, so links may
-be opened that would not have been needed; whatever is still in pieces after that is joined among
-all who take part in the topic.
+Every broker announces its topics, links and backups to all (`BrokerRecord`), keeps the resulting
+map (`topic_connected/membership_map`), and checks it when it has changed. If a topic is in pieces,
+the brokers of the shadow set choose the same links from the same map
+(`topic_connected/link_choice`), and each opens its own. Maps may differ for a moment, so
+superfluous links may be opened; a topic that is still in pieces after that is connected among all
+brokers that take part in it.
 
-There is no central broker and no agreement. What makes it converge: records only get newer, a
-link that does not come to stand is lost, and lost links are not chosen.
+There is no coordinator and no consensus. It converges because records only get newer, a link that
+is not established in time is lost, and lost links are not chosen.
 
 A broker that joins is given one broker to link with, gets the map from it, and is alone in its
-topics on the map: that is a break like any other. So is a new topic of a broker. A broker that
-leaves, altogether or a topic, says so first, and goes when the others are connected without it.
+topics on the map, which is repaired like any other break, as is a new topic of a broker. A broker
+that leaves, the overlay or a topic, announces that first, and goes when the others are connected
+without it.
 """
 
 from __future__ import annotations
@@ -41,50 +42,50 @@ from pubweave.model.messages.topic_connected import BrokerRecord, TopicMessage, 
 from pubweave.model.records.status import TopicsStatus
 
 WIDEN_AFTER_S = 0.3
-"""A break that the shadow set has not mended after so long is mended among all concerned."""
-TIDY_EVERY_S = 1.0
+"""After this time a break is repaired among all concerned, not only the shadow set."""
+CLEANUP_EVERY_S = 1.0
 RETURNING_S = 10.0
-"""A client that came from another broker has told its subscriptions again after so long."""
+"""How long a client from another broker may take to repeat its subscriptions."""
 
 
 class OverlayRepair:
     """One broker's map, links and topics over time."""
 
-    def __init__(self, inside: TopicServices, incarnation: int, now: float) -> None:
-        self._inside = inside
-        self._config = inside.config.topics
-        self._id = inside.config.id
+    def __init__(self, services: TopicServices, incarnation: int, now: float) -> None:
+        self._services = services
+        self._config = services.config.topics
+        self._id = services.config.id
         self.map = MembershipMap(self._id)
-        self.links = LinkMonitor(inside, self._address_of, self._age_of)
-        self.gateway = RingGateway(inside)
-        self.map.receive(BrokerRecord(self._id, inside.sessions.address, incarnation, 0), now)
+        self.links = LinkMonitor(services, self._address_of, self._age_of)
+        self.gateway = RingGateway(services)
+        self.map.receive(BrokerRecord(self._id, services.sessions.address, incarnation, 0), now)
         self._view: MembershipView | None = None
         self._fading: dict[str, float] = {}
-        """Topics that no client wants any more, since when."""
-        self._told_off: dict[str, float] = {}
-        """Those of them that are told of no more, since when."""
-        self._wishes: dict[BrokerId, float] = {}
-        """Links that others are to open, since when."""
+        """Topics that no client wants any more, and since when."""
+        self._withdrawn_at: dict[str, float] = {}
+        """Those of them that are not announced any more, and since when."""
+        self._wanted: dict[BrokerId, float] = {}
+        """Chosen links, and since when; some are to be opened by their far ends."""
         self._broken_at: dict[str, float] = {}
         self._renew_at = now
         self._backed_up: MembershipView | None = None
-        """The view by which the backups do."""
+        """The view for which the backups suffice."""
         self._chosen: tuple[MembershipView, bool, list[BrokerId]] | None = None
-        self._tidy_at = now + TIDY_EVERY_S
+        self._cleanup_at = now + CLEANUP_EVERY_S
         self.deadline = now
         self.repairs = 0
         self.widened = 0
-        self.waits = SubscribeBarrier(inside, self.links, self.map, lambda: self.view)
+        self.waits = SubscribeBarrier(services, self.links, self.map, lambda: self.view)
         self.absences = AbsentBrokers(self.map, lambda: self.view, self._config.keep_s)
-        self.gaps = TopicGaps(inside)
+        self.gaps = TopicGaps(services)
         self.leaving = TopicLeaving(
-            inside, self.links, self.map, lambda: self.view, self.gateway.is_missed
+            services, self.links, self.map, lambda: self.view, self.gateway.is_missed
         )
-        inside.routing.on_change = self._on_topics
-        inside.routing.on_subscribed = self.waits.subscribed
-        inside.endings.on_link_down = self._link_down
+        services.routing.on_change = self._on_topics
+        services.routing.on_subscribed = self.waits.subscribed
+        services.teardown.on_link_down = self._link_down
 
-    # --- what the map says -----------------------------------------------------------------
+    # --- the map ---------------------------------------------------------------------------
 
     @property
     def own(self) -> BrokerRecord:
@@ -108,65 +109,65 @@ class OverlayRepair:
         record = self.map.records.get(broker)
         return NO_AGE if record is None else record.age
 
-    # --- what happens ----------------------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------
 
     def _on_topics(self) -> None:
         self.deadline = 0.0
 
-    def _hurry(self, now: float) -> None:
+    def _check_soon(self, now: float) -> None:
         self.deadline = min(self.deadline, now + self._config.settle_s)
 
     def link_added(self, neighbor: BrokerId, now: float) -> None:
-        self._watch_of(neighbor).added(neighbor, now)
-        self._hurry(now)
+        self._monitor_of(neighbor).added(neighbor, now)
+        self._check_soon(now)
 
     def link_removed(self, neighbor: BrokerId, now: float) -> None:
-        """An operator takes a link away."""
-        if neighbor in self._watch_of(neighbor).links:
-            self._watch_of(neighbor).discard(neighbor, now)
-            self._hurry(now)
+        """An operator removes a link."""
+        if neighbor in self._monitor_of(neighbor).links:
+            self._monitor_of(neighbor).discard(neighbor, now)
+            self._check_soon(now)
 
-    def _watch_of(self, neighbor: BrokerId) -> LinkMonitor:
+    def _monitor_of(self, neighbor: BrokerId) -> LinkMonitor:
         return self.gateway.links if neighbor in self.gateway.ring else self.links
 
     def _link_down(self, now: float) -> None:
         self.deadline = min(self.deadline, now)
 
     def refused(self, neighbor: BrokerId, now: float) -> None:
-        """Nobody listens where a broker should that was dialed."""
-        if self._watch_of(neighbor).refused(neighbor, now):
+        """A dialed broker refuses connections."""
+        if self._monitor_of(neighbor).refused(neighbor, now):
             self.deadline = min(self.deadline, now)
 
     def greeted(self, hello: Message, now: float) -> None:
-        """A broker that is no neighbor yet, and speaks as we do, may become one by saying so;
-        a client that was elsewhere may have missed something."""
+        """A Hello of a broker with the same protocol makes it a neighbor; a client that was
+        elsewhere may have missed publications."""
         if not isinstance(hello, Hello):
             return
         if hello.role is Role.CLIENT:
             self._note_client(hello, now)
         elif (
             hello.role is Role.BROKER
-            and hello.routing == self._inside.routing.protocol
-            and hello.id not in (self._id, *self._inside.sessions.links)
+            and hello.routing == self._services.routing.protocol
+            and hello.id not in (self._id, *self._services.sessions.links)
         ):
             self.links.accept(hello.id, now)
 
     def _note_client(self, hello: Hello, now: float) -> None:
-        session = self._inside.sessions.clients.get(hello.id)
+        session = self._services.sessions.clients.get(hello.id)
         if hello.remote_epoch and (session is None or not session.continues(hello)):
-            self._inside.routing.returning[hello.id] = now
+            self._services.routing.returning[hello.id] = now
 
     def link_began(self, link: Session, now: float) -> None:
-        """A neighbor knows nothing, or another one did: tell the whole map."""
-        self._hurry(now)
+        """A session with a neighbor began: send it the whole map."""
+        self._check_soon(now)
         self.gaps.discard(link)
         if link.remote in self.gateway.ring:
             return
-        # Who is gone is told of with those who know that: the neighbor keeps for it, too.
+        # Records of gone brokers are sent, too: the neighbor keeps publications for them.
         doubtful = self.view.doubtful
         for broker in self.map.records:
             if broker not in doubtful:
-                self._inside.send(link, self.map.told_of(broker, now))
+                self._services.send(link, self.map.record_of(broker, now))
 
     def receive(self, link: Session, message: TopicMessage, now: float) -> None:
         if isinstance(message, BrokerRecord) and link.remote in self.gateway.ring:
@@ -174,119 +175,118 @@ class OverlayRepair:
         if isinstance(message, TopicMissed):
             self.gaps.receive(link, message, now)
         elif not isinstance(message, BrokerRecord):
-            self._inside.routing.take_wanted(link, message)
+            self._services.routing.receive_wanted(link, message)
             self.waits.check(now)
         elif message.broker == self._id:
-            self._outlive(message, now)
+            self._supersede(message, now)
         elif message.silent_s >= self._config.forget_after_s:
             if self.map.discard(message):
                 self._view = None
-                self._hurry(now)
-                self._inside.routing.tell_all(message, but=link)
+                self._check_soon(now)
+                self._services.routing.send_all(message, but=link)
         elif self.map.has_forgotten(message):
-            told = replace(message, silent_s=self._config.forget_after_s)
-            self._inside.send(link, told)
+            forgotten = replace(message, silent_s=self._config.forget_after_s)
+            self._services.send(link, forgotten)
         elif self.map.receive(message, now):
             self._view = None
-            self._hurry(now)
+            self._check_soon(now)
             if self._id in message.links and message.broker not in self.links.links:
-                # It wants a link, or died when it did: we stand by it, or will have lost it.
+                # It wants a link, or crashed after that: accept the link, or lose it later.
                 self.links.accept(message.broker, now)
-            self._inside.routing.tell_all(message, but=link)
+            self._services.routing.send_all(message, but=link)
             if (self._id, *self.own.age) in message.lost:
-                # It takes us for gone as long as there is nothing newer of us.
-                self._tell(replace(self.own, version=self.own.version + 1), now)
+                # It counts us as gone until it has a newer record of us.
+                self._announce(replace(self.own, version=self.own.version + 1), now)
 
-    def _outlive(self, record: BrokerRecord, now: float) -> None:
-        """A record of ours from an earlier life that is newer than ours would be believed."""
+    def _supersede(self, record: BrokerRecord, now: float) -> None:
+        """Supersede a record of an earlier incarnation of ours that others take for newer."""
         if record.age > self.own.age:
-            self._tell(
+            self._announce(
                 replace(self.own, incarnation=record.incarnation, version=record.version + 1),
                 now,
             )
 
     def leave(self, now: float) -> None:
-        """This broker is to go: `may_go` says when."""
+        """This broker is to leave: `may_go` says when it may."""
         if self.leaving.begin(now):
             self.deadline = now
 
     def may_go(self, now: float) -> bool:
-        """Whether everybody is connected without this broker, and has what it had to send."""
+        """Whether all others are connected without this broker, and have received its queues."""
         return self.leaving.may_go(now)
 
     def count_left_behind(self) -> None:
-        """The broker goes: what nobody else has of it is lost."""
+        """The broker leaves: count what only it has as lost."""
         self.leaving.count_left_behind()
 
     def excuse(self, seconds: float) -> None:
-        """This broker did not run for so long: that time was nobody's silence, and what is kept
-        is kept for as much longer. Others may have lost and forgotten it: it tells of itself."""
+        """Extend all times by a local pause. Others may have lost and discarded this broker: it
+        announces itself."""
         self.links.excuse(seconds)
         self.gateway.excuse(seconds)
         self.map.excuse(seconds)
-        self._inside.routing.excuse(seconds)
+        self._services.routing.excuse(seconds)
         self.absences.excuse(seconds)
         self.gaps.excuse(seconds)
         self._fading = {topic: at + seconds for topic, at in self._fading.items()}
-        self._told_off = {topic: at + seconds for topic, at in self._told_off.items()}
+        self._withdrawn_at = {topic: at + seconds for topic, at in self._withdrawn_at.items()}
         self._broken_at = {topic: at + seconds for topic, at in self._broken_at.items()}
         self.waits.restored()
-        self._wishes.clear()
+        self._wanted.clear()
         self._renew_at = self.deadline = 0.0
 
     def restored(self, incarnation: int, away_s: float, now: float) -> None:
-        """This broker was away and has come back as it was (`journal/recovery`). Others may have
-        lost it: as another incarnation it counts as there again. If it was leaving, whoever has
-        started it again wants it to stay."""
+        """This broker was restored from its journal (`journal/recovery`). Others may have lost it:
+        with a new incarnation it counts as present again. If it was leaving, it stays now."""
         self.excuse(away_s)
         self.links.restored(now)
         self.gateway.links.restored(now)
         self.leaving.cancel()
         version = self.own.version + 1
-        self._tell(replace(self.own, incarnation=incarnation, version=version), now)
-        self._tidy_at = now + TIDY_EVERY_S
+        self._announce(replace(self.own, incarnation=incarnation, version=version), now)
+        self._cleanup_at = now + CLEANUP_EVERY_S
 
-    # --- looking around --------------------------------------------------------------------
+    # --- checks ----------------------------------------------------------------------------
 
     def check(self, now: float) -> None:
-        """Bring links, topics and record up to date, and mend what is broken."""
+        """Update links, topics and the own record, and repair what is in pieces."""
         self.deadline = now + self._config.look_every_s
-        self._inside.routing.now = now
+        self._services.routing.now = now
         self.links.check(now)
         self.gateway.check(self.view.present, is_leaving=self.is_leaving, now=now)
         topics = self._staying_topics(now)
         self._refresh(topics, now)
-        self._mend(now)
+        self._repair(now)
         self._probe(now)
         self.leaving.seek(now)
         self.gaps.check(now)
         self.waits.check(now)
-        if now >= self._tidy_at:
-            self._tidy_at = now + TIDY_EVERY_S
-            self._tidy(now)
+        if now >= self._cleanup_at:
+            self._cleanup_at = now + CLEANUP_EVERY_S
+            self._clean_up(now)
 
     def _staying_topics(self, now: float) -> tuple[str, ...]:
-        """The topics to tell of; ends those that are over."""
-        routing, config = self._inside.routing, self._config
+        """The topics to announce; ends those that are over."""
+        routing, config = self._services.routing, self._config
         staying = []
         for topic in list(routing.topics):
             if topic in routing.claimed:
                 self._fading.pop(topic, None)
-                self._told_off.pop(topic, None)
+                self._withdrawn_at.pop(topic, None)
                 staying.append(topic)
                 continue
             age_s = now - self._fading.setdefault(topic, now) - config.linger_s
             if age_s < 0 or (
-                topic not in self._told_off
+                topic not in self._withdrawn_at
                 and (age_s < config.keep_s or self._is_kept_on(topic))
                 and not self.leaving.is_through(topic)
             ):
                 staying.append(topic)
                 continue
-            # It does not come back by what is published meanwhile.
-            told_s = now - self._told_off.setdefault(topic, now)
+            # Publications do not revive it meanwhile.
+            past_s = now - self._withdrawn_at.setdefault(topic, now)
             is_whole = topic not in self.view.pieces
-            if told_s >= 4 * config.settle_s and (is_whole or told_s > config.hand_over_s):
+            if past_s >= 4 * config.settle_s and (is_whole or past_s > config.hand_over_s):
                 self._end(topic)
         if self.is_leaving:
             staying = [topic for topic in staying if self.leaving.holds(topic)]
@@ -296,19 +296,19 @@ class OverlayRepair:
         return topic in self.absences.missed or self.gateway.is_missed(topic)
 
     def _end(self, topic: str) -> None:
-        routing = self._inside.routing
+        routing = self._services.routing
         if self.leaving.holds(topic):
-            self._inside.counters.publications_lost_at_most += len(routing.logs[topic].kept)
+            self._services.counters.publications_lost_at_most += len(routing.logs[topic].kept)
         routing.end(topic)
         del self._fading[topic]
-        self._told_off.pop(topic, None)
+        self._withdrawn_at.pop(topic, None)
 
     def _refresh(self, topics: tuple[str, ...], now: float) -> None:
-        """Tell everybody what has changed here."""
+        """Announce what has changed here."""
         own, coverage = self.own, self._config.coverage
         fresh = replace(
             own,
-            address=self._inside.sessions.address,
+            address=self._services.sessions.address,
             topics=topics,
             links=self.links.standing(),
             lost=self.links.lost(),
@@ -317,50 +317,50 @@ class OverlayRepair:
         )
         if fresh != own or now >= self._renew_at:
             self._renew_at = now + self._config.forget_after_s / 4
-            self._tell(replace(fresh, version=own.version + 1), now)
+            self._announce(replace(fresh, version=own.version + 1), now)
         if self._backed_up is not self.view and needs_backups(self.view, self.own, coverage):
             own = self.own
             backups = choose_backups(self.view, own, coverage)
             if backups != own.backups:
-                self._tell(replace(own, version=own.version + 1, backups=backups), now)
+                self._announce(replace(own, version=own.version + 1, backups=backups), now)
         self._backed_up = self.view
 
-    def _tell(self, record: BrokerRecord, now: float) -> None:
+    def _announce(self, record: BrokerRecord, now: float) -> None:
         self.map.receive(record, now)
         self._view = None
-        self._inside.routing.tell_all(record)
+        self._services.routing.send_all(record)
 
-    def _tidy(self, now: float) -> None:
+    def _clean_up(self, now: float) -> None:
         config = self._config
         for record in self.map.forget_silent(now, config.forget_after_s):
             self._view = None
-            self._inside.routing.tell_all(record)
+            self._services.routing.send_all(record)
         self.absences.check(now)
-        routing = self._inside.routing
+        routing = self._services.routing
         keeps_all = self.links.has_strangers or self.gateway.keeps_all(now)
         lasting = routing.topics if keeps_all else self.absences.missed
-        routing.logs.tidy(now, config.keep_s, config.keep_bytes, lasting)
+        routing.logs.clean_up(now, config.keep_s, config.keep_bytes, lasting)
         returning = routing.returning
         for name in [name for name, at in returning.items() if now - at > RETURNING_S]:
             del returning[name]
-        for client in list(self._inside.sessions.clients.values()):
+        for client in list(self._services.sessions.clients.values()):
             if client.queue_bytes > self._config.queue_limit_bytes:
-                self._inside.endings.expire(client, "too slow: its queue is full", now)
+                self._services.teardown.expire(client, "too slow: its queue is full", now)
 
-    # --- mending ---------------------------------------------------------------------------
+    # --- repair ----------------------------------------------------------------------------
 
-    def _mend(self, now: float) -> None:
+    def _repair(self, now: float) -> None:
         """Step II of Shadows, at a broker that may be concerned."""
         view = self.view
         self._broken_at = {topic: self._broken_at.get(topic, now) for topic in view.pieces}
         if view.is_connected or self.own.is_leaving:
-            self._wishes.clear()
+            self._wanted.clear()
             return
-        self._hurry(now)
+        self._check_soon(now)
         is_old = any(now - since > WIDEN_AFTER_S for since in self._broken_at.values())
         chosen = self._choice(view, is_old)
-        self._wishes = {neighbor: self._wishes.get(neighbor, now) for neighbor in chosen}
-        for neighbor, since in self._wishes.items():
+        self._wanted = {neighbor: self._wanted.get(neighbor, now) for neighbor in chosen}
+        for neighbor, since in self._wanted.items():
             is_ours = self._id < neighbor or now - since > self._config.knock_after_s
             if is_ours and neighbor not in self.links.links:
                 self.repairs += 1
@@ -368,13 +368,13 @@ class OverlayRepair:
         self._refresh(self.own.topics, now)
 
     def _probe(self, now: float) -> None:
-        """Find out about brokers that are gone by hearsay only."""
+        """Probe brokers whose loss nobody in reach has witnessed."""
         if self.view.prober == self._id and not self.is_leaving:
             for broker in sorted(self.view.doubtful - self.links.links.keys()):
                 self.links.open(broker, now, is_probe=True)
 
     def _choice(self, view: MembershipView, is_old: bool) -> list[BrokerId]:
-        """To whom this broker should have links; the same as long as the map is."""
+        """The brokers to link with; cached until the map changes."""
         if self._chosen is None or self._chosen[0] is not view or self._chosen[1] != is_old:
             chosen = self._own_links(view, shadow_set(view, self.map.records))
             if not chosen and is_old:
@@ -393,7 +393,7 @@ class OverlayRepair:
     def status(self) -> TopicsStatus:
         view = self.view
         return TopicsStatus(
-            topics=tuple(self._inside.routing.topics),
+            topics=tuple(self._services.routing.topics),
             records=tuple(view.present.values()),
             gone=tuple(sorted(view.gone)),
             broken=tuple(sorted(view.pieces)),

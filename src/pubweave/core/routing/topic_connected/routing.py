@@ -77,7 +77,7 @@ class TopicRouting:
         """By link: the topics of which the neighbor sends us all, and for which part in them."""
         self.asked: dict[Session, dict[str, None]] = {}
         """By link: the topics that we have said we want of just this neighbor."""
-        self.beyond: frozenset[BrokerId] = frozenset()
+        self.outside: frozenset[BrokerId] = frozenset()
         """Neighbors of another overlay: they hear nothing but what is asked of them."""
         self.held: dict[str, int] = {}
         """Topics in which this broker takes part for others (`hold`)."""
@@ -135,7 +135,7 @@ class TopicRouting:
         """Links get what they asked for, and hold nobody up."""
         return False
 
-    def take_wanted(
+    def receive_wanted(
         self, link: Session, message: TopicWanted | TopicOpened | TopicUnwanted
     ) -> None:
         """A neighbor takes part in a topic, or no longer. O(kept of the topic)."""
@@ -152,9 +152,9 @@ class TopicRouting:
         marks = wanted[message.topic] = dict(message.marks)
         self._send(link, TopicOpened(message.topic, message.number))
         if message.topic in self.topics:
-            self._send_beyond(link, message.topic, marks, message.takes_gaps)
+            self._send_outside(link, message.topic, marks, message.takes_gaps)
 
-    def _send_beyond(
+    def _send_outside(
         self, link: Session, topic: str, marks: dict[ClientId, int], is_agreed: bool
     ) -> None:
         """What a neighbor lacks; of what is not kept any more it hears in its place."""
@@ -179,13 +179,13 @@ class TopicRouting:
         self, topic: str, publisher: ClientId, spans: Sequence[DroppedRange], is_agreed: bool
     ) -> TopicMissed:
         now = self.now
-        told = [
+        reported = [
             (s.first, s.last, s.count, now - s.began_at, now - s.ended_at, s.is_at_most)
             for s in spans
         ]
-        return TopicMissed(topic, publisher, tuple(told), is_agreed)
+        return TopicMissed(topic, publisher, tuple(reported), is_agreed)
 
-    def tell_missed(
+    def send_missed(
         self, topic: str, publisher: ClientId, spans: Sequence[DroppedRange], but: Session
     ) -> None:
         """Those who get a topic from us hear of a gap before what comes after it."""
@@ -198,7 +198,7 @@ class TopicRouting:
         """Whether a neighbor is to send us a topic: all are, but for those beyond a border."""
         if link not in self.wanted:
             return False
-        return topic in (self.asked.get(link, ()) if link.remote in self.beyond else self.topics)
+        return topic in (self.asked.get(link, ()) if link.remote in self.outside else self.topics)
 
     def ask_again(self, link: Session, topic: str) -> None:
         """Want a topic of a neighbor once more, also behind a gap."""
@@ -210,10 +210,10 @@ class TopicRouting:
         log = self.logs.get(topic)
         return log is not None and self.opened.get(link, {}).get(topic) == log.number
 
-    def tell_all(self, message: TopicMessage, but: Session | None = None) -> None:
+    def send_all(self, message: TopicMessage, but: Session | None = None) -> None:
         """Send to every neighbor; one whose session has yet to begin hears everything then."""
         for link in self.wanted:
-            if link is not but and link.remote_epoch and link.remote not in self.beyond:
+            if link is not but and link.remote_epoch and link.remote not in self.outside:
                 self._send(link, message)
 
     def excuse(self, seconds: float) -> None:
@@ -230,12 +230,12 @@ class TopicRouting:
         self.topics[topic] = None
         self.logs.begin(topic, self.now)
         self._changes += 1
-        self.tell_all(self.logs.wanted(topic))
+        self.send_all(self.logs.wanted(topic))
 
     def end(self, topic: str) -> None:
         """Take part in a topic no longer; what is kept of it is gone."""
         self._forget(topic)
-        self.tell_all(TopicUnwanted(topic))
+        self.send_all(TopicUnwanted(topic))
 
     def _forget(self, topic: str) -> None:
         for link in list(self.asked):

@@ -17,19 +17,19 @@ from pubweave.model.messages.session import SequencedMessage
 
 @dataclass(frozen=True)
 class TopicServices:
-    """`topic_connected/repair` and `topic_connected/link_monitor` reach into the broker only
-    through this."""
+    """The interface of `topic_connected/repair` and `topic_connected/link_monitor` to their
+    broker."""
 
     config: BrokerConfig
     sessions: SessionTable
     routing: TopicRouting
     counters: Counters
-    sending: OutgoingQueue
-    endings: SessionTeardown
+    outgoing: OutgoingQueue
+    teardown: SessionTeardown
 
     def send(self, session: Session, message: SequencedMessage) -> None:
-        """Queue a message for a session; it leaves when the current event is done."""
-        self.sending.send(session, message)
+        """Queue a message for a session; it is sent at the end of the current event."""
+        self.outgoing.send(session, message)
 
     def emit(self, effect: Effect) -> None:
-        self.sending.effects.append(effect)
+        self.outgoing.effects.append(effect)

@@ -1,10 +1,9 @@
-"""When a subscription is acknowledged: once what others publish on its topic comes here.
+"""Delays the acknowledgement of a subscription until this broker receives the topic's publications.
 
 A broker that is new to a topic takes a moment to be connected in it. Until then the client's
 acknowledgements are withheld, as those of a congested publisher are (`core.session.backpressure`):
-so whoever waits for its subscription to be confirmed, and then publishes elsewhere, gets what was
-published. Nobody waits longer than a limit; and a topic that nobody else takes part in is connected
-at once.
+so a client that awaits the confirmation of its subscription, and then publishes elsewhere, receives
+that. The delay is limited; a topic without other brokers is connected at once.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ from pubweave.core.session.session import Session
 
 
 class SubscribeBarrier:
-    """The clients whose acknowledgements are withheld. ``view`` is what the map says now."""
+    """The clients whose acknowledgements are withheld; ``view`` returns the map's current view."""
 
     def __init__(
         self,
-        inside: TopicServices,
+        services: TopicServices,
         links: LinkMonitor,
         map_: MembershipMap,
         view: Callable[[], MembershipView],
     ) -> None:
-        self._inside = inside
+        self._services = services
         self._links = links
         self._map = map_
         self._view = view
-        self._limit_s = inside.config.topics.subscribe_limit_s
-        # Stands in `Session.blocked_by` beside sessions that are congested.
+        self._limit_s = services.config.topics.subscribe_limit_s
+        # An entry of `Session.blocked_by`, as congested sessions are.
         self._gate = Session("", own_epoch=0, is_client=False, limits=SessionLimits())
         self._waiting: dict[Session, dict[str, float | None]] = {}
-        """By client: the topics waited for, since the broker first looked at them."""
+        """By client: the awaited topics, and since when they were first checked."""
         self.given_up = 0
         """How many subscriptions were acknowledged because of the limit."""
 
@@ -48,21 +47,21 @@ class SubscribeBarrier:
         client.blocked_by[self._gate] = None
 
     def is_reached(self, topic: str) -> bool:
-        """Whether a topic's publications come here, as far as can be known: everybody has been
-        told, all are connected on the map, and every neighbor has answered that it sends them.
+        """Whether a topic's publications reach this broker, as far as known: it is announced, all
+        its brokers are connected on the map, and every neighbor has confirmed to send them.
 
-        A neighbor's answer comes after all that it knew of the overlay when the link began; so a
-        link to somebody who is not on the map yet may bring news, and is waited for."""
-        routing, view = self._inside.routing, self._view()
+        A neighbor's answer follows all that it knew of the overlay when the link began; so a
+        neighbor that is not on the map yet may bring new records, and is awaited."""
+        routing, view = self._services.routing, self._view()
         if self._map.records[self._map.own].is_leaving:
             return True
         if topic not in self._map.records[self._map.own].topics or topic in view.pieces:
             return False
-        if not self._knows_all():
+        if not self._knows_all_brokers():
             return False
         members = view.members.get(topic, ())
         for neighbor in self._links.standing():
-            link = self._inside.sessions.links.get(neighbor)
+            link = self._services.sessions.links.get(neighbor)
             if link is not None and link.is_established:
                 if not routing.is_opened(link, topic):
                     return False
@@ -70,19 +69,19 @@ class SubscribeBarrier:
                 return False
         return True
 
-    def _knows_all(self) -> bool:
-        """Whether everybody who is named as a neighbor has told of itself: two that join at the
-        same time, one through the other, hear of the rest late. O(links on the map)."""
+    def _knows_all_brokers(self) -> bool:
+        """Whether every broker named as a neighbor has a record: two that join at the same time,
+        one through the other, learn of the rest late. O(links on the map)."""
         records = self._map.records
         return all(n in records for record in records.values() for n in record.links)
 
     def restored(self) -> None:
-        """The broker was away: whoever waits is looked at afresh."""
+        """The broker was restored: all waiting times begin again."""
         for waited in self._waiting.values():
             waited.update(dict.fromkeys(waited))
 
     def check(self, now: float) -> None:
-        """Acknowledge what need not wait any longer."""
+        """Acknowledge subscriptions that need not wait any longer."""
         if not self._waiting:
             return
         topics = {topic for waited in self._waiting.values() for topic in waited}
@@ -96,9 +95,9 @@ class SubscribeBarrier:
                 elif since is None:
                     waited[topic] = now
             if not waited:
-                self._let_go(client)
+                self._release(client)
 
-    def _let_go(self, client: Session) -> None:
+    def _release(self, client: Session) -> None:
         del self._waiting[client]
         client.blocked_by.pop(self._gate, None)
-        client.ack(self._inside.sending.effects)
+        client.ack(self._services.outgoing.effects)

@@ -1,10 +1,9 @@
-"""What a broker has got of each topic: marks by which it tells news from copies, and the latest
-publications themselves, kept for links that are yet to come.
+"""The topic log of a broker: marks for deduplication, and recent publications for later links.
 
-Sequences count all publications of a publisher, and two topics travel on different ways: only
-within a topic do they come in order. So a mark belongs to a publisher and a topic.
+Sequences count all publications of a publisher, and two topics may take different routes: order
+holds within a topic only. So a mark belongs to a publisher and a topic.
 
-Invariant: of each publisher and topic, a broker has taken in everything up to the mark that was
+Invariant: of each publisher and topic, a broker has accepted everything up to the mark that was
 published since it takes part in the topic, or has counted it: as late, or as missed
 (`topic_connected/gaps`).
 """
@@ -27,37 +26,37 @@ from pubweave.model.publications import Publication
 
 @dataclass
 class TopicLog:
-    """One topic at one broker. ``number`` is that of its part in the topic: others differ."""
+    """One topic at one broker; ``number`` differs each time that the broker takes part in it."""
 
     number: int
     began_at: float = 0.0
     marks: dict[ClientId, int] = field(default_factory=dict)
     heard_at: dict[ClientId, float] = field(default_factory=dict)
     kept: deque[tuple[float, Publication, float]] = field(default_factory=deque)
-    """Since when, without the time in which this broker did not run; and when it really came."""
+    """Arrival without local pauses, the publication, and its real arrival."""
     keys: set[tuple[ClientId, int]] = field(default_factory=set)
-    """Of those kept."""
+    """Of the kept publications."""
     floors: dict[ClientId, int] = field(default_factory=dict)
-    """Of each publisher the first that was taken in, or the last that is not kept any more."""
+    """By publisher: the first accepted sequence, or the last that is no longer kept."""
     dropped: DroppedPublications = field(default_factory=DroppedPublications)
 
     def is_new(self, publication: Publication) -> bool:
         return publication.sequence > self.marks.get(publication.publisher, 0)
 
     def is_late(self, publication: Publication) -> bool:
-        """Whether what is not new was never taken in; of what is long ago nobody can tell."""
+        """Whether an old publication was never accepted; False if that is no longer known."""
         publisher, sequence = publication.key
         if sequence <= self.floors.get(publisher, 0) or publication.key in self.keys:
             return False
         return not self.dropped.has(publisher, sequence)
 
     def beyond(self, marks: dict[ClientId, int]) -> list[Publication]:
-        """What is kept and not below these marks, in the order it came. O(kept)."""
+        """The kept publications beyond these marks, in order of arrival. O(kept)."""
         return [p for _, p, _ in self.kept if p.sequence > marks.get(p.publisher, 0)]
 
 
 class TopicLogs:
-    """All topics of a broker; what is kept is bounded in time and in bytes."""
+    """The topic logs of a broker, bounded in time and bytes."""
 
     def __init__(self) -> None:
         self._size_bytes = 0
@@ -80,8 +79,8 @@ class TopicLogs:
         if log is not None:
             self._size_bytes -= sum(publication.size_bytes for _, publication, _ in log.kept)
 
-    def take_in(self, log: TopicLog, publication: Publication, now: float) -> None:
-        """A publication is new: note it and keep it."""
+    def append(self, log: TopicLog, publication: Publication, now: float) -> None:
+        """Append a new publication."""
         log.floors.setdefault(publication.publisher, publication.sequence)
         log.marks[publication.publisher] = publication.sequence
         log.heard_at[publication.publisher] = now
@@ -92,22 +91,22 @@ class TopicLogs:
     def miss(
         self, log: TopicLog, publisher: ClientId, spans: list[DroppedRange], now: float
     ) -> None:
-        """Go on behind publications that do not come any more."""
+        """Advance the mark over publications that will not arrive any more."""
         for span in spans:
             log.dropped.extend(publisher, span)
         log.marks[publisher] = log.floors[publisher] = spans[-1].last
         log.heard_at[publisher] = now
 
     def wanted(self, topic: str, *, takes_gaps: bool = False) -> TopicWanted:
-        """What to tell a neighbor of a topic."""
+        """The request for a topic's publications to a neighbor."""
         log = self._logs[topic]
         return TopicWanted(topic, log.number, tuple(log.marks.items()), takes_gaps)
 
-    def tidy(
+    def clean_up(
         self, now: float, keep_s: float, keep_bytes: int, lasting: Collection[str] = ()
     ) -> None:
-        """Forget what is old, or too much, the oldest first. Of ``lasting`` topics nothing is
-        old. O(topics, and topics x what is too much)."""
+        """Discard what is too old or too much, the oldest first; in ``lasting`` topics nothing is
+        too old. O(topics, and topics x excess)."""
         for topic, log in self._logs.items():
             while topic not in lasting and log.kept and log.kept[0][0] < now - keep_s:
                 self._drop_first(log)

@@ -1,21 +1,21 @@
-"""When the two ends of a link know enough of each other after its session began anew.
+"""Synchronization of the two ends of a link after its session restarted.
 
-Each end tells its advertisements and then *asks* (`Synced(ADVERTISEMENTS)`); the other *answers*
-(`Synced(SUBSCRIPTIONS)`) when it has passed on every subscription that these advertisements call
-for. A broker that has just restarted knows none of those yet: the advertisements were news to it,
-so before it answers it asks its other neighbors, to whom it has flooded them. A broker to which
-they are no news answers at once. On a tree these questions cannot run in a circle.
+Each end sends its advertisements and then *asks* (`Synced(ADVERTISEMENTS)`); the other *answers*
+(`Synced(SUBSCRIPTIONS)`) when it has forwarded every subscription that matches these. A broker that
+has just restarted has none of them yet: the advertisements are new to it, so it first asks its
+other neighbors, to which it has flooded them. A broker that knows them answers at once. On a tree
+these questions cannot form a cycle.
 
 Until a link's far end has answered, publications for it wait at a *gate*: a session that is down
-takes the link's place in routes. Else a restarted broker would drop what it gets before it knows
-who wants it. Withdrawals of advertisements wait with them, for publications rest on these. A gate
-holds nobody up, because an answer it waits for may be under way behind the publications of whom
-it would hold up; a gate that is full opens before its time.
+replaces the link in routes. Otherwise a restarted broker would drop publications before it has the
+subscriptions. Withdrawals of advertisements wait, too, because publications depend on these. A gate
+holds up no origin, because the answer may be on its way behind that origin's publications; a full
+gate opens early.
 
 A broker that has waited long enough, perhaps for a neighbor that is down, answers in *part*
-(`Synced(PART)`). That neighbor is *unheard* then, and gets every publication until it has answered:
-it knows who wants what. Whoever was answered in part opens its gate, but forgets nothing that it
-knew of before: the rest of the answer may bring it again.
+(`Synced(PART)`). That neighbor is then *unheard*, and gets every publication until it has answered,
+since it knows who wants what. A broker that was answered in part opens its gate, but keeps stale
+entries: the rest of the answer may confirm them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ GATE_BYTES = 4 << 20
 """How much may wait at a gate."""
 
 ABSENT_S = 60.0
-"""A neighbor that was not there once in so long after it became one is not waited for."""
+"""How long to wait for the first connection of a new neighbor."""
 
 NEVER = 1 << 62
-"""The number of an answer that does not come."""
+"""The number of an answer that will not arrive."""
 
 Wait = dict[Session, int]
 """Neighbors whose answer is missing, and the number that answer will have."""
@@ -44,8 +44,8 @@ Wait = dict[Session, int]
 class LinkSync:
     """Questions, answers and gates of all links of a broker.
 
-    ``ask`` and ``answer`` send the two messages, or see to it that they are sent when an action
-    lets the link go; `was_asked` tells of every question that was really sent."""
+    ``ask`` and ``answer`` send the two messages, or defer them until an action releases the link;
+    `was_asked` counts the questions that were really sent."""
 
     def __init__(
         self,
@@ -61,33 +61,33 @@ class LinkSync:
         self._answers: dict[Session, int] = {}
         self._has_news: dict[Session, None] = {}
         self._waits: dict[Session, deque[Wait]] = {}
-        self._put_off: dict[Session, None] = {}
-        """Who waits, and has been answered in part."""
+        self._answered_partly: dict[Session, None] = {}
+        """Waiting neighbors that were answered in part."""
         self.partial: dict[Session, None] = {}
-        """Who has answered us in part."""
+        """Neighbors that have answered us in part."""
         self.unheard: dict[Session, int] = {}
-        """Links that may want anything, and the number of the answer that will say what."""
+        """Links that get every publication, and the number of the answer that ends this."""
         self.unlearned: dict[Session, None] = {}
-        """Links that are new to us and have not answered yet; `unheard`, unless given up."""
+        """New links that have not answered yet; `unheard`, unless given up."""
         self._doubts: dict[Session, int] = {}
-        """Those of which a migration says so, and how many do."""
+        """Links that migrations made `unheard`, and how many did."""
         self._withdrawn: dict[Session, dict[AdvertisementId, None]] = {}
         self._keepers: dict[Session, int] = {}
-        """Gates that stay shut for other reasons, and how many these are."""
+        """Reference counts of gates kept shut for other reasons."""
         self._is_answered: dict[Session, bool] = {}
-        """Whether there are no more reasons than those."""
+        """Whether only these reasons keep the gate shut."""
         self.version = 0
-        """Grows with every change of gates or of who is unheard: routes go by them."""
+        """Grows with every change of gates or `unheard`, which routes depend on."""
 
     def added(self, link: Session) -> None:
-        """A link is new to us: it gets everything until it has answered for the first time. A
-        broker that was restarted would else publish by empty tables, to nobody."""
+        """A link is new: it gets everything until it has answered for the first time. Otherwise a
+        restarted broker would route by empty tables."""
         self.unlearned[link] = None
         self.unheard[link] = 1
         self.version += 1
 
     def give_up(self, link: Session, now: float) -> bool:
-        """Too much waits for a link. If no broker ever answered on it, stop sending to it; True."""
+        """A link is congested. If no broker ever answered on it, stop sending to it; True then."""
         is_unknown = link in self.unlearned and link in self.unheard and not link.remote_epoch
         if not is_unknown or now - link.down_since <= ABSENT_S:
             return False
@@ -96,9 +96,9 @@ class LinkSync:
         return True
 
     def began(self, link: Session) -> None:
-        """A link's session began anew: whatever was asked or answered on it is void."""
+        """A link's session restarted: questions and answers on it are void."""
         self._asked[link] = self._answers[link] = 0
-        for known in (self._has_news, self._waits, self._put_off, self.partial):
+        for known in (self._has_news, self._waits, self._answered_partly, self.partial):
             known.pop(link, None)
         self.shut_gate(link)
         if link in self._keepers:
@@ -111,27 +111,27 @@ class LinkSync:
             self.unheard[link] = 1
 
     def shut_gate(self, link: Session) -> None:
-        """From here on publications for a link wait."""
+        """From now on publications for a link wait at a gate."""
         if link not in self.gates:
             limits = SessionLimits(congested_bytes=GATE_BYTES)
             self.gates[link] = Session(link.remote, own_epoch=0, is_client=False, limits=limits)
             self.version += 1
 
     def keep_shut(self, link: Session) -> None:
-        """Whatever the far end says, a link's gate stays shut until it is released."""
+        """Keep a link's gate shut until `release`, even if the far end answers."""
         if link not in self._keepers:
             self._is_answered[link] = link not in self.gates
         self._keepers[link] = self._keepers.get(link, 0) + 1
         self.shut_gate(link)
 
     def doubt(self, link: Session) -> None:
-        """The far end itself does not know yet what is wanted there: it gets everything."""
+        """The far end does not know yet what is wanted there: it gets everything."""
         self._doubts[link] = self._doubts.get(link, 0) + 1
         self.unheard[link] = NEVER
         self.version += 1
 
     def trust(self, link: Session) -> None:
-        """One doubt less; without any, what the far end has answered counts again."""
+        """Take back one `doubt`; without any, the far end's answer counts again."""
         left = self._doubts.pop(link, 1) - 1
         if left:
             self._doubts[link] = left
@@ -147,13 +147,13 @@ class LinkSync:
         del self._keepers[link]
         return self._is_answered.pop(link, False)
 
-    def take_from_gate(self, link: Session) -> list[SequencedMessage]:
-        """Whatever waits at a gate, in order; nothing does afterwards."""
+    def clear_gate(self, link: Session) -> list[SequencedMessage]:
+        """Empty a gate; what waited there, in order."""
         self._withdrawn.pop(link, None)
         return self.gates[link].restart()
 
     def put_at_gate(self, link: Session, messages: Sequence[SequencedMessage]) -> None:
-        """Publications, and withdrawals in their places between them, wait at a gate."""
+        """Let publications, and the withdrawals between them, wait at a gate."""
         for message in messages:
             if isinstance(message, Unadvertise):
                 self._withdrawn.setdefault(link, {})[message.id] = None
@@ -165,34 +165,34 @@ class LinkSync:
         self.version += 1
         for known in (self._asked, self._answers, self._has_news, self._waits, self._withdrawn):
             known.pop(link, None)
-        for also in (self._doubts, self._put_off, self.partial, self.unlearned):
+        for also in (self._doubts, self._answered_partly, self.partial, self.unlearned):
             also.pop(link, None)
         self._forget_keepers(link)
         for hop in list(self._waits):
             for wait in self._waits[hop]:
                 wait.pop(link, None)
-            self._answer_what_is_ready(hop)
+            self._send_ready_answers(hop)
 
-    def news(self, link: Session) -> None:
-        """An advertisement came over a link that was not known."""
+    def note_news(self, link: Session) -> None:
+        """A new advertisement arrived over a link."""
         self._has_news[link] = None
 
     def was_asked(self, link: Session) -> None:
         self._asked[link] = self._asked.get(link, 0) + 1
 
     def asked_for(self, client: Session, links: Iterable[Session]) -> None:
-        """An own client advertises: it is answered when all neighbors have told what that calls
-        for; those that get everything anyway are not waited for."""
+        """An own client advertises: it is answered when all neighbors have sent the matching
+        subscriptions; those that get everything anyway are not awaited."""
         self._has_news[client] = None
         self.asked_by(client, [link for link in links if link not in self.unheard])
 
     def forget_client(self, client: Session) -> None:
-        for known in (self._has_news, self._waits, self._put_off):
+        for known in (self._has_news, self._waits, self._answered_partly):
             known.pop(client, None)
 
     def asked_by(self, hop: Session, others: Iterable[Session]) -> None:
-        """A neighbor asks: answer when the other neighbors have told what its news call for, and
-        what is awaited of them anyway."""
+        """A neighbor asks: answer when the other neighbors have sent what matches its new
+        advertisements, and what is awaited of them anyway."""
         wait: Wait = {}
         if not hop.is_client:
             for link, number in self.unheard.items():
@@ -204,7 +204,7 @@ class LinkSync:
                 wait[link] = self._asked.get(link, 0) + 1
                 self._ask(link)
         self._waits.setdefault(hop, deque()).append(wait)
-        self._answer_what_is_ready(hop)
+        self._send_ready_answers(hop)
 
     def answered_by(self, hop: Session) -> None:
         """A neighbor answered: its gate opens, and others may be answered."""
@@ -216,15 +216,15 @@ class LinkSync:
         self.unlearned.pop(hop, None)
         self.open_gate(hop)
         for asker in list(self._waits):
-            self._answer_what_is_ready(asker)
+            self._send_ready_answers(asker)
 
     def answered_in_part_by(self, hop: Session) -> None:
-        """A neighbor takes publications, and passes on more than it would if it knew all."""
+        """A neighbor accepts publications, and forwards more than it would if it knew all."""
         self.partial[hop] = None
         self.open_gate(hop)
 
-    def owes_answer(self, link: Session) -> bool:
-        """Whether a neighbor that began anew has yet to answer, or to answer wholly."""
+    def is_unanswered(self, link: Session) -> bool:
+        """Whether a restarted neighbor has not answered yet, or only in part."""
         is_asked = self._answers.get(link, 0) < self._asked.get(link, 0)
         return link in self.partial or (link in self.gates and is_asked)
 
@@ -240,14 +240,14 @@ class LinkSync:
                 self._send(link, message)
 
     def withdraw(self, link: Session, id_: AdvertisementId) -> None:
-        """Tell that an advertisement is gone, behind the publications that may rest on it."""
+        """Withdraw an advertisement, behind the publications that may depend on it."""
         gate = self.gates.get(link)
         if gate is not None:
             self._withdrawn.setdefault(link, {})[id_] = None
         self._send(gate or link, Unadvertise(id_))
 
     def forget_withdrawal(self, link: Session, id_: AdvertisementId) -> None:
-        """An advertisement is told anew: a withdrawal of it that still waits is void."""
+        """An advertisement is sent again: a waiting withdrawal of it is void."""
         if id_ not in self._withdrawn.get(link, ()):
             return
         del self._withdrawn[link][id_]
@@ -266,40 +266,40 @@ class LinkSync:
         self._is_answered.pop(link, None)
 
     def stop_waiting(self, hop: Session) -> None:
-        """A neighbor has waited long enough: it is answered in part; if it has waited for as long
-        again, only those who are away or have answered in part themselves are waited for."""
+        """A neighbor has waited long enough: answer it in part; if it has waited for as long again,
+        await only neighbors that are down or have answered in part themselves."""
         waits = self._waits.get(hop)
         if not waits:
             return
-        if hop in self._put_off:
-            self._give_up_the_silent(hop)
+        if hop in self._answered_partly:
+            self._give_up_silent(hop)
             return
         for wait in waits:
             for link, number in wait.items():
                 if self._answers.get(link, 0) < number:
                     self.unheard[link] = number
                     self.version += 1
-        self._put_off[hop] = None
+        self._answered_partly[hop] = None
         self._answer(hop, SyncStage.PART)
 
-    def _give_up_the_silent(self, hop: Session) -> None:
-        """Who is there and says nothing for so long will not: a question of ours went astray."""
+    def _give_up_silent(self, hop: Session) -> None:
+        """A connected neighbor that has not answered for this long will not: stop awaiting it."""
         for wait in self._waits[hop]:
             for link in [link for link in wait if link.is_established]:
                 if link not in self.partial and self._answers.get(link, 0) < wait[link]:
                     del wait[link]
                     self.unheard.pop(link, None)
                     self.version += 1
-        self._answer_what_is_ready(hop)
+        self._send_ready_answers(hop)
 
-    def _answer_what_is_ready(self, hop: Session) -> None:
+    def _send_ready_answers(self, hop: Session) -> None:
         waits = self._waits.get(hop)
         while waits and all(self._answers.get(link, 0) >= n for link, n in waits[0].items()):
             waits.popleft()
             self._answer(hop, SyncStage.SUBSCRIPTIONS)
         if not waits:
             self._waits.pop(hop, None)
-            self._put_off.pop(hop, None)
+            self._answered_partly.pop(hop, None)
 
     def is_waiting(self, hop: Session) -> bool:
         return hop in self._waits

@@ -1,12 +1,12 @@
-"""What one link knows and was told: advertisements from it, subscriptions passed on to it.
+"""The routing table of one link: advertisements from it, subscriptions forwarded to it.
 
-A subscription is *needed* on a link when an advertisement that came over that link intersects
-it. Without covering, exactly the needed ones are passed on. With covering, a needed one may
-instead be *suppressed* by one that was passed on and covers it; when that one goes, the
-suppressed are passed on before it is withdrawn, so that no publication slips through in between.
+A subscription is *needed* on a link when an advertisement from that link intersects it. Without
+covering, exactly the needed ones are forwarded. With covering, a needed one may be *suppressed* by
+a forwarded one that covers it; when that one is withdrawn, the suppressed are forwarded first, so
+that no publication is missed in between.
 
-A link that an action holds is told nothing: changes are taken in, and what the far end was told
-stays as it was. When it is let go, the difference is told (`TreeRouting.catch_up`).
+Nothing is sent over a link that an action holds: changes are recorded, and the difference is sent
+when the link is released (`TreeRouting.catch_up`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Entry:
 
 
 class TopicBuckets:
-    """Filters by id, found by topic: only those of the same or of no one topic can be related."""
+    """Filters by id, indexed by topic: only those of the same or of no one topic can be related."""
 
     def __init__(self) -> None:
         self._filters: dict[str, Filter] = {}
@@ -77,7 +77,7 @@ class TopicBuckets:
 
 
 class LinkTable:
-    """Advertisements that came over a link, and subscriptions passed on to it."""
+    """Advertisements from a link, and subscriptions forwarded to it."""
 
     def __init__(self, link: Session, send: Send, *, covering: bool) -> None:
         self.link = link
@@ -85,25 +85,25 @@ class LinkTable:
         self.advertisements = TopicBuckets()
         self.forwarded = TopicBuckets()
         self.suppressed: dict[SubscriptionId, SubscriptionId] = {}
-        """With covering: which passed-on subscription stands in for a needed one."""
+        """With covering: by suppressed subscription the forwarded one that covers it."""
         self._suppressed_filters: dict[SubscriptionId, Filter] = {}
         self._stands_for: dict[SubscriptionId, dict[SubscriptionId, None]] = {}
-        self.told: dict[AdvertisementId, Filter] | None = None
-        """While the link is held: the advertisements that the far end was told."""
-        self.gone: dict[AdvertisementId, Filter] = {}
-        """While the link is held: withdrawn advertisements on which publications for it may rest
-        and which the far end has forgotten; to be told again and withdrawn behind these."""
-        self.owes: Counter[SyncStage] = Counter()
-        """While the link is held: stages to report as told when it is let go, and how often: each
-        question has its answer."""
-        self.moving: set[ClientId] = set()
-        """Clients that migrate over this link. Their subscriptions are about to come from the far
-        end, or it does not yet use what it is told of them: so they stand in for nothing."""
+        self.announced: dict[AdvertisementId, Filter] | None = None
+        """While the link is held: the advertisements that the far end knows; else None."""
+        self.withdrawn: dict[AdvertisementId, Filter] = {}
+        """While the link is held: withdrawn advertisements that publications for it may depend on
+        and that the far end has lost; to be sent again and withdrawn behind these."""
+        self.owed_stages: Counter[SyncStage] = Counter()
+        """While the link is held: how many `Synced` messages of each stage to send when it is
+        released."""
+        self.migrating: set[ClientId] = set()
+        """Clients that migrate over this link. Their subscriptions will soon come from the far end,
+        or it does not use them yet: so they cover no others."""
         self._send = send
 
     @property
     def is_held(self) -> bool:
-        return self.told is not None
+        return self.announced is not None
 
     def is_needed(self, filter_: Filter) -> bool:
         """O(advertisements from this link about the filter's topic)."""
@@ -115,7 +115,7 @@ class LinkTable:
     def advertised(
         self, id_: AdvertisementId, filter_: Filter, candidates: Iterable[tuple[str, Filter]]
     ) -> None:
-        """An advertisement came: pass on the subscriptions it makes needed."""
+        """An advertisement arrived: forward the subscriptions that it makes needed."""
         self.advertisements.add(id_, filter_)
         if self.is_held:
             return
@@ -124,28 +124,28 @@ class LinkTable:
                 self._admit(subscription, wanted)
 
     def unadvertised(self, id_: AdvertisementId) -> None:
-        """An advertisement went: withdraw the subscriptions that only it made needed."""
-        gone = self.advertisements.remove(id_)
+        """An advertisement was withdrawn: withdraw the subscriptions that only it made needed."""
+        withdrawn = self.advertisements.remove(id_)
         if self.is_held:
             return
         affected = [
             (subscription, wanted)
             for subscription, wanted in [
-                *self.forwarded.related(gone),
+                *self.forwarded.related(withdrawn),
                 *self._suppressed_filters.items(),
             ]
-            if intersects(gone, wanted) and not self.is_needed(wanted)
+            if intersects(withdrawn, wanted) and not self.is_needed(wanted)
         ]
         for subscription, _ in affected:
             self.unsubscribed(subscription)
 
     def subscribed(self, id_: SubscriptionId, filter_: Filter) -> None:
-        """A subscription came from elsewhere: pass it on if it is needed here."""
+        """A subscription arrived from elsewhere: forward it if it is needed here."""
         if not self.is_held and not self.has(id_) and self.is_needed(filter_):
             self._admit(id_, filter_)
 
     def unsubscribed(self, id_: SubscriptionId) -> None:
-        """A subscription went, or is no longer needed here."""
+        """A subscription was withdrawn, or is no longer needed here."""
         if self.is_held:
             return
         if id_ in self.suppressed:
@@ -157,22 +157,22 @@ class LinkTable:
             self._send(self.link, Unsubscribe(id_))
 
     def _pass_on_orphans(self, id_: SubscriptionId) -> None:
-        """A subscription stands in for others no longer."""
+        """A subscription no longer covers others: forward those that are needed."""
         orphans = [(orphan, self._unsuppress(orphan)) for orphan in self._stands_for.pop(id_, {})]
         for orphan, filter_ in orphans:
             if self.is_needed(filter_):
                 self._admit(orphan, filter_)
 
-    def set_moving(self, client: ClientId) -> None:
-        """A client migrates over this link: what its subscriptions stood in for is passed on.
-        O(those that stand in for others)."""
-        self.moving.add(client)
+    def set_migrating(self, client: ClientId) -> None:
+        """A client migrates over this link: forward what its subscriptions covered.
+        O(subscriptions that cover others)."""
+        self.migrating.add(client)
         for id_ in [i for i in self._stands_for if publisher_of(i) == client]:
             self._pass_on_orphans(id_)
 
-    def came_over(self, ids: Iterable[SubscriptionId]) -> None:
-        """Subscriptions of a client that is moving come from the far end now, which has
-        forgotten that we told it."""
+    def moved_to_far_end(self, ids: Iterable[SubscriptionId]) -> None:
+        """Subscriptions of a `migrating` client come from the far end now, which no longer counts
+        them as forwarded by us."""
         for id_ in ids:
             if id_ in self.suppressed:
                 self._unsuppress(id_)
@@ -181,7 +181,7 @@ class LinkTable:
                 self._pass_on_orphans(id_)
 
     def reconsider(self, id_: SubscriptionId, filter_: Filter) -> None:
-        """After a hold: pass on what is needed and was not, or was with another filter."""
+        """After a hold: forward what is needed and was not, or was with another filter."""
         if self.has(id_) and filter_ not in (
             self.forwarded.get(id_),
             self._suppressed_filters.get(id_),
@@ -190,11 +190,11 @@ class LinkTable:
         self.subscribed(id_, filter_)
 
     def passed_on(self) -> list[tuple[SubscriptionId, Filter]]:
-        """Everything the far end was told or has a stand-in for, the latter first."""
+        """All suppressed and all forwarded subscriptions, in this order."""
         return [*self._suppressed_filters.items(), *self.forwarded.items()]
 
     def inherit(self, other: LinkTable, without: Container[SubscriptionId]) -> None:
-        """Take over what another table passed on, except some; what they stood for is open."""
+        """Take over what another table forwarded, except some and what these covered."""
         for id_, filter_ in other.forwarded.items():
             if id_ not in without:
                 self.forwarded.add(id_, filter_)
@@ -203,7 +203,7 @@ class LinkTable:
                 self._suppress(id_, other._suppressed_filters[id_], by)
 
     def admit_silently(self, id_: SubscriptionId, filter_: Filter) -> bool:
-        """Count a needed subscription as passed on; False if one that was covers it."""
+        """Count a needed subscription as forwarded; False if a forwarded one covers it."""
         if self.covering:
             for other, wide in self.forwarded.related(filter_):
                 if self._may_stand_in(other) and covers(wide, filter_):
@@ -213,7 +213,7 @@ class LinkTable:
         return True
 
     def clear_forwarded(self) -> None:
-        """The far end forgot everything we passed on."""
+        """The far end has lost everything that was forwarded."""
         self.forwarded = TopicBuckets()
         self.suppressed.clear()
         self._suppressed_filters.clear()
@@ -240,7 +240,7 @@ class LinkTable:
             self._replace(other, id_)
 
     def _replace(self, narrow: SubscriptionId, wide: SubscriptionId) -> None:
-        """A passed-on subscription turned out to be covered by a newer one: withdraw it."""
+        """A forwarded subscription is covered by a newer one: withdraw it."""
         filter_ = self.forwarded.remove(narrow)
         for orphan in self._stands_for.pop(narrow, {}):
             self.suppressed[orphan] = wide
@@ -249,7 +249,7 @@ class LinkTable:
         self._send(self.link, Unsubscribe(narrow))
 
     def _may_stand_in(self, id_: SubscriptionId) -> bool:
-        return not self.moving or publisher_of(id_) not in self.moving
+        return not self.migrating or publisher_of(id_) not in self.migrating
 
     def _suppress(self, id_: SubscriptionId, filter_: Filter, by: SubscriptionId) -> None:
         self.suppressed[id_] = by

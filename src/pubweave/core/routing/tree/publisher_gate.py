@@ -1,11 +1,11 @@
-"""Clients that come back wait until the neighbors have said who wants what they publish.
+"""Publisher gate: returning clients wait until the neighbors have sent matching subscriptions.
 
-An advertisement draws the subscriptions it calls for from the whole tree, and that takes the way
-there and back. A client whose session began anew advertises and at once sends what it still has:
-without waiting, that would be routed to nobody and yet be acknowledged. So its advertisement is a
-question to all neighbors (`link_sync`), and from its first publication on the client is not
-listened to before they have answered. What waits is not acknowledged, so the client's window
-bounds it, and a new connection sends it again.
+An advertisement draws the matching subscriptions from the whole tree, which takes a round trip. A
+client whose session restarted advertises and at once resends what was not acknowledged: without
+waiting, that would be routed nowhere and yet be acknowledged. So its advertisement is a question to
+all neighbors (`link_sync`), and from its first publication on the client's messages wait until they
+have answered. Waiting messages are not acknowledged, so the client's window bounds them, and a new
+connection sends them again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pubweave.model.publications import Publication
 
 
 def cut_behind_advertisements(messages: Sequence[Message]) -> list[Sequence[Message]]:
-    """The messages in parts: whether what follows an advertisement has to wait is known only when
-    that has been handled.
+    """Split messages behind each advertisement: whether what follows has to wait is known only when
+    that is handled.
 
     >>> from pubweave.model.filters.filter import Filter
     >>> asked = Advertise("a:1", Filter())
@@ -32,11 +32,11 @@ def cut_behind_advertisements(messages: Sequence[Message]) -> list[Sequence[Mess
 
 
 class PublisherGate:
-    """The clients that have to wait, and what they have said since."""
+    """The clients that have to wait, and their messages since."""
 
     def __init__(self) -> None:
         self.returning: dict[Session, None] = {}
-        """Clients that had a session before this one, which nobody here remembers."""
+        """Clients with an earlier session that this broker does not know."""
         self._waiting: dict[Session, list[SequencedMessage]] = {}
         self._opened: list[Session] = []
 
@@ -45,7 +45,7 @@ class PublisherGate:
 
     @property
     def has_opened(self) -> bool:
-        """Whether `take_opened` would return anything."""
+        """Whether `pop_opened` would return anything."""
         return bool(self._opened)
 
     def shut(self, client: Session) -> None:
@@ -53,12 +53,12 @@ class PublisherGate:
         self._waiting.setdefault(client, [])
 
     def open(self, client: Session) -> None:
-        """They have answered, or had their time."""
+        """They have answered, or their time is over."""
         if client in self._waiting:
             self._opened.append(client)
 
-    def keep(self, client: Session, messages: Sequence[Message]) -> list[Message]:
-        """Keep what has to wait; what may be handled now. O(messages)."""
+    def admit(self, client: Session, messages: Sequence[Message]) -> list[Message]:
+        """Keep what has to wait; returns what may be handled now. O(messages)."""
         waiting = self._waiting.get(client)
         if waiting is None:
             return list(messages)
@@ -72,19 +72,19 @@ class PublisherGate:
             raise RemoteProtocolError("sends beyond its window")
         return now
 
-    def take_opened(self) -> list[tuple[Session, list[SequencedMessage]]]:
-        """Whoever need not wait any more, with what it has said meanwhile."""
+    def pop_opened(self) -> list[tuple[Session, list[SequencedMessage]]]:
+        """The clients that need not wait any longer, with their messages."""
         opened, self._opened = self._opened, []
         return [(client, self._waiting.pop(client)) for client in opened if self.is_shut(client)]
 
     def greeted(self, client: Session, *, is_returning: bool) -> None:
-        """A client's connection begins: what was not handled comes again."""
+        """A client has connected: it sends again what was not handled."""
         if client in self._waiting:
             self._waiting[client] = []
         if is_returning:
             self.returning[client] = None
 
     def discard(self, client: Session) -> None:
-        """A client's session is over or begins anew."""
+        """A client's session has ended or restarted."""
         self._waiting.pop(client, None)
         self.returning.pop(client, None)

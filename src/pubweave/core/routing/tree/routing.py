@@ -8,9 +8,9 @@ all a broker needs to know of where things are.
 Invariant when nothing is under way: on each link, exactly the subscriptions needed there are
 passed on (or covered by passed-on ones), and the neighbor holds exactly the passed-on ones.
 
-An action can hold links (`hold`): publications for them go to a stand-in, and nothing is told
-over them. `let_go`, `catch_up`, then the publications held, then `tidy` bring a link up to date:
-what is new is told before, what is gone after the publications that may rest on it.
+An action can hold links (`hold`): publications for them go to a stand-in, and no table messages
+are sent over them. `let_go`, `catch_up`, then the held publications, then `tidy` bring a link up to
+date: additions are sent before, withdrawals after the publications that may depend on them.
 """
 
 from __future__ import annotations
@@ -82,19 +82,19 @@ class TreeRouting:
         self.stale.add(link, table.advertisements, self._by_hop.get(link, ()))
         table.clear_forwarded()
         self.sync.began(link)
-        again, gone = self._withdrawals.sort_out(
-            [*under_way, *self.sync.take_from_gate(link)], self.advertisements
+        again, withdrawn = self._withdrawals.sort_out(
+            [*under_way, *self.sync.clear_gate(link)], self.advertisements
         )
-        if table.told is not None:
-            table.gone |= {i: f for i, f in table.told.items() if i not in self.advertisements}
-            table.gone |= gone
-            table.told = {}
-            table.owes = Counter({SyncStage.ADVERTISEMENTS: 1})
+        if table.announced is not None:
+            lost = {i: f for i, f in table.announced.items() if i not in self.advertisements}
+            table.withdrawn |= lost | withdrawn
+            table.announced = {}
+            table.owed_stages = Counter({SyncStage.ADVERTISEMENTS: 1})
             return
         for id_, entry in self.advertisements.items():
             if entry.hop is not link:
                 self._send(link, Advertise(id_, entry.filter))
-        for id_, filter_ in gone.items():
+        for id_, filter_ in withdrawn.items():
             self._send(link, Advertise(id_, filter_))
         self._ask(link)
         self.sync.put_at_gate(link, again)
@@ -103,33 +103,33 @@ class TreeRouting:
         return self.stale.any_of(link) or link in self.sync.gates
 
     def _ask(self, link: Session) -> None:
-        """All advertisements are told: the far end is to answer."""
+        """All advertisements are sent: the far end is to answer."""
         if self.links[link].is_held:
-            self.links[link].owes[SyncStage.ADVERTISEMENTS] = 1  # the last one asks for all
+            self.links[link].owed_stages[SyncStage.ADVERTISEMENTS] = 1  # the last one asks for all
         else:
             self.sync.was_asked(link)
             self._send(link, Synced(SyncStage.ADVERTISEMENTS))
 
     def _answer(self, link: Session, stage: SyncStage) -> None:
-        """All subscriptions that a neighbor's advertisements call for are queued, or a part; those
-        of a client are here."""
+        """All subscriptions that match a neighbor's advertisements are queued, or a part of them;
+        those that match a client's have arrived."""
         if link.is_client:
             self.gate.open(link)
         elif self.links[link].is_held:
-            self.links[link].owes[stage] += 1
+            self.links[link].owed_stages[stage] += 1
         else:
             self._send(link, Synced(stage))
 
     def forget_stale(self, link: Session) -> bool:
-        """A neighbor that began anew had its time: what it has not told again is no more."""
+        """The grace period of a restarted neighbor is over: remove what it has not sent again."""
         self._forget_stale(link)
         return self.sync.is_waiting(link)
 
     def _forget_stale(self, link: Session) -> None:
         self.sync.stop_waiting(link)
         if link in self.sync.gates or link in self.sync.partial:
-            # It has not answered, or not all: it waits for others, and what it has not told may
-            # be theirs. Its answer gives it its time again.
+            # It has not answered completely: it awaits others, and what it has not sent may be
+            # theirs. Its answer begins a new grace period.
             return
         advertisements, subscriptions = self.stale.pop(link)
         for subscription in subscriptions:
@@ -187,11 +187,11 @@ class TreeRouting:
                 table.subscribed(id_, filter_)
 
     def _may_cover_more(self, hop: Session, id_: SubscriptionId) -> bool:
-        """Whether a subscription stands for others that a neighbor does not know yet, so that it
-        could not tell them instead when it withdrew this one."""
+        """Whether a subscription may cover others that a neighbor does not know yet, and so could
+        not forward before it withdrew this one."""
         known = self.subscriptions.get(id_)
         is_from_hop = known is not None and known.hop is hop and hop in self.links
-        return self.covering and is_from_hop and self.sync.owes_answer(hop)
+        return self.covering and is_from_hop and self.sync.is_unanswered(hop)
 
     def _unsubscribe(self, hop: Session, id_: SubscriptionId) -> None:
         known = self.subscriptions.get(id_)
@@ -199,7 +199,7 @@ class TreeRouting:
             return
         self.stale.discard(hop, id_)
         self._wanted.remove(id_)
-        self._take_out(hop, id_)
+        self._remove(hop, id_)
         for table in self.links.values():
             table.unsubscribed(id_)
 
@@ -208,7 +208,7 @@ class TreeRouting:
         self._by_hop.setdefault(hop, {})[id_] = None
         self._index(hop).add(id_, filter_, hop)
 
-    def _take_out(self, hop: Session, id_: SubscriptionId) -> None:
+    def _remove(self, hop: Session, id_: SubscriptionId) -> None:
         del self.subscriptions[id_]
         del self._by_hop[hop][id_]
         if not self._by_hop[hop]:
@@ -225,7 +225,7 @@ class TreeRouting:
             check_owner(hop, known.hop, id_)
             self._unadvertise(known.hop, id_)
         if not hop.is_client:
-            self.sync.news(hop)
+            self.sync.note_news(hop)
         check_name(hop, id_)
         self.advertisements[id_] = Entry(filter_, hop)
         publisher = publisher_of(id_)
@@ -234,13 +234,13 @@ class TreeRouting:
             self.own.add(hop, id_, filter_)
         for link, table in self.links.items():
             if link is not hop and not table.is_held:
-                self._tell_advertisement(link, id_, filter_)
+                self._send_advertisement(link, id_, filter_)
         self._pass_on_wanted(hop, id_, filter_)
         if hop in self.gate.returning:
             self.gate.shut(hop)
             self.sync.asked_for(hop, self.links)
 
-    def _tell_advertisement(self, link: Session, id_: AdvertisementId, filter_: Filter) -> None:
+    def _send_advertisement(self, link: Session, id_: AdvertisementId, filter_: Filter) -> None:
         self.sync.forget_withdrawal(link, id_)
         self._send(link, Advertise(id_, filter_))
 
@@ -260,9 +260,9 @@ class TreeRouting:
     def _unadvertise(self, hop: Session, id_: AdvertisementId) -> None:
         known = self.advertisements.get(id_)
         if known is not None and known.hop is not hop and not self._is_held(hop):
-            # It has come round by another way, and the neighbor no longer has it from here: one
-            # that was restarted while its publisher was moved.
-            self._tell_advertisement(hop, id_, known.filter)
+            # The advertisement arrived by another route, and the neighbor no longer has it from
+            # here: it was restarted while its publisher was moved.
+            self._send_advertisement(hop, id_, known.filter)
         if known is None or known.hop is not hop:
             return
         self.stale.discard(hop, id_)
@@ -281,12 +281,12 @@ class TreeRouting:
             own.unadvertised(id_)
 
     def _is_held(self, hop: Session) -> bool:
-        """Whether nothing may be told to a hop: no link, or one that an action holds."""
+        """Whether nothing may be sent to a hop: no link, or one that an action holds."""
         table = self.links.get(hop)
         return table is None or table.is_held
 
     def _note_withdrawal(self, id_: AdvertisementId, filter_: Filter) -> None:
-        # Those of held links are queued only when these are let go: no look at queues before.
+        # Withdrawals for held links are queued only when these are released.
         if self._withdrawals.are_many and not any(t.is_held for t in self.links.values()):
             self._withdrawals.forget_settled([*self.links, *self.sync.gates.values()])
         self._withdrawals.note(id_, filter_)
@@ -297,50 +297,50 @@ class TreeRouting:
     # --- links that an action holds --------------------------------------------------------
 
     def hold(self, links: Sequence[Session], stand_in: Session) -> None:
-        """From now on nothing goes to ``links``; publications for them go to ``stand_in``."""
+        """From now on nothing is sent to ``links``; publications for them go to ``stand_in``."""
         self._stand_in = stand_in
         self._holds += 1
         for link in links:
-            self.links[link].told = {
+            self.links[link].announced = {
                 id_: entry.filter
                 for id_, entry in self.advertisements.items()
                 if entry.hop is not link
             }
 
     def let_go(self) -> None:
-        """Publications go to their links again; each link needs `catch_up` at once."""
+        """Publications are routed to the held links again; each needs `catch_up` at once."""
         self._stand_in = None
         self._holds += 1
 
     def catch_up(self, link: Session) -> list[AdvertisementId]:
-        """Tell a link what is new since it was held; the advertisements to be withdrawn."""
+        """Send a link what is new since it was held; returns the advertisements to withdraw."""
         table = self.links[link]
-        told, table.told = table.told or {}, None
-        for id_, filter_ in table.gone.items():
+        announced, table.announced = table.announced or {}, None
+        for id_, filter_ in table.withdrawn.items():
             if id_ not in self.advertisements:
-                told[id_] = filter_
+                announced[id_] = filter_
                 self._send(link, Advertise(id_, filter_))
-        table.gone = {}
+        table.withdrawn = {}
         for id_, entry in self.advertisements.items():
-            if entry.hop is not link and told.get(id_) != entry.filter:
-                self._tell_advertisement(link, id_, entry.filter)
-        if SyncStage.ADVERTISEMENTS in table.owes:
+            if entry.hop is not link and announced.get(id_) != entry.filter:
+                self._send_advertisement(link, id_, entry.filter)
+        if SyncStage.ADVERTISEMENTS in table.owed_stages:
             self._ask(link)
         for id_, entry in self.subscriptions.items():
             if entry.hop is not link:
                 table.reconsider(id_, entry.filter)
         for stage in (SyncStage.PART, SyncStage.SUBSCRIPTIONS):
-            for _ in range(table.owes[stage]):
+            for _ in range(table.owed_stages[stage]):
                 self._answer(link, stage)
-        table.owes = Counter()
+        table.owed_stages = Counter()
         return [
             id_
-            for id_ in told
+            for id_ in announced
             if id_ not in self.advertisements or self.advertisements[id_].hop is link
         ]
 
     def tidy(self, link: Session, withdrawn: Sequence[AdvertisementId]) -> None:
-        """Withdraw from a link what is gone or no longer needed there since it was held."""
+        """Withdraw from a link what was withdrawn or is no longer needed since it was held."""
         table = self.links[link]
         for id_, filter_ in table.passed_on():
             entry = self.subscriptions.get(id_)
@@ -352,12 +352,12 @@ class TreeRouting:
     def route_among(
         self, publication: Publication, origin: Session | None, links: Sequence[Session]
     ) -> list[Session]:
-        """Those of ``links`` to which a publication goes that was held."""
+        """Those of ``links`` that a held publication is routed to."""
         wanting = {*self._link_index.match(publication), *self.sync.unheard}
         return [link for link in links if link in wanting and link is not origin]
 
     def change_hop(self, id_: str, old: Session, new: Session) -> None:
-        """Whatever of this id came from one link comes from another now."""
+        """The last hop of an entry changes from one link to another."""
         known = self.advertisements.get(id_)
         if known is not None and known.hop is old:
             self.stale.discard(old, id_)
@@ -365,25 +365,25 @@ class TreeRouting:
         known = self.subscriptions.get(id_)
         if known is not None and known.hop is old:
             self.stale.discard(old, id_)
-            self._take_out(old, id_)
+            self._remove(old, id_)
             self._enter(new, id_, known.filter)
 
     def enter(self, hop: Session, id_: SubscriptionId, filter_: Filter) -> None:
-        """A subscription that came otherwise than by its own message; passed on as usual."""
+        """Enter a subscription that arrived without its own message; it is forwarded as usual."""
         self._subscribe(hop, id_, filter_)
 
     def put_link(self, link: Session, table: LinkTable) -> None:
-        """A link that an action made; it is held until the action lets go."""
+        """Add a link made by an action; it is held until the action releases it."""
         self.links[link] = table
 
     def drop_link(self, link: Session) -> None:
-        """A link that an action removed after its entries went elsewhere."""
+        """Remove a link by an action, after its entries moved elsewhere."""
         self.sync.removed(link)
         self.stale.pop(link)
         del self.links[link]
 
     def from_hop(self, hop: Session) -> tuple[dict[str, Filter], dict[str, Filter]]:
-        """Advertisements and subscriptions that came from a session."""
+        """Advertisements and subscriptions with this last hop."""
         return (
             {i: entry.filter for i, entry in self.advertisements.items() if entry.hop is hop},
             {i: self.subscriptions[i].filter for i in self._by_hop.get(hop, {})},
@@ -398,7 +398,7 @@ class TreeRouting:
         if origin in links:
             links = tuple([link for link in links if link is not origin])
         if self._stand_in is not None or self.sync.gates:
-            links = tuple(dict.fromkeys([self.way_to(link) for link in links]))
+            links = tuple(dict.fromkeys([self.stand_in_for(link) for link in links]))
         return links + self._client_index.match(publication)
 
     def is_wanted_by(self, client: Session, publication: Publication) -> bool:
@@ -411,14 +411,14 @@ class TreeRouting:
         return self.sync.give_up(link, now)
 
     def set_gate(self, link: Session, is_shut: bool) -> None:
-        """Let publications for a link wait, until its far end has been told who wants them."""
+        """Let publications for a link wait until its far end knows who wants them."""
         if is_shut:
             self.sync.shut_gate(link)
         else:
             self.sync.open_gate(link)
 
-    def way_to(self, link: Session) -> Session:
-        """Where publications for a link go: to it, or to what stands in for it."""
+    def stand_in_for(self, link: Session) -> Session:
+        """The session that publications for a link go to: the link, or its stand-in."""
         if self._stand_in is not None and self.links[link].is_held:
             return self._stand_in
         return self.sync.gates.get(link, link)
@@ -448,17 +448,17 @@ class TreeRouting:
         )
 
 
-# What neighbors told before they began anew, and have yet to tell again.
+# Stale entries: what neighbors sent before they restarted, and have not sent again.
 #
-# Such entries still count: a neighbor that was restarted wants what it wanted, as far as anybody
-# knows. They go when it has told everything, and not them.
+# Such entries stay valid: a restarted neighbor presumably wants what it wanted. They expire when it
+# has sent everything else, but not them.
 
 
 class StaleEntries:
     """Advertisements and subscriptions by the link they came from."""
 
     def __init__(self) -> None:
-        self._of: dict[Session, tuple[set[AdvertisementId], set[SubscriptionId]]] = {}
+        self._by_link: dict[Session, tuple[set[AdvertisementId], set[SubscriptionId]]] = {}
 
     def add(
         self,
@@ -466,43 +466,43 @@ class StaleEntries:
         advertisements: Iterable[AdvertisementId] = (),
         subscriptions: Iterable[SubscriptionId] = (),
     ) -> None:
-        """Entries that the far end of a link has to tell again."""
-        stale = self._of.setdefault(link, (set(), set()))
+        """Mark entries that the far end of a link has to send again."""
+        stale = self._by_link.setdefault(link, (set(), set()))
         stale[0].update(advertisements)
         stale[1].update(subscriptions)
 
     def any_of(self, link: Session) -> bool:
-        return any(self._of.get(link, ()))
+        return any(self._by_link.get(link, ()))
 
     def has_subscription(self, link: Session, id_: SubscriptionId) -> bool:
-        return link in self._of and id_ in self._of[link][1]
+        return link in self._by_link and id_ in self._by_link[link][1]
 
     def discard(self, link: Session, id_: str) -> None:
-        """An entry was told again, or is gone for good."""
-        for ids in self._of.get(link, ()):
+        """An entry was sent again, or removed for good."""
+        for ids in self._by_link.get(link, ()):
             ids.discard(id_)
 
     def pop(self, link: Session) -> tuple[list[AdvertisementId], list[SubscriptionId]]:
-        """All of a link, in an order that is always the same; none is stale any more."""
-        advertisements, subscriptions = self._of.pop(link, ((), ()))
+        """Remove and return the stale entries of a link, in a fixed order."""
+        advertisements, subscriptions = self._by_link.pop(link, ((), ()))
         return sorted(advertisements), sorted(subscriptions)
 
 
-# Advertisements that are gone while their withdrawals are still under way.
+# Withdrawn advertisements while their withdrawals are still queued.
 #
-# Publications rest on advertisements: a broker asks for the subscriptions that an advertisement
-# calls for, and drops what nobody asked for. When a link's session begins anew, its far end has
-# forgotten everything, and what was under way goes there again. An advertisement that was
-# withdrawn behind such publications has to be told again, and withdrawn again behind them. Its
-# filter is in no table any more, so it is kept here until no queue holds the withdrawal.
+# Publications depend on advertisements: a broker has subscriptions only for known advertisements,
+# and drops unmatched publications. When a link's session restarts, its far end has lost everything,
+# and queued messages are sent again. An advertisement that was withdrawn behind such publications
+# has to be sent again, and withdrawn again behind them. Its filter is in no table any more, so it
+# is kept here until no queue holds the withdrawal.
 
 
 REMEMBERED = 1000
-"""So many are kept without a look at the queues."""
+"""How many are kept before the queues are checked."""
 
 
 class Withdrawals:
-    """Filters of advertisements whose withdrawals may be under way."""
+    """Filters of advertisements whose withdrawals may be queued."""
 
     def __init__(self) -> None:
         self._filters: dict[AdvertisementId, Filter] = {}
@@ -512,13 +512,13 @@ class Withdrawals:
         return len(self._filters)
 
     def note(self, id_: AdvertisementId, filter_: Filter) -> None:
-        """An advertisement is gone."""
+        """An advertisement was withdrawn."""
         self._filters.pop(id_, None)
         self._filters[id_] = filter_
 
     @property
     def are_many(self) -> bool:
-        """Whether it is time to look which ones are still under way."""
+        """Whether it is time to check which ones are still queued."""
         return len(self._filters) > self._forget_above
 
     def forget_settled(self, sessions: Iterable[Session]) -> None:
@@ -537,19 +537,19 @@ class Withdrawals:
     def sort_out(
         self, under_way: Sequence[SequencedMessage], known: Container[AdvertisementId]
     ) -> tuple[list[SequencedMessage], dict[AdvertisementId, Filter]]:
-        """What of ``under_way`` goes again to a far end that has forgotten everything, in order:
+        """What of ``under_way`` to send again to a far end that has lost everything, in order:
         publications, and withdrawals behind publications of the same publisher; and the
-        advertisements to be told before. One that is ``known`` is told anyhow, and stays."""
+        advertisements to send before. One that is ``known`` is sent anyway, and stays."""
         last = {m.id: place for place, m in enumerate(under_way) if isinstance(m, Unadvertise)}
         publishers: set[str] = set()
         again: list[SequencedMessage] = []
-        gone: dict[AdvertisementId, Filter] = {}
+        to_announce: dict[AdvertisementId, Filter] = {}
         for place, message in enumerate(under_way):
             if isinstance(message, Publication):
                 publishers.add(message.publisher)
                 again.append(message)
             elif isinstance(message, MigrationSignal) and message.step is MigrationStep.MOVED:
-                again.append(message)  # it tells those before from those behind it
+                again.append(message)  # it separates publications before and behind it
             elif (
                 isinstance(message, Unadvertise)
                 and last[message.id] == place
@@ -558,5 +558,5 @@ class Withdrawals:
                 and message.id in self._filters
             ):
                 again.append(message)
-                gone[message.id] = self._filters[message.id]
-        return again, gone
+                to_announce[message.id] = self._filters[message.id]
+        return again, to_announce

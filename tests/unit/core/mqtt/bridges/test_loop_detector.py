@@ -28,12 +28,12 @@ REFUSE = MqttConfig(on_loop="refuse")
 LONG_S = 4 * WINDOW_S
 
 
-def door(world: MqttWorld, broker: str = "b1") -> Any:
-    return world.brokers[broker].door
+def gateway(world: MqttWorld, broker: str = "b1") -> Any:
+    return world.brokers[broker].mqtt
 
 
 def total(world: MqttWorld, name: str) -> int:
-    return sum(getattr(door(world, b).status(world.now), name) for b in world.brokers)
+    return sum(getattr(gateway(world, b).status(world.now), name) for b in world.brokers)
 
 
 def ring(mqtt: MqttConfig, brokers: int = 2, **fields: Any) -> tuple[MqttWorld, Outside]:
@@ -62,7 +62,7 @@ def test_a_loop_is_counted_and_both_bridges_are_named(brokers: int) -> None:
         assert {"'site0-0'", "'site0-1'", "'t'"} <= set(text.replace(":", "").split()), text
         assert " brings back " in text
         assert "MQTT 5" in text
-    assert any(door(world, b).status(world.now).loop in world.problems for b in world.brokers)
+    assert any(gateway(world, b).status(world.now).loop in world.problems for b in world.brokers)
     assert all(peer.is_open for peer in bridges(outside)), "a warning ends nothing"
     assert total(world, "loops_refused") == 0
 
@@ -88,7 +88,7 @@ def test_a_loop_in_one_direction_is_ended_at_the_broker_where_it_comes_in() -> N
     world.client("ann").publish("t", b"x", 1)
     outside.run(LONG_S)
     assert [peer.is_open for peer in bridges(outside)] == [True, False]
-    assert door(world, "b2").status(world.now).loops_refused == 1
+    assert gateway(world, "b2").status(world.now).loops_refused == 1
     assert "bridge 'site0-1' brings back what bridge 'site0-0' is sent" in world.problems[0]
 
 
@@ -115,15 +115,15 @@ def test_a_probe_that_comes_in_unmarked_is_proof() -> None:
         (text,) = world.problems
         assert "bridge 'right' brings back what bridge 'left' is sent on topic '#'" in text
         assert right.is_open == (mqtt.on_loop == "warn")
-        assert door(world, "b2").status(world.now).loops == 1
+        assert gateway(world, "b2").status(world.now).loops == 1
 
 
 def test_a_bridge_of_version_5_is_told_why() -> None:
     world = MqttWorld(1, REFUSE)
     right = world.client("right")
-    session = door(world).sessions.get("mqtt:right")
+    session = gateway(world).sessions.get("mqtt:right")
     right.got.clear()
-    door(world).loops.note(session, "alice/mqtt:left", "t", world.now, is_proof=True)
+    gateway(world).loop_detector.note(session, "alice/mqtt:left", "t", world.now, is_proof=True)
     world.pass_time(0.1)
     (packet,) = [p for p in right.heard() if isinstance(p, Disconnect)]
     assert packet.reason == Reason.ADMINISTRATIVE_ACTION
@@ -205,8 +205,8 @@ def test_nothing_is_looked_at_without_two_bridges(monkeypatch: pytest.MonkeyPatc
     world = MqttWorld(1)
     left = world.client("left", version=VERSION_3, is_bridge=True)
     left.subscribe("#")
-    rings, loops = door(world).rings, door(world).loops
-    for part, name in ((rings, "notified"), (rings, "took"), (loops, "delivered")):
+    probes, detector = gateway(world).loop_probes, gateway(world).loop_detector
+    for part, name in ((probes, "notified"), (probes, "consume_echo"), (detector, "delivered")):
         monkeypatch.setattr(part, name, lambda *given: pytest.fail("it is looked at"))
     world.client("ann").publish("a", b"pubweave-ring [", 1)
     assert left.payloads() == [b"pubweave-ring ["]
@@ -215,10 +215,10 @@ def test_nothing_is_looked_at_without_two_bridges(monkeypatch: pytest.MonkeyPatc
 def test_only_what_bridges_get_is_counted() -> None:
     world, outside, _ = sites(MqttConfig())
     world.client("ann").publish("elsewhere", b"x")
-    assert door(world).loops._repeated == {}
+    assert gateway(world).loop_detector._repeated == {}
     outside.say(1, "beat", b"on")
     outside.run(0.1)
-    assert [name for name, _ in door(world).loops._repeated] == ["mqtt:site0-0"]
+    assert [name for name, _ in gateway(world).loop_detector._repeated] == ["mqtt:site0-0"]
 
 
 def test_the_log_has_what_people_are_to_hear(caplog: pytest.LogCaptureFixture) -> None:
@@ -235,29 +235,31 @@ def test_the_log_has_what_people_are_to_hear(caplog: pytest.LogCaptureFixture) -
 def test_the_log_hears_of_the_same_two_now_and_then() -> None:
     world = MqttWorld(1)
     world.client("right")
-    loops, session = door(world).loops, door(world).sessions.get("mqtt:right")
+    detector, session = gateway(world).loop_detector, gateway(world).sessions.get("mqtt:right")
 
     def problems(other: str) -> int:
-        effects = door(world).comings.effects = []
-        loops.note(session, other, "t", world.now, is_proof=True)
+        effects = gateway(world).connections.effects = []
+        detector.note(session, other, "t", world.now, is_proof=True)
         return len(effects)
 
     assert [problems(name) for name in ("mqtt:a", "mqtt:a", "mqtt:b")] == [1, 0, 1]
-    assert "'b'" in door(world).status(world.now).loop
+    assert "'b'" in gateway(world).status(world.now).loop
     world.pass_time(SHOWN_S + 1.0)
-    assert door(world).status(world.now).loop == ""
+    assert gateway(world).status(world.now).loop == ""
     world.pass_time(WARN_EVERY_S)
     assert problems("mqtt:a") == 1
     for number in range(PAIRS_MAX + 5):
-        loops.note(session, f"mqtt:{number}", "t", world.now, is_proof=True)
-    assert len(loops._warned) == PAIRS_MAX
-    assert loops.noticed == PAIRS_MAX + 9
+        detector.note(session, f"mqtt:{number}", "t", world.now, is_proof=True)
+    assert len(detector._warned) == PAIRS_MAX
+    assert detector.noticed == PAIRS_MAX + 9
 
 
 def test_only_so_much_is_remembered() -> None:
     world = MqttWorld(1)
     world.client("left", version=VERSION_3, is_bridge=True)
-    loops, session = door(world).loops, door(world).sessions.get("mqtt:left")
+    detector, session = gateway(world).loop_detector, gateway(world).sessions.get("mqtt:left")
     for number in range(REMEMBERED_MAX + 5):
-        loops.delivered(session, Publication("mqtt:a@b1", number, f"{number}", {}, b"", 0.0), 0.0)
-    assert len(loops._repeated) == REMEMBERED_MAX
+        detector.delivered(
+            session, Publication("mqtt:a@b1", number, f"{number}", {}, b"", 0.0), 0.0
+        )
+    assert len(detector._repeated) == REMEMBERED_MAX

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.journal.snapshot import restore_broker, take_snapshot
-from pubweave.core.mqtt.bridges.echo_filter import ECHO_S, EXPECTED_MAX, WAYS_MAX, EchoFilter
-from pubweave.core.mqtt.bridges.loop_probes import EVERY_S, LEVEL, WATCHED_MAX, WAY_S
+from pubweave.core.mqtt.bridges.echo_filter import ECHO_S, EXPECTED_MAX, ROUTES_MAX, EchoFilter
+from pubweave.core.mqtt.bridges.loop_probes import EVERY_S, LEVEL, ROUTE_S, WATCHED_MAX
 from pubweave.model.mqtt_packets import VERSION_3, PubAck, Publish
 from tests.mqtt_world import MqttPeer, MqttWorld
 
@@ -108,12 +108,12 @@ def test_a_bridge_that_only_listens_is_not_asked_until_it_says_something() -> No
 
 
 def echoes(world: MqttWorld) -> int:
-    doors = [broker.door for broker in world.brokers.values()]
-    return sum(door.status(world.now).echoes for door in doors if door is not None)
+    gateways = [broker.mqtt for broker in world.brokers.values()]
+    return sum(gateway.status(world.now).echoes for gateway in gateways if gateway is not None)
 
 
 def bridges_known(world: MqttWorld) -> list[int]:
-    return [b.door.doors.bridges.count for b in world.brokers.values() if b.door is not None]
+    return [b.mqtt.gossip.bridges.count for b in world.brokers.values() if b.mqtt is not None]
 
 
 @pytest.mark.parametrize("brokers", [2, 3, 4])
@@ -234,7 +234,7 @@ def test_the_bridges_of_a_door_that_is_silent_are_forgotten() -> None:
 def test_a_door_that_has_missed_something_of_bridges_hears_it_with_the_next_announcement() -> None:
     world = MqttWorld(2)
     bridge(world, "b2")
-    world.brokers["b1"].door.doors.bridges.heard("b2", 0)  # type: ignore[union-attr]
+    world.brokers["b1"].mqtt.gossip.bridges.heard("b2", 0)  # type: ignore[union-attr]
     assert bridges_known(world) == [0, 1]
     world.pass_time(11.0)
     assert bridges_known(world) == [1, 1]
@@ -269,14 +269,14 @@ def test_what_waits_is_taken_in_when_its_bridge_goes() -> None:
 
 def test_a_way_that_is_no_more_is_forgotten() -> None:
     world, mosquitto, _ = ring(2)
-    door = world.brokers["b1"].door
-    session = door.sessions.get("mqtt:bridge-b1")
-    assert door.rings.is_watched(session)
+    gateway = world.brokers["b1"].mqtt
+    session = gateway.sessions.get("mqtt:bridge-b1")
+    assert gateway.loop_probes.is_watched(session)
     for _ in range(8):
-        world.pass_time(WAY_S / 4)
+        world.pass_time(ROUTE_S / 4)
         for peer in mosquitto.bridges:
             peer.heard()  # the mosquitto passes nothing on any more
-    assert not door.rings.is_watched(session)
+    assert not gateway.loop_probes.is_watched(session)
 
 
 def test_what_is_known_of_a_ring_survives_with_the_broker() -> None:
@@ -285,12 +285,12 @@ def test_what_is_known_of_a_ring_survives_with_the_broker() -> None:
     left.say(Publish("a", b"held", 1, packet_id=1))
     broker = world.brokers["b1"]
     data = take_snapshot(broker, world.now)
-    door = restore_broker(data, broker.config, epoch=1, now=world.now).door
-    assert door is not None
-    session = door.sessions.get("mqtt:bridge-b1")
+    gateway = restore_broker(data, broker.config, epoch=1, now=world.now).mqtt
+    assert gateway is not None
+    session = gateway.sessions.get("mqtt:bridge-b1")
     assert session is not None
-    assert door.rings.is_watched(session)
-    assert door.deadline <= world.now + HOLD_S, "what waits still does"
+    assert gateway.loop_probes.is_watched(session)
+    assert gateway.deadline <= world.now + HOLD_S, "what waits still does"
 
 
 def test_only_so_many_are_watched() -> None:
@@ -298,8 +298,8 @@ def test_only_so_many_are_watched() -> None:
     probe = next(p for p in mosquitto.got if p.topic == LEVEL and b"bridge-b1" in p.payload)
     for number in range(WATCHED_MAX + 5):
         world.client(f"c{number}", "b2").publish(LEVEL, probe.payload)
-    door = world.brokers["b2"].door
-    watched = [s for s in door.sessions.all() if door.rings.is_watched(s)]
+    gateway = world.brokers["b2"].mqtt
+    watched = [s for s in gateway.sessions.all() if gateway.loop_probes.is_watched(s)]
     assert len(watched) == WATCHED_MAX
 
 
@@ -352,16 +352,16 @@ def test_expectations_end_with_time_and_are_bounded() -> None:
     some = EchoFilter()
     some.learn("mqtt:left", "#", 1000.0)
     some.expect("a", b"x", "", 0.0)
-    assert not some.took("a", b"x", ECHO_S)
+    assert not some.consume("a", b"x", ECHO_S)
     for number in range(EXPECTED_MAX + 1):
         some.expect("a", b"%d" % number, "", 20.0)
-    assert not some.took("a", b"0", 20.0)
-    assert some.took("a", b"1", 20.0)
-    assert not some.took("b", b"2", 20.0)
-    for number in range(WAYS_MAX + 1):
+    assert not some.consume("a", b"0", 20.0)
+    assert some.consume("a", b"1", 20.0)
+    assert not some.consume("b", b"2", 20.0)
+    for number in range(ROUTES_MAX + 1):
         some.learn(f"mqtt:{number}", "#", 1000.0)
     some.expect("c", b"", "mqtt:3", 21.0)
-    assert sum(some.took("c", b"", 21.0) for _ in range(2 * WAYS_MAX)) == WAYS_MAX - 1
+    assert sum(some.consume("c", b"", 21.0) for _ in range(2 * ROUTES_MAX)) == ROUTES_MAX - 1
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.sampled_from((0.0, 1.0, 6.0)))))
@@ -376,6 +376,6 @@ def test_expectations_are_a_multiset_with_an_end(steps: list[tuple[str, bool, fl
             model.append((topic, now + ECHO_S))
             continue
         first = next((one for one in model if one[0] == topic), None)
-        assert some.took(topic, b"", now) == (first is not None)
+        assert some.consume(topic, b"", now) == (first is not None)
         if first is not None:
             model.remove(first)

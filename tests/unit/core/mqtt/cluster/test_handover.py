@@ -1,4 +1,4 @@
-"""Sessions that go from one door to another with their client."""
+"""Sessions that go from one gateway to another with their client."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_qos_2_goes_on_at_the_new_door() -> None:
 
 
 def test_a_door_says_that_a_session_has_arrived_after_its_subscriptions() -> None:
-    """Whoever publishes between the two would be heard at neither door."""
+    """Whoever publishes between the two would be heard at neither gateway."""
     world = MqttWorld(2)
     ann = world.client("ann", **KEPT)
     ann.subscribe("a", 1)
@@ -134,16 +134,17 @@ def test_a_door_says_that_a_session_has_arrived_after_its_subscriptions() -> Non
 
 def test_what_comes_together_with_the_word_that_a_session_has_arrived_is_not_lost() -> None:
     """As after a link was down: a word about something else, the publication and the word, in one
-    event of the old door."""
+    event of the old gateway."""
     world = MqttWorld(2)
     ann = world.client("ann", **KEPT)
     ann.subscribe("a", 1)
     ann.cut()
     bob = world.client("bob", "b2")
     old = world.brokers["b1"]
-    assert old.door is not None
-    words: list = []
-    say, old.door.doors.say = old.door.doors.say, lambda word, now: words.append(word)  # type: ignore
+    assert old.mqtt is not None
+    messages: list = []
+    say = old.mqtt.gossip.publish
+    old.mqtt.gossip.publish = lambda message, now: messages.append(message)  # type: ignore
     peer = world.peer("b2")
     peer.say_nothing_back(*_connect())
     held: list[MessagesReceived] = []
@@ -158,9 +159,9 @@ def test_what_comes_together_with_the_word_that_a_session_has_arrived_is_not_los
     old.handle = holding  # type: ignore[method-assign]
     world.client("carl", "b2")
     bob.publish("a", b"x", 1)
-    for word in words:
-        say(word, world.now)
-    old.door.doors.say = say  # type: ignore[method-assign]
+    for message in messages:
+        say(message, world.now)
+    old.mqtt.gossip.publish = say  # type: ignore[method-assign]
     world.handle("b1", DeadlineReached())  # the handover leaves
     assert peer.heard() == []
     old.handle = handle  # type: ignore[method-assign]
@@ -177,16 +178,16 @@ def test_what_comes_on_the_way_is_delivered_once_and_in_order() -> None:
     ann.cut()
     bob, carl = world.client("bob"), world.client("carl", "b3")
     held: list = []
-    # Words of doors are slow today: publications overtake the handover, not each other.
-    door = world.brokers["b1"].door
-    assert door is not None
-    say, door.doors.say = door.doors.say, lambda word, now: held.append(word)  # type: ignore
+    # Messages of gateways are slow today: publications overtake the handover, not each other.
+    gateway = world.brokers["b1"].mqtt
+    assert gateway is not None
+    say, gateway.gossip.publish = gateway.gossip.publish, lambda message, now: held.append(message)  # type: ignore
     bob.publish("a", b"1", 1)
     peer = world.peer("b3")
     peer.say_nothing_back(*_connect())
     bob.publish("a", b"2", 1)
     carl.publish("a", b"3", 1)
-    door.doors.say = say  # type: ignore[method-assign]
+    gateway.gossip.publish = say  # type: ignore[method-assign]
     for word in held:
         say(word, world.now)
     bob.publish("a", b"4", 1)
@@ -203,12 +204,12 @@ def _connect() -> tuple:
 
 
 def with_a_deaf_door() -> MqttWorld:
-    """Ann's session is at b1, whose door hears of no claims."""
+    """Ann's session is at b1, whose gateway hears of no claims."""
     world = MqttWorld(2)
     world.client("ann", **KEPT).cut()
-    deaf = world.brokers["b1"].door
+    deaf = world.brokers["b1"].mqtt
     assert deaf is not None
-    deaf.doors.on_move = lambda door, word, now: None
+    deaf.gossip.on_handover_message = lambda gateway, message, now: None
     return world
 
 
@@ -352,9 +353,9 @@ def test_clients_of_a_broker_that_leaves_go_for_good() -> None:
 
 
 def status_of(world: MqttWorld, broker: str) -> MqttStatus:
-    door = world.brokers[broker].door
-    assert door is not None
-    return door.status(world.now)
+    gateway = world.brokers[broker].mqtt
+    assert gateway is not None
+    return gateway.status(world.now)
 
 
 def test_sessions_of_absent_clients_go_to_another_door_when_their_broker_leaves() -> None:

@@ -23,9 +23,9 @@ def passed_on(packet: Publish) -> Publish:
 
 
 def echoes(world: MqttWorld, broker: str) -> int:
-    door = world.brokers[broker].door
-    assert door is not None
-    return door.status(world.now).echoes
+    gateway = world.brokers[broker].mqtt
+    assert gateway is not None
+    return gateway.status(world.now).echoes
 
 
 def test_what_a_bridge_brings_back_at_another_broker_is_answered_and_goes_nowhere() -> None:
@@ -37,14 +37,14 @@ def test_what_a_bridge_brings_back_at_another_broker_is_answered_and_goes_nowher
     (packet,) = left.published()
     right.heard()
     assert hearer.payloads() == [b"x"]
-    assert right.say(passed_on(packet))[-1:] == [PubAck(9)], "behind a probe of the door"
+    assert right.say(passed_on(packet))[-1:] == [PubAck(9)], "behind a probe of the gateway"
     assert (hearer.payloads(), left.payloads()) == ([], [])
     assert echoes(world, "b2") == 1
 
 
 def test_an_echo_of_qos_2_is_answered_to_its_end() -> None:
     world = MqttWorld()
-    mark = world.brokers["b1"].door.doors.marks.own  # type: ignore[union-attr]
+    mark = world.brokers["b1"].mqtt.gossip.marks.own  # type: ignore[union-attr]
     content = Content(user_properties=((PROPERTY, f"{mark} ann 1"),))
     ann = world.client("ann")
     assert ann.publish("a", b"x", 2, content=content, retain=True) == [PubRec(7)]
@@ -60,8 +60,8 @@ def test_the_mark_says_where_a_publication_comes_from() -> None:
     (packet,) = left.published()
     kept, (name, value) = packet.content.user_properties
     assert (kept, name) == (("k", "v"), PROPERTY)
-    door, publisher, sequence = value.split(" ")
-    assert (door.split(".")[0], publisher) == ("b1", "mqtt:ann@b1")
+    gateway, publisher, sequence = value.split(" ")
+    assert (gateway.split(".")[0], publisher) == ("b1", "mqtt:ann@b1")
     assert sequence.isdigit()
 
 

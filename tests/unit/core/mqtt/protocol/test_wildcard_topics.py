@@ -14,18 +14,18 @@ from pubweave.core.journal.snapshot import restore_broker, take_snapshot
 from pubweave.core.mqtt.cluster.wildcard_interests import ABSENT_S, WildcardInterestTable
 from pubweave.core.mqtt.protocol.topics import matches_topic, parse_pattern
 from pubweave.core.mqtt.protocol.wildcard_topics import (
-    WILD_CLIENT,
+    REPLICATOR_CLIENT,
     copied_attributes,
     original_of,
-    way_of,
-    wild_client,
-    wild_topics_of,
+    overlay_topic_of,
+    replicator_client,
+    wildcard_topics_of,
 )
 from pubweave.core.mqtt.session.cluster_messages import WildcardInterests
 from pubweave.core.mqtt.wildcard_replicator import KEEP_S, LINGER_S
-from pubweave.core.session.access import DOOR_CLIENT
+from pubweave.core.session.access import GATEWAY_CLIENT
 from pubweave.core.vocabulary.events import AccessChanged, LoginReceived, PasswordVerified
-from pubweave.core.vocabulary.reserved_topics import WILD_TOPIC, is_wild
+from pubweave.core.vocabulary.reserved_topics import WILDCARD_TOPIC, is_wildcard
 from pubweave.model.filters.filter import topic_filter
 from pubweave.model.filters.text import parse_filter
 from pubweave.model.mqtt_packets import (
@@ -97,34 +97,37 @@ def got(peer: MqttPeer) -> list[bytes]:
 def test_whatever_a_pattern_wants_is_copied_to_where_it_is_looked_for(
     pattern: str, topic: str
 ) -> None:
-    way = way_of(parse_pattern(pattern).pattern)
+    way = overlay_topic_of(parse_pattern(pattern).pattern)
     if matches_topic(pattern, topic) and not topic.startswith(("$mqtt", "$share", "$SYS")):
-        assert way in (topic, *wild_topics_of(topic))
+        assert way in (topic, *wildcard_topics_of(topic))
 
 
 def test_names_of_wild_topics_are_short() -> None:
     topic = "x" * 5000 + "/y"
-    way = way_of("x" * 5000 + "/+")
-    assert way in wild_topics_of(topic)
+    way = overlay_topic_of("x" * 5000 + "/+")
+    assert way in wildcard_topics_of(topic)
     assert len(way) < 100
 
 
 def test_a_copy_has_all_that_its_original_has() -> None:
     original = Publication("mqtt:ann@b1", 7, "a/b", {"mqtt.qos": 1, "x": 5}, b"p", 3.0)
     attributes = copied_attributes(original)
-    copy = Publication(wild_client("b1"), 1, f"{WILD_TOPIC}/a", attributes, b"p", 3.0)
+    copy = Publication(replicator_client("b1"), 1, f"{WILDCARD_TOPIC}/a", attributes, b"p", 3.0)
     found = original_of(copy)
     assert found is not None
     assert (found.key, found.topic, found.attributes) == (original.key, "a/b", original.attributes)
     assert original_of(original) is original
-    forged = Publication("eve", 1, f"{WILD_TOPIC}/a", attributes, b"p", 3.0)
+    forged = Publication("eve", 1, f"{WILDCARD_TOPIC}/a", attributes, b"p", 3.0)
     assert original_of(forged) is None
-    assert WILD_CLIENT.startswith(DOOR_CLIENT), "nobody else can have such a name"
+    assert REPLICATOR_CLIENT.startswith(GATEWAY_CLIENT), "nobody else can have such a name"
 
 
 @pytest.mark.parametrize("attributes", [{}, {"mqtt.wild.topic": 5}, {"mqtt.wild.topic": ""}])
 def test_what_is_no_copy_is_passed_over(attributes: dict[str, Any]) -> None:
-    assert original_of(Publication(wild_client("b1"), 1, WILD_TOPIC, attributes, b"", 0.0)) is None
+    assert (
+        original_of(Publication(replicator_client("b1"), 1, WILDCARD_TOPIC, attributes, b"", 0.0))
+        is None
+    )
 
 
 # --- across brokers --------------------------------------------------------------------------
@@ -300,7 +303,7 @@ def test_wills_and_native_clients_are_heard_too(strategy: str) -> None:
 
 
 def copies(world: MqttWorld) -> int:
-    return sum(b.door.copying.copied for b in world.brokers.values() if b.door is not None)
+    return sum(b.mqtt.replicator.copied for b in world.brokers.values() if b.mqtt is not None)
 
 
 @STRATEGIES
@@ -322,7 +325,7 @@ def test_copies_are_made_only_where_somebody_wants_them(strategy: str) -> None:
     bob.publish("b/b", b"4", 1)
     assert copies(world) == 1
     taken = {claim.topic for claim in world.brokers["b1"].routing.advertisements.values()}  # type: ignore[attr-defined]
-    assert not any(map(is_wild, taken)), "the topic is given up with it"
+    assert not any(map(is_wildcard, taken)), "the topic is given up with it"
     subscribe(ann, "b/#", 1)
     bob.publish("b/b", b"5", 1)
     assert got(ann)[-1:] == [b"5"]
@@ -458,7 +461,7 @@ def test_a_session_moves_while_publications_flow(strategy: str) -> None:
 
 @STRATEGIES
 def test_what_its_new_broker_had_already_comes_to_a_session_that_moves(strategy: str) -> None:
-    """It is on its way to the old door, which lets go of the session before it comes."""
+    """It is on its way to the old gateway, which lets go of the session before it comes."""
     world = overlay(strategy, 2)
     ann, bob = connect(world, "ann", "b1", **KEPT), connect(world, "bob", "b2")
     subscribe(ann, "a/#", 2)
@@ -467,12 +470,12 @@ def test_what_its_new_broker_had_already_comes_to_a_session_that_moves(strategy:
         bob.publish(topic, b"before", 1)
     assert got(ann) == [b"before", b"before"]
     ann.cut()
-    door = world.brokers["b1"].door
-    assert door is not None
-    notified, door._loop.on_notified = (
-        door._loop.on_notified,
+    gateway = world.brokers["b1"].mqtt
+    assert gateway is not None
+    notified, gateway._link.on_notified = (
+        gateway._link.on_notified,
         lambda end, publications, now: (
-            door.doors.receive(publications, now) if not end.owner else None
+            gateway.gossip.receive(publications, now) if not end.owner else None
         ),
     )
     for topic in ("a/1", "b"):
@@ -480,7 +483,7 @@ def test_what_its_new_broker_had_already_comes_to_a_session_that_moves(strategy:
     world.pass_time(1)
     ann = connect(world, "ann", "b2", clean_start=False, **KEPT)
     assert got(ann) == [b"on the way", b"on the way"]
-    door._loop.on_notified = notified
+    gateway._link.on_notified = notified
 
 
 @STRATEGIES
@@ -524,9 +527,9 @@ def test_a_door_that_is_silent_still_counts_for_a_while() -> None:
     interests.heard("b2", WildcardInterests((("$mqtt/wild/a", 5.0),)))
     interests.silent("b2", 50.0)
     interests.silent("b2", 60.0)
-    assert not interests.forget_absent(50.0 + ABSENT_S)
+    assert not interests.discard_absent(50.0 + ABSENT_S)
     assert interests.wanted() == {"$mqtt/wild/a": 5.0}
-    assert interests.forget_absent(51.0 + ABSENT_S)
+    assert interests.discard_absent(51.0 + ABSENT_S)
     assert not interests.wanted()
 
 

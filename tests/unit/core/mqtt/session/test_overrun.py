@@ -22,9 +22,9 @@ FEW = MqttConfig(queue_messages=3)
 
 
 def status(world: MqttWorld, broker: str = "b1") -> MqttStatus:
-    door = world.brokers[broker].door
-    assert door is not None
-    return door.status(world.now)
+    gateway = world.brokers[broker].mqtt
+    assert gateway is not None
+    return gateway.status(world.now)
 
 
 def publish(peer: MqttPeer, count: int, qos: int = 1) -> None:
@@ -146,10 +146,10 @@ def test_a_session_between_two_doors_that_gets_too_much_ends_at_both() -> None:
     ann = world.client("ann", **KEPT)
     ann.subscribe("a", 1)
     ann.cut()
-    far = world.brokers["b1"].door
+    far = world.brokers["b1"].mqtt
     assert far is not None
     kept: list[tuple] = []
-    say, far.doors.say = far.doors.say, lambda word, now: kept.append((word, now))  # type: ignore
+    say, far.gossip.publish = far.gossip.publish, lambda word, now: kept.append((word, now))  # type: ignore
     peer = world.peer("b2")
     peer.say_nothing_back(Connect("ann", clean_start=False, **KEPT))
     handover, kept[:] = list(kept), []
@@ -161,7 +161,7 @@ def test_a_session_between_two_doors_that_gets_too_much_ends_at_both() -> None:
         bob.publish("a", b"%d" % number, 1)
     (answer,) = peer.heard()
     assert not answer.session_present  # type: ignore[union-attr]
-    far.doors.say = say  # type: ignore[method-assign]
+    far.gossip.publish = say  # type: ignore[method-assign]
     for word, now in kept:
         say(word, now)
     bob.publish("a", b"later", 1)
@@ -234,14 +234,14 @@ def test_the_outbox_counts_all_that_it_keeps(
     waiting: list[Delivery] = []
     is_overrun = False
     for number, (qos, size) in enumerate(sizes):
-        parcel = Delivery(make_publication("p", number, "a", {}, b"x" * size, 0.0), qos)
-        held = [*waiting, *kept.values(), parcel]
+        delivery = Delivery(make_publication("p", number, "a", {}, b"x" * size, 0.0), qos)
+        held = [*waiting, *kept.values(), delivery]
         is_overrun = is_overrun or (
             len(held) > most or sum(p.publication.size_bytes for p in held) > most_bytes
         )
-        assert outbox.put(parcel) is not is_overrun
+        assert outbox.put(delivery) is not is_overrun
         if not is_overrun:
-            waiting.append(parcel)
+            waiting.append(delivery)
         if data.draw(st.booleans()) and (taken := outbox.pop(4)) is not None:
             assert taken is waiting.pop(0)
             kept[outbox.number(taken)] = taken
@@ -261,16 +261,16 @@ def test_the_outbox_counts_all_that_it_keeps(
 
 def test_a_filled_outbox_goes_on_counting() -> None:
     first = InflightQueue(3, 10_000, QueueBudget())
-    parcel = Delivery(make_publication("p", 1, "a", {}, b"x", 0.0), 1)
-    first.put(parcel)
-    first.put(parcel)
+    delivery = Delivery(make_publication("p", 1, "a", {}, b"x", 0.0), 1)
+    first.put(delivery)
+    first.put(delivery)
     taken = first.pop(5)
     assert taken is not None
     first.number(taken)
     second = InflightQueue(3, 10_000, QueueBudget())
     second.fill(*first.contents(), first.last_id)
-    assert second.put(parcel)
-    assert not second.put(parcel)
+    assert second.put(delivery)
+    assert not second.put(delivery)
     assert second.lost == 4
 
 

@@ -58,7 +58,7 @@ def test_whoever_is_lost_is_away_and_others_hear_of_it_once() -> None:
     absences.receive("b3", away(1, "x"), 10.1)
     assert absences.said() == []
     assert list(absences.missed) == ["x"]
-    assert list(absences.tidy(100.0)) == ["x"]
+    assert list(absences.clean_up(100.0)) == ["x"]
 
 
 def test_one_that_left_is_not_waited_for() -> None:
@@ -67,7 +67,7 @@ def test_one_that_left_is_not_waited_for() -> None:
     absences.lost("b2", 10.0)
     absences.lost("b3", 10.0)
     assert absences.said() == []
-    assert not absences.tidy(11.0)
+    assert not absences.clean_up(11.0)
 
 
 def test_a_new_neighbor_hears_who_is_away_and_for_how_long() -> None:
@@ -87,8 +87,8 @@ def test_only_its_own_word_brings_a_broker_back_and_then_it_has_the_time_of_any_
     assert absences.said() == []
     absences.receive("b2", there(5, "x", broker="b7"), 60.0)
     assert absences.said() == [("b3", there(5, "x", broker="b7"))]
-    assert list(absences.tidy(89.0)) == ["x"]
-    assert not absences.tidy(91.0)
+    assert list(absences.clean_up(89.0)) == ["x"]
+    assert not absences.clean_up(91.0)
     assert not absences.known
 
 
@@ -121,13 +121,13 @@ def test_one_that_was_away_itself_has_heard_nobody_meanwhile() -> None:
     absences.receive("b2", away(1, "x", broker="b7"), 0.0)
     absences.excuse(200.0)
     absences.restored(210.0)
-    assert list(absences.tidy(310.0)) == ["x"]
-    assert not absences.tidy(321.0)
+    assert list(absences.clean_up(310.0)) == ["x"]
+    assert not absences.clean_up(321.0)
 
 
 def test_one_that_is_away_for_too_long_is_forgotten() -> None:
     absences = Heard()
     absences.receive("b2", away(1, "x", broker="b7"), 10.0)
-    assert list(absences.tidy(129.0)) == ["x"]
-    assert not absences.tidy(131.0)
+    assert list(absences.clean_up(129.0)) == ["x"]
+    assert not absences.clean_up(131.0)
     assert not absences.known

@@ -127,7 +127,7 @@ def test_a_broker_that_closes_is_forgotten_soon_and_one_that_comes_back_known() 
     cluster = Cluster(6)
     cluster.run(30.0)
     cluster.open["b4"] = False
-    cluster.brokers["b4"].hurry()
+    cluster.brokers["b4"].check_soon()
     cluster.run(0.5)
     assert all("b4" not in cluster.heard(name) for name in cluster.names if name != "b4")
     cluster.open["b4"] = True

@@ -119,7 +119,7 @@ class Bench:
 
     def token_for(self, client: str) -> str:
         """What another broker, which has heard of this one, gives a client that it sends here."""
-        key = self.placing.telling._own().key
+        key = self.placing.gossip._own().key
         return f"place:b3:1:1:{tag_of(key.encode(), client, 'place:b3:1:1')}"
 
     def hear(self, **told: PlacementTold) -> None:

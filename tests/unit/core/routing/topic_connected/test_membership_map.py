@@ -64,7 +64,7 @@ def test_who_slept_is_told_of_a_broker_that_others_have_forgotten() -> None:
     awake, slept = (map_of(name, record("b", version=5)) for name in "ac")
     [said] = awake.forget_silent(100.0, 50.0)
     assert map_of("d", record("b", version=5)).discard(said)
-    told = slept.told_of("b", 1.0)
+    told = slept.record_of("b", 1.0)
     assert awake.has_forgotten(told)
     assert not awake.has_forgotten(record("b", version=6)), "it has spoken since"
     assert not map_of("c", record("b", version=6)).discard(told)
@@ -184,7 +184,7 @@ def test_backups_cover_every_topic_as_often_as_can_be() -> None:
 def test_who_is_told_of_one_that_is_silent_hears_for_how_long() -> None:
     """Otherwise each broker that joins would remember the dead anew."""
     map_ = map_of("a", record("a"), record("b"))
-    told = map_.told_of("b", 40.0)
+    told = map_.record_of("b", 40.0)
     assert told.silent_s == 40.0
     joined = map_of("c", record("c"))
     joined.receive(told, 1000.0)

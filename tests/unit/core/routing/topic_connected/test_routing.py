@@ -45,13 +45,13 @@ class Setup:
 
     def open(self, link: Session, topic: str) -> None:
         """A neighbor takes part, and knows that we do."""
-        self.routing.take_wanted(link, TopicWanted(topic, 1))
-        self.routing.take_wanted(link, TopicOpened(topic, self.routing.logs[topic].number))
+        self.routing.receive_wanted(link, TopicWanted(topic, 1))
+        self.routing.receive_wanted(link, TopicOpened(topic, self.routing.logs[topic].number))
 
     def take_in(self, origin: Session, *publications: Publication) -> list[str]:
         """Where publications were queued."""
         self.touched.clear()
-        self.publishing.take_in(origin, publications, lambda o, m, now: None, 0.0, 0.0)
+        self.publishing.route_batch(origin, publications, lambda o, m, now: None, 0.0, 0.0)
         queued = [session.remote for session in self.touched if session.pending]
         for session in self.touched:
             session.pending.clear()
@@ -74,10 +74,10 @@ def test_who_does_not_take_part_gets_nothing() -> None:
     setup = Setup()
     setup.subscribe("ann:1", "class = 'x'")
     setup.open(setup.north, "x")
-    setup.routing.take_wanted(setup.south, TopicWanted("y", 1))
+    setup.routing.receive_wanted(setup.south, TopicWanted("y", 1))
     assert setup.take_in(setup.north, publication(1)) == ["ann"]
-    setup.routing.take_wanted(setup.south, TopicWanted("x", 2))
-    setup.routing.take_wanted(setup.south, TopicUnwanted("x"))
+    setup.routing.receive_wanted(setup.south, TopicWanted("x", 2))
+    setup.routing.receive_wanted(setup.south, TopicUnwanted("x"))
     assert setup.take_in(setup.north, publication(2)) == ["ann"]
 
 
@@ -109,7 +109,7 @@ def test_a_neighbor_gets_what_it_lacks_before_what_is_new() -> None:
     setup.open(setup.north, "x")
     setup.take_in(setup.north, publication(1), publication(2), publication(3))
     setup.sent.clear()
-    setup.routing.take_wanted(setup.south, TopicWanted("x", 7, (("p", 1),)))
+    setup.routing.receive_wanted(setup.south, TopicWanted("x", 7, (("p", 1),)))
     assert setup.sent == [
         ("south", TopicOpened("x", 7)),
         ("south", publication(2)),
@@ -126,7 +126,7 @@ def test_what_was_sent_for_an_earlier_part_in_a_topic_is_not_taken() -> None:
     setup.routing.end("x")
     setup.subscribe("ann:2", "class = 'x'")
     assert setup.take_in(setup.north, publication(9)) == []
-    setup.routing.take_wanted(setup.north, TopicOpened("x", setup.routing.logs["x"].number))
+    setup.routing.receive_wanted(setup.north, TopicOpened("x", setup.routing.logs["x"].number))
     assert setup.take_in(setup.north, publication(8), publication(9)) == ["ann"]
 
 

@@ -104,7 +104,7 @@ def test_a_client_that_comes_from_elsewhere_gets_what_is_kept_and_a_new_one_does
         log = routing.logs["x"]  # type: ignore[attr-defined]
         for sequence in (1, 2):
             publication = make_publication("p", sequence, "x", {}, b"", 0.0)
-            routing.logs.take_in(log, publication, 0.1)  # type: ignore[attr-defined]
+            routing.logs.append(log, publication, 0.1)  # type: ignore[attr-defined]
         setup.broker.handle(ConnectionOpened(3), 0.2)
         far = Session("b1", own_epoch=5, is_client=False, limits=SessionLimits())
         far.remote_epoch = remote_epoch

@@ -57,7 +57,7 @@ def test_who_brings_no_news_is_answered_at_once() -> None:
 
 def test_who_brings_news_is_answered_when_the_others_have_answered_a_later_question() -> None:
     setup = Setup()
-    setup.sync.news(setup.a)
+    setup.sync.note_news(setup.a)
     setup.sync.asked_by(setup.a, [setup.b, setup.c])
     assert setup.asked == ["b", "c"]
     setup.sync.answered_by(setup.b)
@@ -71,7 +71,7 @@ def test_who_brings_news_is_answered_when_the_others_have_answered_a_later_quest
 
 def test_a_neighbor_that_begins_anew_or_goes_keeps_nobody_waiting_for_ever() -> None:
     setup = Setup()
-    setup.sync.news(setup.a)
+    setup.sync.note_news(setup.a)
     setup.sync.asked_by(setup.a, [setup.b, setup.c])
     setup.sync.began(setup.b)
     setup.sync.answered_by(setup.b)
@@ -83,7 +83,7 @@ def test_a_neighbor_that_begins_anew_or_goes_keeps_nobody_waiting_for_ever() -> 
 def test_whoever_waited_long_enough_is_answered_in_part_once_and_then_wholly() -> None:
     setup = Setup()
     setup.sync.answered_by(setup.b)
-    setup.sync.news(setup.a)
+    setup.sync.note_news(setup.a)
     setup.sync.asked_by(setup.a, [setup.b])
     for _ in range(2):
         setup.sync.stop_waiting(setup.a)
@@ -98,7 +98,7 @@ def test_who_is_there_and_says_nothing_for_as_long_again_is_not_waited_for() -> 
     setup = Setup()
     setup.sync.answered_by(setup.b)
     setup.sync.answered_by(setup.c)
-    setup.sync.news(setup.a)
+    setup.sync.note_news(setup.a)
     setup.sync.asked_by(setup.a, [setup.b, setup.c])
     setup.b.state = SessionState.ESTABLISHED
     for _ in range(3):
@@ -115,7 +115,7 @@ def test_who_is_there_and_says_nothing_for_as_long_again_is_not_waited_for() -> 
 def test_who_asks_without_news_waits_for_those_who_are_unheard() -> None:
     setup = Setup()
     setup.sync.answered_by(setup.b)
-    setup.sync.news(setup.a)
+    setup.sync.note_news(setup.a)
     setup.sync.asked_by(setup.a, [setup.b])
     setup.sync.stop_waiting(setup.a)
     setup.sync.asked_by(setup.c, [setup.a, setup.b])
@@ -128,7 +128,7 @@ def test_an_answer_in_part_opens_the_gate_and_is_no_answer() -> None:
     setup = Setup()
     setup.sync.answered_in_part_by(setup.a)
     assert (setup.a in setup.sync.gates, [*setup.sync.partial]) == (False, [setup.a])
-    setup.sync.news(setup.b)
+    setup.sync.note_news(setup.b)
     setup.sync.asked_by(setup.b, [setup.a])
     setup.sync.answered_by(setup.a)
     assert (setup.answered, setup.sync.partial) == ([], {}), "this was the first question's"
@@ -206,7 +206,7 @@ def test_a_full_gate_opens_whoever_keeps_it() -> None:
     assert not setup.sync.release(setup.a)
 
 
-CHANGES = ("began", "shut_gate", "open_gate", "keep_shut", "release", "doubt", "trust", "news")
+CHANGES = ("began", "shut_gate", "open_gate", "keep_shut", "release", "doubt", "trust", "note_news")
 CHANGES += ("asked_by", "answered_by", "answered_in_part_by", "stop_waiting", "removed")
 
 
