@@ -15,15 +15,26 @@ import click
 from pubweave.cli.deploy.apply import step_timeout_option
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.options.coordination import deployment_options, find_coordination
-from pubweave.cli.options.design_inputs import price_options
+from pubweave.cli.options.design_inputs import price_options, read_latency
+from pubweave.cli.options.plan_rules import link_named
 from pubweave.cli.output import json_option, print_json, remark
+from pubweave.control.settings import (
+    ChangePrices,
+    ControlSettings,
+    EvidenceDemands,
+    OperatorLimits,
+    QuietHours,
+)
+from pubweave.deploy.commands import read_topology
+from pubweave.deploy.layout import Layout
+from pubweave.model.decisions import AutopilotStatus, ControlMode
+from pubweave.model.topology import Topology
+from pubweave.runtime.net.signals import run_async
 from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
+from pubweave.runtime.store.session import opened_store, run_command
 
 if TYPE_CHECKING:
     from pubweave.autopilot.driver import AssumedPrices, OnTell
-    from pubweave.control.settings import ControlSettings
-    from pubweave.model.decisions import AutopilotStatus
-    from pubweave.model.topology import Topology
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _SECONDS = click.FloatRange(min=0, min_open=True)
@@ -108,7 +119,6 @@ def autopilot(ctx: click.Context, /, as_json: bool, **given: Any) -> None:
       pubweave autopilot --mode auto --max-degree 6 --budget-per-day 20 --pin b1-b2
     """
     from pubweave.autopilot.driver import PilotSetup, run_autopilot
-    from pubweave.runtime.net.signals import run_async
 
     run_dir: Path = given["run_dir"]
     where = find_coordination(
@@ -138,25 +148,11 @@ def autopilot(ctx: click.Context, /, as_json: bool, **given: Any) -> None:
 
 
 async def _topology(where: Any) -> Topology:
-    from pubweave.deploy.commands import read_topology
-    from pubweave.deploy.layout import Layout
-    from pubweave.runtime.store.session import opened_store, run_command
-
     async with opened_store(where.target) as store:
         return await run_command(store, read_topology(Layout(where.overlay)))
 
 
 def _settings(given: dict[str, Any], topology: Topology) -> ControlSettings:
-    from pubweave.cli.options.plan_rules import link_named
-    from pubweave.control.settings import (
-        ChangePrices,
-        ControlSettings,
-        EvidenceDemands,
-        OperatorLimits,
-        QuietHours,
-    )
-    from pubweave.model.decisions import ControlMode
-
     known = topology.brokers
     with blaming("--quiet-hours"):
         quiet = tuple(QuietHours.parse(text) for text in given["quiet_hours"])
@@ -182,7 +178,6 @@ def _settings(given: dict[str, Any], topology: Topology) -> ControlSettings:
 
 def _prices(latency: Path | None, assumed_ms: float | None) -> AssumedPrices:
     from pubweave.autopilot.driver import AssumedPrices
-    from pubweave.cli.options.design_inputs import read_latency
 
     matrix, mesh = read_latency(latency)
     return AssumedPrices(matrix, mesh, assumed_ms)

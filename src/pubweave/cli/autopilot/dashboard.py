@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Generator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from pubweave.cli.errors import BadInput
 from pubweave.cli.options.coordination import deployment_options
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.output import json_option, print_json, remark
-
-if TYPE_CHECKING:
-    from pubweave.deploy.documents import DeploymentDocument
-    from pubweave.runtime.observe.dashboard_source import Finder, FoundOverlay, OverlaySource
-    from pubweave.runtime.security.credentials import Credentials
-    from pubweave.runtime.store.view import StoreReader
-
+from pubweave.control.records import approve, reject
+from pubweave.deploy.commands import abort, read_progress, request_pause
+from pubweave.deploy.documents import DeploymentDocument
+from pubweave.model.records.status import STATUS_SUBJECT
+from pubweave.runtime.client.client import ClientError, NoConnectionError
+from pubweave.runtime.client.connect import connect
+from pubweave.runtime.net.errors import OverlayError
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.observe.dashboard_source import (
+    Finder,
+    FoundOverlay,
+    InRunDirectory,
+    InStore,
+    OverlaySource,
+)
+from pubweave.runtime.security.credentials import Credentials
+from pubweave.runtime.store.session import run_command
+from pubweave.runtime.store.view import StoreReader
+from pubweave.runtime.store.zookeeper_target import Coordination, parse_target
 
 T = TypeVar("T")
 DEFAULT_PORT = 8642
@@ -86,7 +101,6 @@ def dashboard(
       (umask 077; openssl rand -hex 24 > token); pubweave dashboard --token-file token
     """
     from pubweave.dashboard.auth import read_token
-    from pubweave.runtime.net.signals import run_async
 
     token = None if token_file is None else read_token(token_file)
     finder = _finder(run_dir, zookeeper, zookeeper_auth, overlay, telemetry)
@@ -100,9 +114,6 @@ def _finder(
     overlay: str | None,
     telemetry: Path | None,
 ) -> Finder:
-    from pubweave.runtime.observe.dashboard_source import InRunDirectory, InStore
-    from pubweave.runtime.store.zookeeper_target import Coordination, parse_target
-
     if zookeeper is None:
         if overlay is not None or telemetry is not None:
             raise BadInput("--overlay and --telemetry are for an overlay named with --zookeeper")
@@ -121,8 +132,6 @@ async def serve(
     security: SecurityChoice,
 ) -> int:
     """Serve the page until a signal asks to stop; the exit code."""
-    from pubweave.runtime.net.signals import StopRequest
-
     page = serving_page(finder, port, token, interval_s, as_json, security)
     async with StopRequest() as stop, page:
         await stop.wait()
@@ -139,15 +148,12 @@ async def serving_page(
     security: SecurityChoice,
 ) -> AsyncIterator[None]:
     """The page, as long as this lasts. BadInput if whoever wants it may not operate."""
-    import asyncio
-
     from pubweave.dashboard.app import make_app
     from pubweave.dashboard.auth import ChangeGuard
     from pubweave.dashboard.server import serving
     from pubweave.dashboard.state import PageState, Poller
     from pubweave.dashboard.viewing import Viewing
     from pubweave.plots.tree_layout import settled_layout
-    from pubweave.runtime.observe.dashboard_source import OverlaySource
 
     board, viewing = PageState(settled_layout), Viewing(token)
 
@@ -192,33 +198,21 @@ class OverlayCommands:
         self._source = source
 
     async def approve(self, decision: str) -> str:
-        import time
-
-        from pubweave.control.records import approve
-
         reader = self._reader()
         await self._do(reader, approve(reader.layout, decision, BY, time.time()))
         return f"Decision {decision} is approved; the autopilot carries its plan out."
 
     async def reject(self, decision: str) -> str:
-        import time
-
-        from pubweave.control.records import reject
-
         reader = self._reader()
         await self._do(reader, reject(reader.layout, decision, BY, time.time()))
         return f"Decision {decision} is rejected."
 
     async def pause(self, deployment: str) -> str:
-        from pubweave.deploy.commands import request_pause
-
         reader = await self._for_current(deployment)
         await self._do(reader, request_pause(reader.layout))
         return "The plan pauses after this step; 'pubweave plan resume' goes on with it."
 
     async def abort(self, deployment: str) -> str:
-        from pubweave.deploy.commands import abort
-
         reader = await self._for_current(deployment)
         ended: DeploymentDocument = await self._do(reader, abort(reader.layout, f"stopped in {BY}"))
         return f"The plan is {ended.state.value}; what was decided of its step is still finished."
@@ -233,7 +227,6 @@ class OverlayCommands:
     async def _for_current(self, deployment: str) -> StoreReader:
         """The store, if that deployment is still the current one: a page may be out of date."""
         from pubweave.dashboard.snapshot import CommandError
-        from pubweave.deploy.commands import read_progress
 
         reader = self._reader()
         current = (await self._do(reader, read_progress(reader.layout))).deployment
@@ -243,7 +236,6 @@ class OverlayCommands:
 
     async def _do(self, reader: StoreReader, command: Generator[Any, Any, T]) -> T:
         from pubweave.dashboard.snapshot import CommandError
-        from pubweave.runtime.store.session import run_command
 
         try:
             return await run_command(reader.store, command)
@@ -258,8 +250,6 @@ ANSWER_LIMIT_S = 2.0
 
 def credentials_for(choice: SecurityChoice, found: FoundOverlay) -> Credentials | None:
     """Whom to be at an overlay; None: it asks nobody. OverlayError if the options do not fit."""
-    from pubweave.runtime.net.errors import OverlayError
-
     if found.security is None and found.addresses is not None:
         return None  # its run directory says that it is open
     directory = choice.directory or (None if found.security is None else Path(found.security))
@@ -274,8 +264,6 @@ async def check_operates(
 ) -> None:
     """BadInput if the brokers of a secured overlay say that this user may not operate. Where none
     answers, or there is no overlay yet, nothing is known that could be shown either."""
-    from pubweave.runtime.net.errors import OverlayError
-
     try:
         found = finder.find()
     except OverlayError:
@@ -293,12 +281,6 @@ async def check_operates(
 
 async def _refusal(address: str, credentials: Credentials) -> str | None:
     """Why a broker does not let a user operate; empty if it does, None if it is down."""
-    import msgspec
-
-    from pubweave.model.records.status import STATUS_SUBJECT
-    from pubweave.runtime.client.client import ClientError, NoConnectionError
-    from pubweave.runtime.client.connect import connect
-
     try:
         async with connect(address, timeout_s=ANSWER_LIMIT_S, credentials=credentials) as client:
             answer = msgspec.json.decode(await client.query(STATUS_SUBJECT))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import getpass
 import time
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from pubweave.cli.autopilot.decisions_view import print_decision, print_decisions
 from pubweave.cli.options.coordination import deployment_options, find_coordination
 from pubweave.cli.output import json_option, print_json, remark
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
-    from pubweave.deploy.layout import Layout
+from pubweave.control import records
+from pubweave.control.records import list_decisions, read_autopilot, read_decision
+from pubweave.deploy.layout import Layout
+from pubweave.runtime.net.signals import run_async
+from pubweave.runtime.store.session import opened_store, run_command
 
 T = TypeVar("T")
 
@@ -49,9 +51,6 @@ def list_(
     as_json: bool,
 ) -> None:
     """List decisions; those that wait for an answer say so."""
-    from pubweave.cli.autopilot.decisions_view import print_decisions
-    from pubweave.control.records import list_decisions, read_autopilot
-
     found, autopilot = _ask(
         (run_dir, zookeeper, zookeeper_auth, overlay),
         lambda layout: _both(
@@ -78,9 +77,6 @@ def show(
     as_json: bool,
 ) -> None:
     """Show one decision: what was known, weighed, predicted, done and measured."""
-    from pubweave.cli.autopilot.decisions_view import print_decision
-    from pubweave.control.records import read_decision
-
     record = _ask(
         (run_dir, zookeeper, zookeeper_auth, overlay),
         lambda layout: read_decision(layout, decision_id),
@@ -111,8 +107,6 @@ def approve(
     as_json: bool,
 ) -> None:
     """Agree to a waiting decision: the autopilot carries it out."""
-    from pubweave.control import records
-
     record = _ask(
         (run_dir, zookeeper, zookeeper_auth, overlay),
         lambda layout: records.approve(layout, decision_id, by or _user(), time.time()),
@@ -140,8 +134,6 @@ def reject(
     as_json: bool,
 ) -> None:
     """Decline a waiting decision: this very plan is not proposed again for a while."""
-    from pubweave.control import records
-
     record = _ask(
         (run_dir, zookeeper, zookeeper_auth, overlay),
         lambda layout: records.reject(layout, decision_id, by or _user(), time.time(), reason),
@@ -156,10 +148,6 @@ def _ask(
     options: tuple[Path, str | None, str | None, str | None],
     command: Callable[[Layout], Generator[Any, Any, T]],
 ) -> T:
-    from pubweave.deploy.layout import Layout
-    from pubweave.runtime.net.signals import run_async
-    from pubweave.runtime.store.session import opened_store, run_command
-
     where = find_coordination(*options)
 
     async def ask() -> T:

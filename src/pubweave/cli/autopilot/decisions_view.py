@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from pubweave.cli.deploy.plan_view import print_plan
 from pubweave.cli.output import output_console
-
-if TYPE_CHECKING:
-    from pubweave.model.decisions import AutopilotStatus, DecisionRecord
+from pubweave.model.decisions import AutopilotStatus, DecisionRecord
 
 
 def print_decisions(
@@ -69,8 +67,6 @@ def print_decision(record: DecisionRecord) -> None:
     if record.alternatives:
         _print_alternatives(record)
     if record.plan:
-        from pubweave.cli.deploy.plan_view import print_plan
-
         print_plan(record.plan_record().plan)
 
 

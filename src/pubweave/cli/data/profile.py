@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pubweave.cli.data.profile_summary import summary_lines
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
+from pubweave.model.files.profile import WorkloadProfile
+from pubweave.model.profile.profile import ProfileDescription, RefreshSummary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pubweave.model.profile.profile import ProfileDescription, RefreshSummary
     from pubweave.pipeline.frames.settings import ProfileSettings
 
 SPARK_LOG = "spark.log"
@@ -165,8 +167,6 @@ def _show(description: ProfileDescription, output: str, seconds: float, as_json:
     if as_json:
         print_json(description)
         return
-    from pubweave.cli.data.profile_summary import summary_lines
-    from pubweave.model.files.profile import WorkloadProfile
     from pubweave.pipeline.frames.locations import local_path
 
     path = local_path(output)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pubweave.cli.data import report_charts as pictures
+from pubweave.cli.data.profile_summary import summary_lines
 from pubweave.cli.output import json_option, print_json
-
-if TYPE_CHECKING:
-    from pubweave.model.files.profile import WorkloadProfile
+from pubweave.model.files.atomic import replace_file
+from pubweave.model.files.profile import WorkloadProfile
 
 PAGE_NAME = "report.html"
 WORST_SHOWN = 12
@@ -41,9 +42,6 @@ def report(profile_dir: Path, output: Path | None, as_json: bool) -> None:
       pubweave report profile
       pubweave report profile -o today.html
     """
-    from pubweave.model.files.atomic import replace_file
-    from pubweave.model.files.profile import WorkloadProfile
-
     profile = WorkloadProfile(profile_dir)
     target = output or profile_dir / PAGE_NAME
     replace_file(target, page(profile).encode())
@@ -55,8 +53,6 @@ def report(profile_dir: Path, output: Path | None, as_json: bool) -> None:
 
 def page(profile: WorkloadProfile) -> str:
     """The whole page."""
-    from pubweave.cli.data.profile_summary import summary_lines
-
     about = profile.description
     title = f"Workload profile of {about.run}"
     facts = "".join(
@@ -77,8 +73,6 @@ def page(profile: WorkloadProfile) -> str:
 
 
 def _figures(profile: WorkloadProfile) -> list[str]:
-    from pubweave.cli.data import report_charts as pictures
-
     wanted = (
         ("Traffic by topic", pictures.traffic_by_topic,
          f"Publication rate per slot; the {pictures.TOPICS_SHOWN} busiest topics by name."),

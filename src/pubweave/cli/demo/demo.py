@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pubweave.cli.demo.world import make_demo
+from pubweave.cli.options.store import choose_store
 from pubweave.cli.output import json_option
+from pubweave.cli.run.up import open_overlay, start_with_progress
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
+from pubweave.runtime.overlay.spec import make_spec
 
 if TYPE_CHECKING:
     from pubweave.cli.demo.stages import DemoOptions
@@ -57,19 +63,12 @@ def demo(ctx: click.Context, /, **given: Any) -> None:
       pubweave demo --brokers 50 --seconds 60 --json
     """
     from pubweave.cli.demo.stages import DemoOptions
-    from pubweave.runtime.net.signals import run_async
 
     ctx.exit(run_async(_run(DemoOptions(**given))))
 
 
 async def _run(options: DemoOptions) -> int:
     from pubweave.cli.demo.stages import Demo
-    from pubweave.cli.demo.world import make_demo
-    from pubweave.cli.options.store import choose_store
-    from pubweave.cli.run.up import open_overlay, start_with_progress
-    from pubweave.runtime.net.signals import StopRequest
-    from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
-    from pubweave.runtime.overlay.spec import make_spec
 
     world = make_demo(options.brokers, options.seed)
     telemetry = options.run_dir / TELEMETRY_DIRECTORY

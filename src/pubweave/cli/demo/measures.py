@@ -9,18 +9,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pubweave.cli.output import output_console
+from pubweave.model.ids import BrokerId, ClientId
+from pubweave.model.topology import Topology
+from pubweave.runtime.client.observer import OverlayStatuses
+from pubweave.runtime.observe.delivery_oracle import PublicationKey
 from pubweave.runtime.observe.workload import percentile
-
-if TYPE_CHECKING:
-    from pubweave.model.ids import BrokerId, ClientId
-    from pubweave.model.topology import Topology
-    from pubweave.runtime.client.observer import OverlayStatuses
-    from pubweave.runtime.observe.delivery_oracle import PublicationKey
 
 
 @dataclass(frozen=True)

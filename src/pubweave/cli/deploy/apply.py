@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from pubweave.cli.deploy.dry_run import rehearse
+from pubweave.cli.deploy.mismatch import refuse_misfit
+from pubweave.cli.deploy.run import carry_out
 from pubweave.cli.errors import BadInput
 from pubweave.cli.options.coordination import deployment_options, find_coordination
 from pubweave.cli.output import json_option
-
-if TYPE_CHECKING:
-    from pubweave.model.files.plan import PlanRecord
-    from pubweave.model.topology import Topology
-    from pubweave.runtime.store.zookeeper_target import Coordination
+from pubweave.deploy.commands import submit
+from pubweave.deploy.layout import Layout
+from pubweave.model.files.plan import PlanRecord, read_plan
+from pubweave.model.topology import Topology
+from pubweave.runtime.net.signals import run_async
+from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
+from pubweave.runtime.store.session import opened_store, run_command
+from pubweave.runtime.store.zookeeper_target import Coordination
 
 STEP_TIMEOUT_S = 60.0
 
@@ -87,9 +92,7 @@ def apply(
       pubweave apply plan.json
       pubweave apply plan.json --pause-after-step 1 --json
     """
-    from pubweave.model.files.plan import read_plan
     from pubweave.model.files.topology import read_topology
-    from pubweave.runtime.net.signals import run_async
 
     record = read_plan(plan_file)
     made_for = None if source is None else read_topology(source)
@@ -98,14 +101,8 @@ def apply(
     where = find_coordination(run_dir, zookeeper, zookeeper_auth, overlay)
     current = run_async(_check(where, record, made_for))
     if dry_run:
-        from pubweave.cli.deploy.dry_run import rehearse
-        from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
-
         recorded = traffic or run_dir / TELEMETRY_DIRECTORY
         ctx.exit(rehearse(record, current, recorded, as_json))
-
-    from pubweave.cli.deploy.run import carry_out
-    from pubweave.deploy.commands import submit
 
     ctx.exit(
         run_async(
@@ -122,10 +119,7 @@ def apply(
 
 async def _check(where: Coordination, record: PlanRecord, source: Topology | None) -> Topology:
     """The overlay's topology; BadInput with the difference if the plan is for another one."""
-    from pubweave.cli.deploy.mismatch import refuse_misfit
     from pubweave.deploy.commands import read_topology
-    from pubweave.deploy.layout import Layout
-    from pubweave.runtime.store.session import opened_store, run_command
 
     async with opened_store(where.target) as store:
         current = await run_command(store, read_topology(Layout(where.overlay)))

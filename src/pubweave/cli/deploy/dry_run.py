@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pubweave.cli.deploy.plan_view import plan_in_words, print_plan
 from pubweave.cli.errors import FAILED
 from pubweave.cli.output import print_json, remark
+from pubweave.model.files.plan import PlanRecord, plan_id
+from pubweave.model.records.recorded_traffic import RecordedTraffic
+from pubweave.model.topology import Topology
 
 if TYPE_CHECKING:
-    from pubweave.model.files.plan import PlanRecord
-    from pubweave.model.records.recorded_traffic import RecordedTraffic
-    from pubweave.model.topology import Topology
     from pubweave.sim.kernel.results import RunResult
 
 
@@ -33,8 +34,6 @@ def rehearse(record: PlanRecord, current: Topology, traffic_dir: Path, as_json: 
 
 
 def _recorded(directory: Path) -> RecordedTraffic:
-    from pubweave.model.records.recorded_traffic import RecordedTraffic
-
     if not directory.is_dir():
         return RecordedTraffic()
     from pubweave.telemetry.recorded_traffic import read_traffic
@@ -43,8 +42,6 @@ def _recorded(directory: Path) -> RecordedTraffic:
 
 
 def _document(record: PlanRecord, traffic: RecordedTraffic, result: RunResult) -> dict[str, Any]:
-    from pubweave.model.files.plan import plan_id
-
     return {
         "event": "dry_run",
         "plan_id": plan_id(record),
@@ -63,8 +60,6 @@ def _document(record: PlanRecord, traffic: RecordedTraffic, result: RunResult) -
 
 
 def _print(record: PlanRecord, traffic: RecordedTraffic, result: RunResult) -> None:
-    from pubweave.cli.deploy.plan_view import plan_in_words, print_plan
-
     print_plan(record.plan)
     click.echo(f"{plan_in_words(record.plan)}; it fits the overlay, and nothing was changed")
     measures, counts = result.measures, result.counts

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from pubweave.cli.deploy.apply import step_timeout_option
+from pubweave.cli.deploy.run import carry_out
+from pubweave.cli.deploy.view import end_in_words
 from pubweave.cli.options.coordination import deployment_options, find_coordination
 from pubweave.cli.output import json_option, output_console, print_json, remark
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-
-    from pubweave.deploy.commands import ActionStatus, Progress
-    from pubweave.runtime.store.zookeeper_target import Coordination
+from pubweave.deploy.commands import ActionStatus, Progress, abort, read_progress, resume
+from pubweave.deploy.layout import Layout
+from pubweave.runtime.net.signals import run_async
+from pubweave.runtime.store.session import opened_store, run_command
+from pubweave.runtime.store.zookeeper_target import Coordination
 
 T = TypeVar("T")
 
@@ -38,9 +40,6 @@ def plan_status(
       pubweave plan status
       pubweave plan status --json
     """
-    from pubweave.deploy.commands import read_progress
-    from pubweave.deploy.layout import Layout
-
     where = find_coordination(run_dir, zookeeper, zookeeper_auth, overlay)
     progress = _ask(where, read_progress(Layout(where.overlay)))
     if as_json:
@@ -80,10 +79,6 @@ def plan_resume(
     Example:
       pubweave plan resume
     """
-    from pubweave.cli.deploy.run import carry_out
-    from pubweave.deploy.commands import resume
-    from pubweave.runtime.net.signals import run_async
-
     where = find_coordination(run_dir, zookeeper, zookeeper_auth, overlay)
     ctx.exit(
         run_async(
@@ -118,9 +113,6 @@ def plan_abort(
     Example:
       pubweave plan abort --reason "the new rack is not ready"
     """
-    from pubweave.deploy.commands import abort
-    from pubweave.deploy.layout import Layout
-
     where = find_coordination(run_dir, zookeeper, zookeeper_auth, overlay)
     deployment = _ask(where, abort(Layout(where.overlay), reason))
     if as_json:
@@ -142,9 +134,6 @@ def plan_abort(
 
 
 def _ask(where: Coordination, command: Generator[Any, Any, T]) -> T:
-    from pubweave.runtime.net.signals import run_async
-    from pubweave.runtime.store.session import opened_store, run_command
-
     async def ask() -> T:
         async with opened_store(where.target) as store:
             return await run_command(store, command)
@@ -194,8 +183,6 @@ def _waiting(action: ActionStatus, missing: Sequence[str], now: float) -> str:
 
 def _print(progress: Progress) -> None:
     from rich.table import Table
-
-    from pubweave.cli.deploy.view import end_in_words
 
     deployment = progress.deployment
     table = Table(box=None, pad_edge=False)

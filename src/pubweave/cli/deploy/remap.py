@@ -5,19 +5,25 @@ from __future__ import annotations
 import csv
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from pubweave.cli.errors import FAILED, BadInput
 from pubweave.cli.options.coordination import deployment_options, find_coordination
 from pubweave.cli.output import json_option, print_json, remark
-
-if TYPE_CHECKING:
-    from pubweave.deploy.remap.documents import RemapDocument
-    from pubweave.model.ids import BrokerId
-    from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
-    from pubweave.runtime.store.zookeeper_target import Coordination
+from pubweave.deploy.layout import Layout
+from pubweave.deploy.remap.documents import (
+    RemapDocument,
+    RemapRefusedError,
+    abort_remap,
+    read_remap,
+    submit_remap,
+)
+from pubweave.model.ids import BrokerId
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.store.session import opened_store, run_command
+from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
+from pubweave.runtime.store.zookeeper_target import Coordination
 
 HEADER = ["broker", "position"]
 
@@ -75,8 +81,6 @@ def remap(
       pubweave remap --every 600
       pubweave remap --abort
     """
-    from pubweave.runtime.net.signals import run_async
-
     if sum((abort, mapping is not None, every is not None)) > 1:
         raise click.UsageError("give one of MAPPING, --every and --abort, not both")
     wanted = None if mapping is None else read_mapping(mapping)
@@ -115,15 +119,6 @@ async def _run(
     where: Coordination, wanted: dict[BrokerId, int] | None, abort: bool, as_json: bool
 ) -> int:
     from pubweave.cli.deploy.remap_loop import remap_document, watch_remap
-    from pubweave.deploy.layout import Layout
-    from pubweave.deploy.remap.documents import (
-        RemapRefusedError,
-        abort_remap,
-        read_remap,
-        submit_remap,
-    )
-    from pubweave.runtime.net.signals import StopRequest
-    from pubweave.runtime.store.session import opened_store, run_command
 
     layout = Layout(where.overlay)
     began = time.monotonic()

@@ -9,10 +9,10 @@ import click
 
 from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
 from pubweave.cli.output import json_option, output_console, print_json
+from pubweave.design.tree.prices import Prices
 
 if TYPE_CHECKING:
     from pubweave.design.tree.cost import TreeCost
-    from pubweave.design.tree.prices import Prices
 
 
 @click.command()

@@ -10,22 +10,25 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pubweave.cli.design.dynatops import dynatops
 from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
 from pubweave.cli.options.plan_rules import link_named
 from pubweave.cli.options.time_limit import SearchStop, stopping, time_limit_option
 from pubweave.cli.output import changing_line, json_option, print_json, remark, warn
-
-if TYPE_CHECKING:
-    from pubweave.design.tree.problem import (
-        DesignProblem,
-        DesignProgress,
-        DesignResult,
-        OnProgress,
-    )
+from pubweave.design.ci.rules import Estimate, Heuristic
+from pubweave.design.tree.problem import (
+    DesignLimits,
+    DesignProblem,
+    DesignProgress,
+    DesignResult,
+    OnProgress,
+)
+from pubweave.design.tree.profile_inputs import validate_choice
+from pubweave.model.files.topology import write_topology
 
 METHODS = ("ci", "lmst", "lmit", "mst", "mit", "exact")
 QUICKEST_FIRST = ("mst", "mit", "lmst", "lmit", "ci", "exact")
@@ -66,8 +69,6 @@ class DesignCommand(click.Command):
         **extra: Any,
     ) -> click.Context:
         if args[:1] == ["dynatops"]:
-            from pubweave.cli.design.dynatops import dynatops
-
             return dynatops.make_context(f"{info_name} dynatops", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
@@ -134,8 +135,6 @@ def design(
       pubweave plan make tree.json target.json -o plan.json
     """
     from pubweave.cli.design.design_view import design_document, print_design, target_topology
-    from pubweave.design.tree.profile_inputs import validate_choice
-    from pubweave.model.files.topology import write_topology
 
     inputs = read_inputs(profile_dir, topology_file, latency, assume_latency)
     validate_choice(inputs.prices, inputs.topology)
@@ -167,8 +166,6 @@ def design(
 
 
 def _problem(inputs: Any, settings: dict[str, Any]) -> DesignProblem:
-    from pubweave.design.tree.problem import DesignLimits, DesignProblem
-
     known = inputs.topology.brokers
     limits = DesignLimits(
         settings["max_degree"],
@@ -191,7 +188,6 @@ def run_method(
 
     from pubweave.design.ci.offline import reorganized
     from pubweave.design.ci.rounds import LIVE_PATIENCE, LIVE_REQUESTS, LocalSettings
-    from pubweave.design.ci.rules import Estimate, Heuristic
     from pubweave.design.tree.exact import cheapest_tree
     from pubweave.design.tree.spanning import maximum_interest_tree, minimum_spanning_tree
 

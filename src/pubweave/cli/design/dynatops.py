@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pubweave.cli.design.dynatops_files import (
+    MappingInputs,
+    from_plain_files,
+    from_profile,
+    write_mapping,
+)
 from pubweave.cli.errors import BadInput
 from pubweave.cli.options.time_limit import SearchStop, stopping, time_limit_option
 from pubweave.cli.output import changing_line, json_option, print_json, remark, warn
 
 if TYPE_CHECKING:
-    from pubweave.cli.design.dynatops_files import MappingInputs
     from pubweave.design.dynatops.mapping.best import BestMapping
     from pubweave.design.dynatops.mapping.costs import MappingCost
     from pubweave.design.dynatops.mapping.improvement import OnSwaps
@@ -101,7 +106,6 @@ def dynatops(
       pubweave design dynatops --subscriptions s.csv --publications p.csv --method greedy --dry-run
       pubweave design dynatops --profile profile --topology ring.json --json
     """
-    from pubweave.cli.design.dynatops_files import from_plain_files, from_profile, write_mapping
     from pubweave.cli.design.dynatops_view import mapping_document, print_mapping
     from pubweave.design.dynatops.warm_up import warm_up_mappings
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pubweave.cli.design.dynatops_files import MappingInputs
 from pubweave.cli.output import output_console
 from pubweave.design.dynatops.mapping.best import BestMapping
 from pubweave.design.dynatops.mapping.costs import event_overhead, mapping_cost
@@ -17,9 +18,6 @@ from pubweave.design.dynatops.mapping.reconfigure import (
     pareto_front,
 )
 from pubweave.design.dynatops.mapping.ring import RING_BITS
-
-if TYPE_CHECKING:
-    from pubweave.cli.design.dynatops_files import MappingInputs
 
 ROWS_SHOWN = 20
 

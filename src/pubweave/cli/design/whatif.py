@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pubweave.cli.errors import FAILED, BadInput
-from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
+from pubweave.cli.options.design_inputs import Inputs, price_options, profile_option, read_inputs
 from pubweave.cli.output import json_option, output_console, print_json
+from pubweave.model.files.profile import WorkloadProfile
+from pubweave.model.files.topology import read_topology
+from pubweave.model.records.recorded_traffic import RecordedTraffic
+from pubweave.model.topology import Topology, validate_tree
 
 if TYPE_CHECKING:
-    from pubweave.cli.options.design_inputs import Inputs
-    from pubweave.model.records.recorded_traffic import RecordedTraffic
-    from pubweave.model.topology import Topology
     from pubweave.sim.whatif.replay import Replayed
 
 SHOWN_BROKERS = 5
@@ -55,9 +56,6 @@ def whatif(
       pubweave design exact --profile profile --assume-latency 1 -o target.json
       pubweave whatif target.json --profile profile --assume-latency 1
     """
-    from pubweave.model.files.topology import read_topology
-    from pubweave.model.topology import validate_tree
-
     inputs = read_inputs(profile_dir, topology_file, latency, assume_latency)
     proposed = read_topology(target)
     validate_tree(proposed)
@@ -87,7 +85,6 @@ def _check_prices(inputs: Inputs, proposed: Topology, target: Path) -> None:
 
 
 def _recorded(traffic: Path | None, profile_dir: Path, window_s: float) -> RecordedTraffic:
-    from pubweave.model.files.profile import WorkloadProfile
     from pubweave.telemetry.recorded_traffic import read_traffic
 
     where = traffic or Path(WorkloadProfile(profile_dir).description.source.removeprefix("file:"))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from pubweave.cli.errors import blaming
-
-if TYPE_CHECKING:
-    from pubweave.design.tree.prices import Prices
-    from pubweave.design.tree.traffic import Floats, Traffic
-    from pubweave.model.topology import Topology
+from pubweave.design.tree.prices import Prices
+from pubweave.design.tree.profile_inputs import prices_of, topology_of, traffic_of
+from pubweave.design.tree.traffic import Floats, Traffic
+from pubweave.generate.topologies.latencies import read_rtt_matrix
+from pubweave.model.files.profile import WorkloadProfile
+from pubweave.model.files.topology import read_topology
+from pubweave.model.topology import Topology, validate_tree
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -62,11 +64,6 @@ def read_inputs(
     profile_dir: Path, topology_file: Path | None, latency: Path | None, assume: float | None
 ) -> Inputs:
     """Traffic and prices for a topology; without a file, for the profile's own."""
-    from pubweave.design.tree.profile_inputs import prices_of, topology_of, traffic_of
-    from pubweave.model.files.profile import WorkloadProfile
-    from pubweave.model.files.topology import read_topology
-    from pubweave.model.topology import validate_tree
-
     profile = WorkloadProfile(profile_dir)
     topology = topology_of(profile) if topology_file is None else read_topology(topology_file)
     with blaming(str(topology_file or profile_dir)):
@@ -82,10 +79,6 @@ def read_latency(path: Path | None) -> tuple[Floats | None, Topology | None]:
     if path is None:
         return None, None
     if path.suffix.lower() in _TOPOLOGY_ENDINGS:
-        from pubweave.model.files.topology import read_topology
-
         return None, read_topology(path)
-    from pubweave.generate.topologies.latencies import read_rtt_matrix
-
     with blaming("--latency"):
         return read_rtt_matrix(path), None

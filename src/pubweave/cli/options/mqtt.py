@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
 from pubweave.cli.options.target import address_option
+from pubweave.core.config.mqtt import MqttConfig, OnLoop
+from pubweave.runtime.broker.host_config import HostConfig
 from pubweave.runtime.net.addresses import Address
-
-if TYPE_CHECKING:
-    from pubweave.core.config.mqtt import OnLoop
-    from pubweave.runtime.broker.host_config import HostConfig
 
 mqtt_option = address_option(
     "--mqtt",
@@ -35,8 +32,6 @@ def check_on_loop(listen: Address | None, on_loop: OnLoop | None) -> None:
 
 def with_mqtt(config: HostConfig, listen: Address | None, on_loop: OnLoop | None) -> HostConfig:
     """A broker that lets MQTT clients in where it is told to; its settings may say how."""
-    from pubweave.core.config.mqtt import MqttConfig
-
     check_on_loop(listen, on_loop)
     if listen is None:
         return replace(config, broker=replace(config.broker, mqtt=None))

@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pubweave.core.config.placement import LASTING, RULES, SIMILARITY, PlacementConfig
 from pubweave.model.messages.rendezvous import RENDEZVOUS_PROTOCOL
-
-if TYPE_CHECKING:
-    from pubweave.runtime.overlay.spec import OverlaySpec
+from pubweave.runtime.overlay.spec import OverlaySpec
 
 PLAIN = PlacementConfig()
 _OPTIONS = (

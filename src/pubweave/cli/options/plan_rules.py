@@ -6,17 +6,17 @@ import csv
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from pubweave.cli.errors import BadInput, blaming
+from pubweave.model.files.topology import read_topology
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Action, Shift
-
-if TYPE_CHECKING:
-    from pubweave.model.topology import Topology
-    from pubweave.planning.problem.problem import PlanningProblem
+from pubweave.model.topology import Topology
+from pubweave.planning.problem.action_costs import BrokerActionCosts, LatencyCosts, traffic_costs
+from pubweave.planning.problem.problem import PlanningProblem, validate_problem
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -66,9 +66,6 @@ def problem_from(
     allowed: tuple[str, ...],
 ) -> PlanningProblem:
     """Read both topologies and check that the problem makes sense."""
-    from pubweave.model.files.topology import read_topology
-    from pubweave.planning.problem.problem import PlanningProblem, validate_problem
-
     source, target = read_topology(source_file), read_topology(target_file)
     problem = PlanningProblem(
         source,
@@ -107,8 +104,6 @@ def link_named(option: str, text: str, known: frozenset[BrokerId]) -> Link:
 
 def costs_from(text: str, source: Topology, target: Topology) -> Mapping[Action, float] | None:
     """What --action-cost says: uniform, latency, traffic, or a CSV file."""
-    from pubweave.planning.problem.action_costs import LatencyCosts, traffic_costs
-
     if text == "uniform":
         return None
     with blaming(f"--action-cost {text}"):
@@ -121,8 +116,6 @@ def costs_from(text: str, source: Topology, target: Topology) -> Mapping[Action,
 
 def read_costs(path: Path, brokers: frozenset[BrokerId]) -> Mapping[Action, float]:
     """Costs in a CSV file: ``broker,cost`` or ``mover,old_peer,new_peer,cost``."""
-    from pubweave.planning.problem.action_costs import BrokerActionCosts
-
     try:
         with path.open(newline="") as file:
             rows = list(csv.DictReader(file))

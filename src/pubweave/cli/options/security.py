@@ -9,16 +9,18 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pubweave.cli.errors import BadInput
+from pubweave.model.messages.session import Role
+from pubweave.runtime.net.tls import TlsFiles
 from pubweave.runtime.overlay.run_directory import read_live_state
-
-if TYPE_CHECKING:
-    from pubweave.runtime.security.broker_files import BrokerSecurity
-    from pubweave.runtime.security.credentials import Credentials
+from pubweave.runtime.security.broker_files import BrokerSecurity
+from pubweave.runtime.security.certificates import facts_of
+from pubweave.runtime.security.credentials import Credentials, read_secret
+from pubweave.runtime.security.directory import OPERATOR, SecurityDirectory
 
 SECURITY_VARIABLE = "PUBWEAVE_SECURITY"
 USER_VARIABLE = "PUBWEAVE_USER"
@@ -68,10 +70,6 @@ class SecurityChoice:
     def credentials(self, run_dir: Path | None = None) -> Credentials | None:
         """Who to be; None for an overlay that asks nobody. An overlay in ``run_dir`` says itself
         where its security directory is. BadInput if the options do not fit together."""
-        from pubweave.runtime.net.tls import TlsFiles
-        from pubweave.runtime.security.credentials import Credentials, read_secret
-        from pubweave.runtime.security.directory import OPERATOR, SecurityDirectory
-
         directory = self.directory or (None if run_dir is None else _directory_of(run_dir))
         password = None if self.password_file is None else read_secret(self.password_file)
         if password is not None and self.user is None:
@@ -101,9 +99,6 @@ def _named_by(files: Any) -> str | None:
     """The user that the own certificate names."""
     if files.cert is None:
         return None
-    from pubweave.model.messages.session import Role
-    from pubweave.runtime.security.certificates import facts_of
-
     owner = facts_of(Path(files.cert)).owner
     return owner.name if owner is not None and owner.role is Role.CLIENT else None
 
@@ -156,10 +151,6 @@ def _broker_security(
     access: Path | None,
     broker: str,
 ) -> BrokerSecurity | None:
-    from pubweave.runtime.net.tls import TlsFiles
-    from pubweave.runtime.security.broker_files import BrokerSecurity
-    from pubweave.runtime.security.directory import SecurityDirectory
-
     if ca is None and cert is None and key is None:
         if directory is not None:
             return SecurityDirectory(directory).broker_security(broker)

@@ -6,17 +6,16 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.core.config.self_organizing import MOST_HOPS, LinkPrice, OrganizeConfig
 from pubweave.design.ci.rules import Estimate, Heuristic
-
-if TYPE_CHECKING:
-    from pubweave.model.ids import Link
-    from pubweave.model.topology import Topology
+from pubweave.model.files.topology import read_topology
+from pubweave.model.ids import Link
+from pubweave.model.topology import Topology
 
 _DEFAULTS = OrganizeConfig()
 
@@ -30,8 +29,6 @@ class OrganizeChoice:
 
     def read_prices(self, topology: Topology) -> dict[Link, float]:
         """The prices in the file; BadInput names a broker or link that cannot be."""
-        from pubweave.model.files.topology import read_topology
-
         if self.prices is None:
             return {}
         with blaming(f"--prices {self.prices}"):

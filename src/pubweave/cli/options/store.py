@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from pubweave.cli.output import warn
 from pubweave.core.strategies import GRAPHS
-
-if TYPE_CHECKING:
-    from pubweave.runtime.overlay.events import StoreChoice
-    from pubweave.runtime.store.zookeeper_target import ZooKeeperTarget
+from pubweave.runtime.overlay.events import StoreChoice
+from pubweave.runtime.store.embedded_zookeeper import ZooKeeperUnavailable, find_jars, find_java
+from pubweave.runtime.store.zookeeper_target import ZooKeeperTarget
 
 
 def store_for(strategy: str, target: ZooKeeperTarget | None, is_wanted: bool) -> StoreChoice | None:
@@ -24,19 +21,11 @@ def store_for(strategy: str, target: ZooKeeperTarget | None, is_wanted: bool) ->
 
 def choose_store(target: ZooKeeperTarget | None, *, is_wanted: bool) -> StoreChoice | None:
     """The store an overlay gets: the one named, or one of its own, or none where none can be."""
-    from pubweave.runtime.overlay.events import StoreChoice
-
     if not is_wanted:
         if target is not None:
             raise click.UsageError("give either --zookeeper or --no-zookeeper, not both")
         return None
     if target is None:
-        from pubweave.runtime.store.embedded_zookeeper import (
-            ZooKeeperUnavailable,
-            find_jars,
-            find_java,
-        )
-
         try:
             find_java()
             find_jars()

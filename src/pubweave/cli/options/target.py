@@ -5,21 +5,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from pubweave.cli.errors import BadInput
+from pubweave.runtime.client.client import Client, ClientError, NoConnectionError
+from pubweave.runtime.client.connect import connect
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.overlay.run_directory import (
     DEFAULT_RUN_DIRECTORY,
     RUN_DIRECTORY_VARIABLE,
     read_live_state,
 )
-
-if TYPE_CHECKING:
-    from pubweave.runtime.client.client import Client
-    from pubweave.runtime.security.credentials import Credentials
+from pubweave.runtime.security.credentials import Credentials
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -83,9 +82,6 @@ async def attached(
     address: Address, credentials: Credentials | None = None
 ) -> AsyncIterator[Client]:
     """A client of the broker at an address; BadInput if there is none or it refuses."""
-    from pubweave.runtime.client.client import ClientError, NoConnectionError
-    from pubweave.runtime.client.connect import connect
-
     async with contextlib.AsyncExitStack() as stack:
         try:
             opening = connect(address, timeout_s=CONNECT_LIMIT_S, credentials=credentials)

@@ -11,6 +11,21 @@ import click
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import json_option, print_json, warn
+from pubweave.cli.relocate.live import LiveRelocation, relocate_overlay
+from pubweave.cli.relocate.view import (
+    print_clients,
+    print_selection,
+    profile_document,
+    selection_document,
+)
+from pubweave.core.config.relocation import RelocationConfig
+from pubweave.design.relocation.publisher_profile import traced_publishers
+from pubweave.design.relocation.rules import Preference, Priority
+from pubweave.design.relocation.subscriber import SubscriberPlacement
+from pubweave.design.relocation.subscriber_profile import subscriber_problem
+from pubweave.model.files.profile import WorkloadProfile
+from pubweave.model.records.status import TraceRequest
+from pubweave.runtime.net.signals import run_async
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -121,10 +136,6 @@ def relocate(
         else:
             _from_profile(profile_dir, priority, weight, least_gain, publishers, as_json)
         return
-    from pubweave.cli.relocate.live import LiveRelocation, relocate_overlay
-    from pubweave.model.records.status import TraceRequest
-    from pubweave.runtime.net.signals import run_async
-
     request = TraceRequest(priority, weight, trace, least_gain / 100, subscribers)
     asked = LiveRelocation(request, publishers, wait, dry_run, as_json)
     ctx.exit(run_async(relocate_overlay(run_dir, asked)))
@@ -138,11 +149,7 @@ def _from_profile(
     publishers: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    from pubweave.cli.relocate.view import print_clients, profile_document
     from pubweave.design.relocation.publisher import DeliveryStatistics, select_broker
-    from pubweave.design.relocation.publisher_profile import traced_publishers
-    from pubweave.design.relocation.rules import Preference, Priority
-    from pubweave.model.files.profile import WorkloadProfile
 
     profile = WorkloadProfile(profile_dir)
     with blaming(str(profile_dir)):
@@ -170,13 +177,6 @@ def _from_profile(
 def _subscribers_from_profile(
     profile_dir: Path, priority: str, weight: float, least_gain: float, as_json: bool
 ) -> None:
-    from pubweave.cli.relocate.view import print_clients, profile_document
-    from pubweave.core.config.relocation import RelocationConfig
-    from pubweave.design.relocation.rules import Preference, Priority
-    from pubweave.design.relocation.subscriber import SubscriberPlacement
-    from pubweave.design.relocation.subscriber_profile import subscriber_problem
-    from pubweave.model.files.profile import WorkloadProfile
-
     preference = Preference(Priority(priority), weight)
     profile = WorkloadProfile(profile_dir)
     with blaming(str(profile_dir)):
@@ -211,10 +211,8 @@ def select(statistics_file: Path, priority: str, weight: float, as_json: bool) -
     Example:
       pubweave relocate select stats.json --priority load --weight 100 --json
     """
-    from pubweave.cli.relocate.view import print_selection, selection_document
     from pubweave.design.relocation.files import parse_statistics
     from pubweave.design.relocation.publisher import select_broker
-    from pubweave.design.relocation.rules import Preference, Priority
 
     with blaming(str(statistics_file)):
         given = parse_statistics(statistics_file.read_bytes())

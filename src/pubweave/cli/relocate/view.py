@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 
 from pubweave.cli.output import output_console, remark
+from pubweave.design.relocation.rules import Selection
 from pubweave.model.ids import natural_order
-
-if TYPE_CHECKING:
-    from pubweave.design.relocation.rules import Selection
-    from pubweave.model.records.status import SelectionStatus
+from pubweave.model.records.status import SelectionStatus
 
 SHOWN_AT_MOST = 40
 
@@ -76,8 +75,6 @@ def status_document(
 ) -> dict[str, Any]:
     """What a broker decided for a client, in the form of `selection_document`. ``role`` says
     whether it is named as a publisher or as a subscriber."""
-    import msgspec
-
     if selection is None:
         reason = "it has not published enough since it was asked: wait longer (--wait), or trace"
         return {

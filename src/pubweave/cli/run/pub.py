@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -23,12 +22,12 @@ from pubweave.cli.output import Advance, json_option, print_json, progress_bar, 
 from pubweave.core.client import NotAdvertisedError
 from pubweave.model.filters.filter import Filter, topic_filter
 from pubweave.model.filters.lexer import NotationError, Reader, TokenKind, tokens_of
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.publications import Value, validate_publication_content
-
-if TYPE_CHECKING:
-    from pubweave.runtime.client.client import Client
-    from pubweave.runtime.net.addresses import Address
-    from pubweave.runtime.security.credentials import Credentials
+from pubweave.runtime.client.client import Client
+from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.security.credentials import Credentials
 
 SETTLE_S = 0.5
 CHUNKS_AHEAD = 4
@@ -147,9 +146,6 @@ def pub(
       pubweave pub load --attr cpu=0.7 --count 1000 --rate 100
       pubweave pub --stdin --advertise "class prefix 'sensor/'" < readings.jsonl
     """
-    from pubweave.model.filters.text import parse_filter
-    from pubweave.runtime.net.signals import run_async
-
     if topic is None and not from_stdin:
         raise click.UsageError("name a TOPIC, or give publications on standard input (--stdin)")
     if from_stdin and payload == "-":
@@ -243,8 +239,6 @@ async def _run(
     total: int | None,
     as_json: bool,
 ) -> int:
-    from pubweave.runtime.net.signals import StopRequest
-
     async with StopRequest() as stop, attached(address, credentials) as client:
         publisher = make_publisher(client)
         with progress_bar("publishing", total, shown=not as_json and total != 1) as advance:

@@ -7,20 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from pubweave.cli.errors import FAILED
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.options.target import address_option, attached, run_dir_option
 from pubweave.cli.output import LiveView, json_option, output_console, print_json
+from pubweave.model.ids import BrokerId, Link
+from pubweave.runtime.client.observer import OverlayObserver, OverlayStatuses
+from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.overlay.run_directory import read_live_state
+from pubweave.runtime.security.credentials import Credentials
 
 if TYPE_CHECKING:
     from rich.console import Group
 
     from pubweave.cli.run.status_view import Pulse
-    from pubweave.model.ids import BrokerId, Link
-    from pubweave.runtime.client.observer import OverlayStatuses
-    from pubweave.runtime.net.addresses import Address
-    from pubweave.runtime.security.credentials import Credentials
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,6 @@ def status(
       pubweave status --watch
       pubweave status --address 127.0.0.1:7000 --json
     """
-    from pubweave.runtime.net.signals import run_async
-
     every_s = interval if watch else None
     credentials = security.credentials(run_dir if address is None else None)
     ctx.exit(run_async(_run(run_dir, address, credentials, every_s, as_json)))
@@ -84,8 +85,6 @@ async def _run(
     as_json: bool,
 ) -> int:
     from pubweave.cli.run.status_view import PulseMeter
-    from pubweave.runtime.client.observer import OverlayObserver
-    from pubweave.runtime.net.signals import StopRequest
 
     watched = _overlay(run_dir) if address is None else await _single(address, credentials)
     meter = PulseMeter()
@@ -113,10 +112,6 @@ async def _run(
 
 
 def _overlay(run_dir: Path) -> Watched:
-    from pubweave.model.ids import Link
-    from pubweave.runtime.net.addresses import Address
-    from pubweave.runtime.overlay.run_directory import read_live_state
-
     state = read_live_state(run_dir)
     return Watched(
         "overlay",
@@ -147,8 +142,6 @@ def _strategy(watched: Watched, snapshot: OverlayStatuses) -> str | None:
 
 
 def _document(watched: Watched, snapshot: OverlayStatuses, pulse: Pulse) -> dict[str, Any]:
-    import msgspec
-
     from pubweave.cli.run.status_view import broker_document, link_document
 
     brokers = {

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import remark
-
-if TYPE_CHECKING:
-    from pubweave.model.topology import Topology
+from pubweave.cli.tco.files import named_links, read_wanted
+from pubweave.core.routing.topic_connected.membership_map import MAP_TOPIC
+from pubweave.design.tco.interests import Subscriptions
+from pubweave.model.ids import Link
+from pubweave.model.topology import Topology
 
 STRATEGY = "topic_connected"
 BROKERS_MAX = 500
@@ -36,12 +37,7 @@ def choose_source(topology: Path | None, subscriptions: Path | None, strategy: s
 
 def topology_for(path: Path) -> Topology:
     """An overlay in which the subscribers of each topic are connected, and all brokers are."""
-    from pubweave.cli.tco.files import named_links, read_wanted
-    from pubweave.core.routing.topic_connected.membership_map import MAP_TOPIC
-    from pubweave.design.tco.interests import Subscriptions
     from pubweave.design.tco.low_oda import build_overlay
-    from pubweave.model.ids import Link
-    from pubweave.model.topology import Topology
 
     wanted = read_wanted(path)
     if wanted.node_count > BROKERS_MAX:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.options.coordination import given_target, zookeeper_options
@@ -21,18 +22,28 @@ from pubweave.cli.options.store import store_for
 from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import LiveView, json_option, print_json, progress_bar, remark, warn
 from pubweave.cli.run.tco_start import choose_source, topology_for
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.mqtt import OnLoop
+from pubweave.core.config.relocation import RelocationConfig
 from pubweave.core.strategies import STRATEGIES
+from pubweave.model.files.topology import read_topology
+from pubweave.model.topology import Topology, TopologyError
+from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.net.tls import server_context
+from pubweave.runtime.overlay.events import BrokerDied, OverlayEvent, StoreChoice, StoreTrouble
+from pubweave.runtime.overlay.run_directory import (
+    JOURNAL_DIRECTORY,
+    TELEMETRY_DIRECTORY,
+    RunDirectory,
+)
+from pubweave.runtime.overlay.spec import OverlaySpec, exposed, make_spec, mqtt_addresses
+from pubweave.runtime.security.broker_files import secured
+from pubweave.runtime.security.directory import SecurityDirectory
 
 if TYPE_CHECKING:
     from pubweave.cli.run.status_view import PulseMeter
-    from pubweave.core.config.mqtt import OnLoop
-    from pubweave.core.config.relocation import RelocationConfig
-    from pubweave.model.topology import Topology
-    from pubweave.runtime.net.addresses import Address
-    from pubweave.runtime.net.signals import StopRequest
-    from pubweave.runtime.overlay.events import OverlayEvent, StoreChoice
     from pubweave.runtime.overlay.overlay import Overlay
-    from pubweave.runtime.overlay.spec import OverlaySpec
 
 LIVE_INTERVAL_S = 1.0
 LINE_INTERVAL_S = 5.0
@@ -153,9 +164,6 @@ def up(
       pubweave up tree.json --strategy rendezvous --placement 10
       pubweave up --strategy topic_connected --subscriptions subscriptions.csv
     """
-    from pubweave.runtime.net.signals import run_async
-    from pubweave.runtime.overlay.run_directory import JOURNAL_DIRECTORY
-
     source = choose_source(topology, subscriptions, strategy)
     read = _read(source) if subscriptions is None else topology_for(subscriptions)
     spec = _with_mqtt(_spec(source, read, strategy, run_dir, given), mqtt, on_loop)
@@ -175,9 +183,6 @@ def up(
 def _spec(
     source: Path, read: Topology, strategy: str, run_dir: Path, given: dict[str, Any]
 ) -> OverlaySpec:
-    from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
-    from pubweave.runtime.overlay.spec import make_spec
-
     with blaming(str(source)):
         return make_spec(
             read,
@@ -191,8 +196,6 @@ def _spec(
 
 
 def _with_mqtt(spec: OverlaySpec, mqtt: Address | None, on_loop: OnLoop | None) -> OverlaySpec:
-    from pubweave.runtime.overlay.spec import mqtt_addresses
-
     check_on_loop(mqtt, on_loop)
     if mqtt is None:
         return spec
@@ -208,8 +211,6 @@ def _store(strategy: str, security_dir: Path | None, given: dict[str, Any]) -> S
 
 
 def _store_login(security_dir: Path | None) -> str | None:
-    from pubweave.runtime.security.directory import SecurityDirectory
-
     return None if security_dir is None else SecurityDirectory(security_dir).store_login()
 
 
@@ -224,9 +225,6 @@ def usable_name(stem: str) -> str:
 
 def _read(path: Path) -> Topology:
     """The topology in a file; who has no file is told how to get one."""
-    from pubweave.model.files.topology import read_topology
-    from pubweave.model.topology import TopologyError
-
     try:
         return read_topology(path)
     except TopologyError as error:
@@ -237,12 +235,6 @@ def _read(path: Path) -> Topology:
 def _check_security(spec: OverlaySpec) -> None:
     """What secures the overlay is there and can be read, before anything is started; if nothing
     does, say what that means."""
-    from pubweave.core.config.broker import BrokerConfig
-    from pubweave.runtime.net.tls import server_context
-    from pubweave.runtime.overlay.spec import exposed
-    from pubweave.runtime.security.broker_files import secured
-    from pubweave.runtime.security.directory import SecurityDirectory
-
     if spec.security is None:
         if open_to_all := exposed([*spec.addresses.values(), *spec.mqtt.values()]):
             warn_exposed(str(open_to_all[0]))
@@ -282,7 +274,6 @@ async def _run(
     quiet: bool,
 ) -> int:
     from pubweave.cli.run.status_view import PulseMeter
-    from pubweave.runtime.net.signals import StopRequest
 
     meter = PulseMeter()
     as_json = start.as_json
@@ -317,7 +308,6 @@ def open_overlay(
 ) -> Overlay:
     """An overlay that reports its troubles; its run directory is claimed and its ports are had."""
     from pubweave.runtime.overlay.overlay import Overlay
-    from pubweave.runtime.overlay.run_directory import RunDirectory
 
     directory = RunDirectory(run_dir)
     try:
@@ -373,8 +363,6 @@ async def _watch(
 
 
 def _tell_event(event: OverlayEvent, as_json: bool) -> None:
-    from pubweave.runtime.overlay.events import BrokerDied, StoreTrouble
-
     if not as_json:
         remark(str(event))
         return
@@ -413,8 +401,6 @@ def _tell_started(overlay: Overlay, run_dir: Path, as_json: bool) -> None:
 
 
 def _tell_stopped(overlay: Overlay, meter: PulseMeter, as_json: bool) -> None:
-    import msgspec
-
     totals = meter.totals.counters()
     if as_json:
         print_json(

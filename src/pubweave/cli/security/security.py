@@ -14,6 +14,11 @@ import click
 from pubweave.cli.errors import FAILED, BadInput, blaming
 from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import json_option, print_json, progress_bar, remark
+from pubweave.cli.security.check import check_directory, check_run
+from pubweave.cli.security.reload import reload_run
+from pubweave.model.files.topology import read_topology
+from pubweave.runtime.security.directory import SecurityDirectory
+from pubweave.runtime.security.setup import SecuritySetup
 
 _DIRECTORY = click.Path(file_okay=False, path_type=Path)
 _directory_argument = click.argument("directory", type=_DIRECTORY)
@@ -71,10 +76,6 @@ def init(
       pubweave up tree.json --security secure
       pubweave sub "*" --user alice
     """
-    from pubweave.model.files.topology import read_topology
-    from pubweave.runtime.security.directory import SecurityDirectory
-    from pubweave.runtime.security.setup import SecuritySetup
-
     named = list(brokers)
     if topology is not None:
         with blaming(str(topology)):
@@ -150,9 +151,6 @@ def add(
       pubweave security add secure --user carol --ask-password
       pubweave security add secure --user sensor --scram
     """
-    from pubweave.runtime.security.directory import SecurityDirectory
-    from pubweave.runtime.security.setup import SecuritySetup
-
     if not brokers and not users:
         raise BadInput("name a --broker or a --user")
     known = SecurityDirectory(directory)
@@ -204,9 +202,6 @@ def revoke(
       pubweave security revoke secure --user bob
       pubweave security revoke secure --certificate stolen.crt
     """
-    from pubweave.runtime.security.directory import SecurityDirectory
-    from pubweave.runtime.security.setup import SecuritySetup
-
     known = SecurityDirectory(directory)
     files = [known.broker_files(broker) for broker in brokers]
     files += [known.user_files(user) for user in users]
@@ -237,8 +232,6 @@ def reload(run_dir: Path) -> None:
     Example:
       pubweave security reload
     """
-    from pubweave.cli.security.reload import reload_run
-
     remark(f"{reload_run(run_dir)} brokers read their security files again")
 
 
@@ -258,8 +251,6 @@ def check(ctx: click.Context, directory: Path | None, run_dir: Path, as_json: bo
       pubweave security check secure
       pubweave security check
     """
-    from pubweave.cli.security.check import check_directory, check_run
-
     now = datetime.datetime.now(datetime.UTC)
     report = check_run(run_dir, now) if directory is None else check_directory(directory, now)
     if as_json:

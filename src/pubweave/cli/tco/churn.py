@@ -23,6 +23,7 @@ from pubweave.cli.options.time_limit import SearchStop, stopping
 from pubweave.cli.output import json_option, print_json, progress_bar, remark, warn
 from pubweave.cli.tco.files import FILE, links_among, read_overlay, read_wanted, write_overlay
 from pubweave.cli.tco.view import print_round, print_summary, summary_of
+from pubweave.model.files.atomic import replace_file
 
 if TYPE_CHECKING:
     from pubweave.design.tco.changes import Change
@@ -303,8 +304,6 @@ def _sound(
 
 
 def _write(maintained: MaintainedOverlay, output: Path | None, subscriptions: Path | None) -> None:
-    from pubweave.model.files.atomic import replace_file
-
     topics = maintained.topics()
     if output is not None:
         write_overlay(output, topics, maintained.links())
