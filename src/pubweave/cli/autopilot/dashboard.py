@@ -14,7 +14,8 @@ import click
 import msgspec
 
 from pubweave.cli.errors import BadInput
-from pubweave.cli.options.coordination import deployment_options
+from pubweave.cli.options.coordination import DeploymentChoice, deployment_options
+from pubweave.cli.options.kinds import DIRECTORY, FILE, PORT
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.output import json_option, print_json, remark
 from pubweave.control.records import approve, reject
@@ -35,7 +36,6 @@ from pubweave.runtime.observe.dashboard_source import (
 from pubweave.runtime.security.credentials import Credentials
 from pubweave.runtime.store.session import run_command
 from pubweave.runtime.store.view import StoreReader
-from pubweave.runtime.store.zookeeper_target import Coordination, parse_target
 
 T = TypeVar("T")
 DEFAULT_PORT = 8642
@@ -48,24 +48,22 @@ BY = "the dashboard"
 @click.option(
     "--port",
     default=DEFAULT_PORT,
-    show_default=True,
-    type=click.IntRange(0, 65535),
+    type=PORT,
     help="Where the page is, on 127.0.0.1; 0 takes any free port.",
 )
 @click.option(
     "--token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Allow plans to be approved, rejected and stopped by who has the token in this file.",
 )
 @click.option(
     "--telemetry",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Where brokers record, with --zookeeper. [default: RUN_DIR/telemetry]",
 )
 @click.option(
     "--interval",
     default=1.0,
-    show_default=True,
     type=click.FloatRange(min=0.1),
     help="Seconds between looks at the overlay.",
 )
@@ -73,10 +71,7 @@ BY = "the dashboard"
 @click.pass_context
 def dashboard(
     ctx: click.Context,
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     security: SecurityChoice,
     port: int,
     token_file: Path | None,
@@ -103,24 +98,16 @@ def dashboard(
     from pubweave.dashboard.auth import read_token
 
     token = None if token_file is None else read_token(token_file)
-    finder = _finder(run_dir, zookeeper, zookeeper_auth, overlay, telemetry)
+    finder = _finder(deployment, telemetry)
     ctx.exit(run_async(serve(finder, port, token, interval, as_json, security)))
 
 
-def _finder(
-    run_dir: Path,
-    zookeeper: str | None,
-    auth: str | None,
-    overlay: str | None,
-    telemetry: Path | None,
-) -> Finder:
-    if zookeeper is None:
-        if overlay is not None or telemetry is not None:
-            raise BadInput("--overlay and --telemetry are for an overlay named with --zookeeper")
-        return InRunDirectory(run_dir, auth)
-    if overlay is None:
-        raise BadInput("--zookeeper needs --overlay: the name of the overlay there")
-    return InStore(Coordination(overlay, parse_target(zookeeper, auth)), telemetry)
+def _finder(deployment: DeploymentChoice, telemetry: Path | None) -> Finder:
+    if (named := deployment.named()) is not None:
+        return InStore(named, telemetry)
+    if deployment.overlay is not None or telemetry is not None:
+        raise BadInput("--overlay and --telemetry are for an overlay named with --zookeeper")
+    return InRunDirectory(deployment.run_dir, deployment.auth)
 
 
 async def serve(

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import getpass
 import time
-from collections.abc import Callable, Generator
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Generator
+from typing import Any
 
 import click
 
 from pubweave.cli.autopilot.decisions_view import print_decision, print_decisions
-from pubweave.cli.options.coordination import deployment_options, find_coordination
+from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
+from pubweave.cli.options.kinds import COUNT
 from pubweave.cli.output import json_option, print_json, remark
 from pubweave.control import records
 from pubweave.control.records import list_decisions, read_autopilot, read_decision
-from pubweave.deploy.layout import Layout
-from pubweave.runtime.net.signals import run_async
-from pubweave.runtime.store.session import opened_store, run_command
-
-T = TypeVar("T")
 
 
 @click.group()
@@ -37,22 +32,18 @@ def decisions() -> None:
 
 @decisions.command("list")
 @deployment_options
-@click.option("--last", type=click.IntRange(min=1), default=20, show_default=True,
-              help="How many of the newest.")  # fmt: skip
+@click.option("--last", type=COUNT, default=20, help="How many of the newest.")
 @click.option("--all", "show_all", is_flag=True, help="All that are kept.")
 @json_option
 def list_(
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     last: int,
     show_all: bool,
     as_json: bool,
 ) -> None:
     """List decisions; those that wait for an answer say so."""
-    found, autopilot = _ask(
-        (run_dir, zookeeper, zookeeper_auth, overlay),
+    found, autopilot = ask_store(
+        deployment.find(),
         lambda layout: _both(
             list_decisions(layout, None if show_all else last), read_autopilot(layout)
         ),
@@ -70,15 +61,12 @@ def list_(
 @json_option
 def show(
     decision_id: str,
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     as_json: bool,
 ) -> None:
     """Show one decision: what was known, weighed, predicted, done and measured."""
-    record = _ask(
-        (run_dir, zookeeper, zookeeper_auth, overlay),
+    record = ask_store(
+        deployment.find(),
         lambda layout: read_decision(layout, decision_id),
     )
     if as_json:
@@ -99,16 +87,13 @@ _by_option = click.option(
 @json_option
 def approve(
     decision_id: str,
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     by: str | None,
     as_json: bool,
 ) -> None:
     """Agree to a waiting decision: the autopilot carries it out."""
-    record = _ask(
-        (run_dir, zookeeper, zookeeper_auth, overlay),
+    record = ask_store(
+        deployment.find(),
         lambda layout: records.approve(layout, decision_id, by or _user(), time.time()),
     )
     if as_json:
@@ -120,41 +105,25 @@ def approve(
 @decisions.command()
 @click.argument("decision_id", metavar="ID")
 @deployment_options
-@click.option("--reason", default="", help="Why not, for the record.")
+@click.option("--reason", default="", show_default=False, help="Why not, for the record.")
 @_by_option
 @json_option
 def reject(
     decision_id: str,
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     reason: str,
     by: str | None,
     as_json: bool,
 ) -> None:
     """Decline a waiting decision: this very plan is not proposed again for a while."""
-    record = _ask(
-        (run_dir, zookeeper, zookeeper_auth, overlay),
+    record = ask_store(
+        deployment.find(),
         lambda layout: records.reject(layout, decision_id, by or _user(), time.time(), reason),
     )
     if as_json:
         print_json(record)
     else:
         remark(f"decision {record.id} is rejected")
-
-
-def _ask(
-    options: tuple[Path, str | None, str | None, str | None],
-    command: Callable[[Layout], Generator[Any, Any, T]],
-) -> T:
-    where = find_coordination(*options)
-
-    async def ask() -> T:
-        async with opened_store(where.target) as store:
-            return await run_command(store, command(Layout(where.overlay)))
-
-    return run_async(ask())
 
 
 def _both(

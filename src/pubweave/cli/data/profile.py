@@ -10,6 +10,7 @@ import click
 
 from pubweave.cli.data.profile_summary import summary_lines
 from pubweave.cli.errors import BadInput
+from pubweave.cli.options.kinds import COUNT, NOT_NEGATIVE
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
 from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.profile.profile import ProfileDescription, RefreshSummary
@@ -24,21 +25,34 @@ SPARK_LOG = "spark.log"
 
 @click.command()
 @click.argument("run_dir")
-@click.option("-o", "--output", required=True, metavar="DIR",
-              help="Where it goes; an earlier profile stays till the new is complete.")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="DIR",
+    help="Where it goes; an earlier profile stays till the new is complete.",
+)
 @click.option(
     "--follow", is_flag=True, help="Keep it up to date as telemetry arrives; Ctrl-C ends."
 )
-@click.option("--every", type=click.FloatRange(min=0.1), default=5.0, show_default=True,
-              help="With --follow: seconds between two profiles, at least.")  # fmt: skip
-@click.option("--slot", type=click.FloatRange(min=0.001), default=10.0, show_default=True,
-              help="Seconds of a time slot.")  # fmt: skip
-@click.option("--settle", type=click.FloatRange(min=0), default=2.0, show_default=True,
-              help="Seconds a subscription may take to reach all brokers.")  # fmt: skip
-@click.option("--hops", type=click.IntRange(min=1), default=3, show_default=True,
-              help="How far a broker's neighborhood reaches.")  # fmt: skip
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL.")
-@click.option("--memory", default="2g", show_default=True, help="Memory of Spark's driver.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    help="With --follow: seconds between two profiles, at least.",
+)
+@click.option(
+    "--slot", type=click.FloatRange(min=0.001), default=10.0, help="Seconds of a time slot."
+)
+@click.option(
+    "--settle",
+    type=NOT_NEGATIVE,
+    default=2.0,
+    help="Seconds a subscription may take to reach all brokers.",
+)
+@click.option("--hops", type=COUNT, default=3, help="How far a broker's neighborhood reaches.")
+@click.option("--master", default="local[*]", help="Spark's master URL.")
+@click.option("--memory", default="2g", help="Memory of Spark's driver.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; repeatable.")
 @json_option
 def profile(

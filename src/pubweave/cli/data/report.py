@@ -10,6 +10,7 @@ import click
 
 from pubweave.cli.data import report_charts as pictures
 from pubweave.cli.data.profile_summary import summary_lines
+from pubweave.cli.options.kinds import DIRECTORY, FILE
 from pubweave.cli.output import json_option, print_json
 from pubweave.model.files.atomic import replace_file
 from pubweave.model.files.profile import WorkloadProfile
@@ -30,9 +31,10 @@ figure { margin: 0; } svg { width: 100%; height: auto; }
 
 
 @click.command()
-@click.argument("profile_dir", type=click.Path(path_type=Path, file_okay=False))
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
-              help=f"The page; default {PAGE_NAME} in the profile's directory.")  # fmt: skip
+@click.argument("profile_dir", type=DIRECTORY)
+@click.option(
+    "-o", "--output", type=FILE, help=f"The page; default {PAGE_NAME} in the profile's directory."
+)
 @json_option
 def report(profile_dir: Path, output: Path | None, as_json: bool) -> None:
     """Draw the profile in PROFILE_DIR as one HTML page that needs nothing else.

@@ -8,12 +8,12 @@ the traffic flows, and profiles again. Everything here only starts, shows and me
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pubweave.cli.demo.world import make_demo
+from pubweave.cli.options.kinds import COUNT_OR_NONE, DIRECTORY, PORT
 from pubweave.cli.options.store import choose_store
 from pubweave.cli.output import json_option
 from pubweave.cli.run.up import open_overlay, start_with_progress
@@ -26,26 +26,22 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--brokers", default=20, show_default=True, type=click.IntRange(5, 200))
+@click.option("--brokers", default=20, type=click.IntRange(5, 200))
 @click.option(
     "--seconds",
     default=30.0,
-    show_default=True,
     type=click.FloatRange(min=10),
     help="How long to measure, before the change and after it.",
 )
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0))
+@click.option("--seed", default=1, type=COUNT_OR_NONE)
 @click.option(
     "--run-dir",
     default="runs/demo",
-    show_default=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Where the overlay keeps its state, logs, telemetry and profiles.",
 )
 @click.option("--serve", is_flag=True, help="Show the dashboard, and go on until Ctrl-C.")
-@click.option(
-    "--port", default=8642, show_default=True, type=click.IntRange(0, 65535), help="Of --serve."
-)
+@click.option("--port", default=8642, type=PORT, help="Of --serve.")
 @json_option
 @click.pass_context
 def demo(ctx: click.Context, /, **given: Any) -> None:

@@ -10,38 +10,30 @@ from pubweave.cli.deploy.dry_run import rehearse
 from pubweave.cli.deploy.mismatch import refuse_misfit
 from pubweave.cli.deploy.run import carry_out
 from pubweave.cli.errors import BadInput
-from pubweave.cli.options.coordination import deployment_options, find_coordination
+from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
+from pubweave.cli.options.kinds import COUNT, DIRECTORY, FILE, POSITIVE
 from pubweave.cli.output import json_option
-from pubweave.deploy.commands import submit
-from pubweave.deploy.layout import Layout
-from pubweave.model.files.plan import PlanRecord, read_plan
-from pubweave.model.topology import Topology
+from pubweave.deploy import commands
+from pubweave.model.files.plan import read_plan
+from pubweave.model.files.topology import read_topology
 from pubweave.runtime.net.signals import run_async
 from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
-from pubweave.runtime.store.session import opened_store, run_command
-from pubweave.runtime.store.zookeeper_target import Coordination
 
 STEP_TIMEOUT_S = 60.0
 
 step_timeout_option = click.option(
     "--step-timeout",
     default=STEP_TIMEOUT_S,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     metavar="SECONDS",
     help="A step that takes longer is aborted, and the plan with it.",
 )
 
 
 @click.command()
-@click.argument("plan_file", metavar="PLAN", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("plan_file", metavar="PLAN", type=FILE)
 @deployment_options
-@click.option(
-    "--pause-after-step",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Pause when N steps are done.",
-)
+@click.option("--pause-after-step", type=COUNT, metavar="N", help="Pause when N steps are done.")
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -49,15 +41,20 @@ step_timeout_option = click.option(
 )
 @click.option(
     "--traffic",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Recorded telemetry for --dry-run. [default: RUN_DIR/telemetry]",
 )
 @click.option(
     "--source",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="The topology the plan was made for, to show exactly how the overlay differs.",
 )
-@click.option("--reason", default="", help="Why, for those who look at 'pubweave plan status'.")
+@click.option(
+    "--reason",
+    default="",
+    show_default=False,
+    help="Why, for those who look at 'pubweave plan status'.",
+)
 @step_timeout_option
 @click.option("-q", "--quiet", is_flag=True, help="Report only the end.")
 @json_option
@@ -65,10 +62,7 @@ step_timeout_option = click.option(
 def apply(
     ctx: click.Context,
     plan_file: Path,
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     pause_after_step: int | None,
     dry_run: bool,
     traffic: Path | None,
@@ -92,36 +86,25 @@ def apply(
       pubweave apply plan.json
       pubweave apply plan.json --pause-after-step 1 --json
     """
-    from pubweave.model.files.topology import read_topology
-
     record = read_plan(plan_file)
     made_for = None if source is None else read_topology(source)
     if not record.plan.steps:
         raise BadInput(f"{plan_file}: the plan has no steps: there is nothing to apply")
-    where = find_coordination(run_dir, zookeeper, zookeeper_auth, overlay)
-    current = run_async(_check(where, record, made_for))
+    where = deployment.find()
+    current = ask_store(where, commands.read_topology)
+    refuse_misfit(record, current, made_for, where.overlay)
     if dry_run:
-        recorded = traffic or run_dir / TELEMETRY_DIRECTORY
+        recorded = traffic or deployment.run_dir / TELEMETRY_DIRECTORY
         ctx.exit(rehearse(record, current, recorded, as_json))
 
     ctx.exit(
         run_async(
             carry_out(
                 where,
-                lambda layout: submit(layout, record, pause_after_step, purpose=reason),
+                lambda layout: commands.submit(layout, record, pause_after_step, purpose=reason),
                 step_timeout_s=step_timeout,
                 as_json=as_json,
                 quiet=quiet,
             )
         )
     )
-
-
-async def _check(where: Coordination, record: PlanRecord, source: Topology | None) -> Topology:
-    """The overlay's topology; BadInput with the difference if the plan is for another one."""
-    from pubweave.deploy.commands import read_topology
-
-    async with opened_store(where.target) as store:
-        current = await run_command(store, read_topology(Layout(where.overlay)))
-    refuse_misfit(record, current, source, where.overlay)
-    return current

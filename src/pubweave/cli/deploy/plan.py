@@ -25,6 +25,7 @@ from pubweave.cli.deploy.plan_view import (
     result_json,
 )
 from pubweave.cli.errors import FAILED, BadInput
+from pubweave.cli.options.kinds import COUNT_OR_NONE, FILE, POSITIVE
 from pubweave.cli.options.plan_rules import (
     costs_from,
     problem_from,
@@ -66,8 +67,6 @@ METHODS = (
     "bfs-parallel",
 )
 
-_PLAN_FILE = click.Path(dir_okay=False, path_type=Path)
-
 
 class _AsInLife(click.Group):
     """Its overview has the verbs in the order in which a plan meets them."""
@@ -93,30 +92,25 @@ def plan() -> None:
 @plan.command(short_help="Make a plan of the fewest steps.")
 @source_argument
 @target_argument
-@click.option("-o", "--output", type=_PLAN_FILE, help="Write the plan to this file.")
+@click.option("-o", "--output", type=FILE, help="Write the plan to this file.")
 @click.option(
     "--method",
     default="auto",
-    show_default=True,
     type=click.Choice(METHODS),
     help="How to plan; ip-* are the paper's integer programs, bfs is its baseline.",
 )
 @click.option(
-    "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="End with the best plan found by then.",
+    "--time-limit", type=POSITIVE, metavar="SECONDS", help="End with the best plan found by then."
 )
 @rule_options
 @click.option(
     "--action-cost",
     default="uniform",
-    show_default=True,
     metavar="uniform|latency|traffic|FILE",
     help="What to minimise at the fewest steps; FILE is CSV: broker,cost.",
 )
 @click.option("--same-brokers", is_flag=True, help="Refuse topologies with different brokers.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--seed", default=0, type=COUNT_OR_NONE)
 @json_option
 @click.pass_context
 def make(
@@ -171,10 +165,8 @@ def make(
 
 @plan.command(short_help="Show a plan in words or as a picture.")
 @source_argument
-@click.argument("plan_file", metavar="PLAN", type=_PLAN_FILE)
-@click.option(
-    "-o", "--output", type=_PLAN_FILE, help="Draw the steps into this file, .png or .svg."
-)
+@click.argument("plan_file", metavar="PLAN", type=FILE)
+@click.option("-o", "--output", type=FILE, help="Draw the steps into this file, .png or .svg.")
 @json_option
 def show(source: Path, plan_file: Path, output: Path | None, as_json: bool) -> None:
     """Show a PLAN that starts at SOURCE, in words or as a picture of every step.
@@ -212,7 +204,7 @@ def show(source: Path, plan_file: Path, output: Path | None, as_json: bool) -> N
 @plan.command(short_help="Judge a plan of any origin.")
 @source_argument
 @target_argument
-@click.argument("plan_file", metavar="PLAN", type=_PLAN_FILE)
+@click.argument("plan_file", metavar="PLAN", type=FILE)
 @rule_options
 @json_option
 @click.pass_context

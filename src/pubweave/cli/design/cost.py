@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
+from pubweave.cli.options.kinds import COUNT_OR_NONE, FILE
 from pubweave.cli.output import json_option, output_console, print_json
 from pubweave.design.tree.prices import Prices
 
@@ -16,14 +17,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument(
-    "topology_file", metavar="TOPOLOGY", type=click.Path(dir_okay=False, path_type=Path)
-)
+@click.argument("topology_file", metavar="TOPOLOGY", type=FILE)
 @profile_option
 @price_options
-@click.option(
-    "--top", default=5, show_default=True, type=click.IntRange(min=0), help="How many to list."
-)
+@click.option("--top", default=5, type=COUNT_OR_NONE, help="How many to list.")
 @json_option
 def cost(
     topology_file: Path,

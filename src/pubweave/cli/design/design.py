@@ -16,6 +16,7 @@ import click
 
 from pubweave.cli.design.dynatops import dynatops
 from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
+from pubweave.cli.options.kinds import COUNT, COUNT_OR_NONE, FILE, SHARE, together
 from pubweave.cli.options.plan_rules import link_named
 from pubweave.cli.options.time_limit import SearchStop, stopping, time_limit_option
 from pubweave.cli.output import changing_line, json_option, print_json, remark, warn
@@ -36,26 +37,18 @@ LIMIT_S = 30.0
 OWN_SHARE = 0.6
 """Of the time limit; the rest is for the methods beside which the result is shown."""
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
-
-def _limit_options(command: Any) -> Any:
-    options = [
-        click.option(
-            "--max-degree", type=click.IntRange(min=1), help="No broker gets more links than this."
-        ),
-        click.option("--pin", "pins", multiple=True, metavar="A-B", help="The target has it."),
-        click.option("--forbid", "bans", multiple=True, metavar="A-B", help="It has not."),
-        click.option(
-            "--max-changes",
-            type=click.IntRange(min=0),
-            metavar="K",
-            help="At most this many links that the topology does not have.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+_limit_options = together(
+    click.option("--max-degree", type=COUNT, help="No broker gets more links than this."),
+    click.option("--pin", "pins", multiple=True, metavar="A-B", help="The target has it."),
+    click.option("--forbid", "bans", multiple=True, metavar="A-B", help="It has not."),
+    click.option(
+        "--max-changes",
+        type=COUNT_OR_NONE,
+        metavar="K",
+        help="At most this many links that the topology does not have.",
+    ),
+)
 
 
 class DesignCommand(click.Command):
@@ -79,19 +72,16 @@ class DesignCommand(click.Command):
 @click.option(
     "--topology",
     "topology_file",
-    type=_FILE,
+    type=FILE,
     help="The tree to improve. [default: the profile's own, at its window's end]",
 )
-@click.option("-o", "--output", type=_FILE, help="Write the target topology to this file.")
+@click.option("-o", "--output", type=FILE, help="Write the target topology to this file.")
 @price_options
 @_limit_options
-@click.option(
-    "--eta", default=4, show_default=True, type=click.IntRange(min=2), help="ci, lmst, lmit: hops."
-)
+@click.option("--eta", default=4, type=click.IntRange(min=2), help="ci, lmst, lmit: hops.")
 @click.option(
     "--estimate",
     default="sides",
-    show_default=True,
     type=click.Choice(["overlap", "conjunction", "sides"]),
     help="ci: by what clients share, as the paper has it (overlap), with triples counted "
     "(conjunction); or by all that passes, relayed or not (sides).",
@@ -99,13 +89,17 @@ class DesignCommand(click.Command):
 @click.option(
     "--least-gain",
     default=0.0,
-    show_default=True,
-    type=click.FloatRange(0, 1),
+    type=SHARE,
     help="ci, lmst, lmit: the share that an exchange must save of its cycle's cost.",
 )
-@click.option("--compare/--no-compare", default=True, help="Show what other methods reach.")
+@click.option(
+    "--compare/--no-compare",
+    default=True,
+    show_default=False,
+    help="Show what other methods reach.",
+)
 @time_limit_option(LIMIT_S, "tree")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--seed", default=0, type=COUNT_OR_NONE)
 @json_option
 def design(
     method: str,

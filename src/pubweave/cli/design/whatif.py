@@ -10,6 +10,7 @@ import click
 
 from pubweave.cli.errors import FAILED, BadInput
 from pubweave.cli.options.design_inputs import Inputs, price_options, profile_option, read_inputs
+from pubweave.cli.options.kinds import DIRECTORY, FILE, POSITIVE
 from pubweave.cli.output import json_option, output_console, print_json
 from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.files.topology import read_topology
@@ -20,18 +21,23 @@ if TYPE_CHECKING:
     from pubweave.sim.whatif.replay import Replayed
 
 SHOWN_BROKERS = 5
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
-@click.argument("target", type=_FILE)
+@click.argument("target", type=FILE)
 @profile_option
-@click.option("--topology", "topology_file", type=_FILE,
-              help="The overlay as it is. [default: the profile's own]")  # fmt: skip
-@click.option("--traffic", type=click.Path(file_okay=False, path_type=Path),
-              help="The telemetry to replay. [default: what the profile was made of]")  # fmt: skip
-@click.option("--window", type=click.FloatRange(min=0, min_open=True), default=30.0,
-              show_default=True, help="Seconds of it, the last ones.")  # fmt: skip
+@click.option(
+    "--topology",
+    "topology_file",
+    type=FILE,
+    help="The overlay as it is. [default: the profile's own]",
+)
+@click.option(
+    "--traffic",
+    type=DIRECTORY,
+    help="The telemetry to replay. [default: what the profile was made of]",
+)
+@click.option("--window", type=POSITIVE, default=30.0, help="Seconds of it, the last ones.")
 @price_options
 @json_option
 @click.pass_context

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 
 from pubweave.cli.errors import BadInput
 from pubweave.cli.options.durability import DURABILITIES
+from pubweave.cli.options.kinds import COUNT, COUNT_OR_NONE, DIRECTORY, EXISTING_FILE
 from pubweave.generate.topologies.latencies import Matrix, assign_latencies, read_rtt_matrix
 from pubweave.generate.topologies.trees import chain
 from pubweave.runtime.net.signals import interrupted_by_signals
@@ -46,33 +47,61 @@ MAX_BROKERS = {
 
 @click.command()
 @click.argument("scenario", type=click.Choice(sorted(SCENARIOS)))
-@click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True,
-              help="How many runs.")  # fmt: skip
-@click.option("--first-seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="The seed of the first run; the others follow.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), help="Run just this one seed.")
+@click.option("--seeds", type=COUNT, default=100, help="How many runs.")
+@click.option(
+    "--first-seed",
+    type=COUNT_OR_NONE,
+    default=0,
+    help="The seed of the first run; the others follow.",
+)
+@click.option("--seed", type=COUNT_OR_NONE, help="Run just this one seed.")
 @click.option("--trace", is_flag=True, help="Print everything that happens (with --seed).")
-@click.option("--telemetry", type=click.Path(path_type=Path, file_okay=False),
-              help="Also write the telemetry of the runs to this folder.")  # fmt: skip
-@click.option("--max-brokers", type=click.IntRange(min=1),
-              help="The largest overlay: autopilot 10, relocate 20, routing 30, transform 60, "
-              "mqtt 8, others 14.")  # fmt: skip
-@click.option("--fault", type=click.Choice(FAULTS),
-              help="What fails in all runs, not a random choice (transform and "
-              "reorganize).")  # fmt: skip
-@click.option("--durability", type=click.Choice(DURABILITIES), default="memory",
-              show_default=True, help="With 'journal' brokers crash in every run and their disks "
-              "fail, and nothing acknowledged may be lost (not autopilot, hybrid, "
-              "placement).")  # fmt: skip
-@click.option("--strategy", type=click.Choice(sorted(MQTT_OVERLAYS)), default=TREE,
-              show_default=True, help="How brokers route (mqtt).")  # fmt: skip
-@click.option("--pause", "pause_s", type=(click.FloatRange(min=0), click.FloatRange(min=0)),
-              metavar="LOW HIGH", help="Also stop a broker for LOW to HIGH seconds, up to "
-              "three times per run, as with SIGSTOP and SIGCONT (not autopilot).")  # fmt: skip
-@click.option("--rtt", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="Take link latencies from a matrix of round-trip times.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1,
-              show_default="processors", help="Runs at the same time.")  # fmt: skip
+@click.option(
+    "--telemetry", type=DIRECTORY, help="Also write the telemetry of the runs to this folder."
+)
+@click.option(
+    "--max-brokers",
+    type=COUNT,
+    help="The largest overlay: autopilot 10, relocate 20, routing 30, transform 60, "
+    "mqtt 8, others 14.",
+)
+@click.option(
+    "--fault",
+    type=click.Choice(FAULTS),
+    help="What fails in all runs, not a random choice (transform and reorganize).",
+)
+@click.option(
+    "--durability",
+    type=click.Choice(DURABILITIES),
+    default="memory",
+    help="With 'journal' brokers crash in every run and their disks "
+    "fail, and nothing acknowledged may be lost (not autopilot, hybrid, "
+    "placement).",
+)
+@click.option(
+    "--strategy",
+    type=click.Choice(sorted(MQTT_OVERLAYS)),
+    default=TREE,
+    help="How brokers route (mqtt).",
+)
+@click.option(
+    "--pause",
+    "pause_s",
+    type=(click.FloatRange(min=0), click.FloatRange(min=0)),
+    metavar="LOW HIGH",
+    help="Also stop a broker for LOW to HIGH seconds, up to "
+    "three times per run, as with SIGSTOP and SIGCONT (not autopilot).",
+)
+@click.option(
+    "--rtt", type=EXISTING_FILE, help="Take link latencies from a matrix of round-trip times."
+)
+@click.option(
+    "--jobs",
+    type=COUNT,
+    default=os.cpu_count() or 1,
+    show_default="processors",
+    help="Runs at the same time.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def simulate(
     scenario: str,

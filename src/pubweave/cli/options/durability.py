@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from pubweave.cli.errors import BadInput
+from pubweave.cli.options.kinds import DIRECTORY
 
 F = TypeVar("F", bound=Callable[..., Any])
 DURABILITIES = ("memory", "journal")
@@ -20,14 +21,13 @@ def durability_options(default_directory: str) -> Callable[[F], F]:
     def add(command: F) -> F:
         command = click.option(
             "--journal-dir",
-            type=click.Path(file_okay=False, path_type=Path),
+            type=DIRECTORY,
             help=f"Where journals are; brokers go on with what is there. {default_directory}",
         )(command)
         return click.option(
             "--durability",
             type=click.Choice(DURABILITIES),
             default="memory",
-            show_default=True,
             help="With 'journal' a killed broker comes back with all that it had acknowledged.",
         )(command)
 

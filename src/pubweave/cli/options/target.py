@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from pubweave.cli.errors import BadInput
+from pubweave.cli.options.kinds import DIRECTORY, together
 from pubweave.runtime.client.client import Client, ClientError, NoConnectionError
 from pubweave.runtime.client.connect import connect
 from pubweave.runtime.net.addresses import Address
@@ -29,9 +30,8 @@ run_dir_option = click.option(
     "--run-dir",
     envvar=RUN_DIRECTORY_VARIABLE,
     default=DEFAULT_RUN_DIRECTORY,
-    show_default=True,
     show_envvar=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Where the overlay keeps its state, logs and telemetry.",
 )
 
@@ -49,16 +49,12 @@ def address_option(name: str, help: str) -> Callable[[Command], Command]:
     return click.option(name, type=parse_address, metavar="HOST:PORT", help=help)
 
 
-def broker_options(command: Command) -> Command:
-    """``--broker``, ``--address`` and ``--run-dir``: the broker a client attaches to."""
-    options = (
-        click.option("--broker", help="A broker of the overlay in --run-dir. [default: the first]"),
-        address_option("--address", help="The address of a broker, instead."),
-        run_dir_option,
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+broker_options = together(
+    click.option("--broker", help="A broker of the overlay in --run-dir. [default: the first]"),
+    address_option("--address", help="The address of a broker, instead."),
+    run_dir_option,
+)
+"""``--broker``, ``--address`` and ``--run-dir``: the broker a client attaches to."""
 
 
 def broker_address(broker: str | None, address: Address | None, run_dir: Path) -> Address:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from pubweave.cli.errors import BadInput, blaming
+from pubweave.cli.options.kinds import DIRECTORY, FILE, NOT_NEGATIVE, together
 from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import json_option, print_json, warn
 from pubweave.cli.relocate.live import LiveRelocation, relocate_overlay
@@ -27,30 +26,21 @@ from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.records.status import TraceRequest
 from pubweave.runtime.net.signals import run_async
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def preference_options(command: Command) -> Command:
-    """GRAPE's two settings."""
-    options = [
-        click.option(
-            "--priority",
-            type=click.Choice(["load", "delay"]),
-            default="load",
-            show_default=True,
-            help="What to minimise first: the system's message rate or the average delay.",
-        ),
-        click.option(
-            "--weight",
-            type=click.FloatRange(0, 100),
-            default=100.0,
-            show_default=True,
-            help="How much of it: candidates within 100 - WEIGHT of the best stay.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+preference_options = together(
+    click.option(
+        "--priority",
+        type=click.Choice(["load", "delay"]),
+        default="load",
+        help="What to minimise first: the system's message rate or the average delay.",
+    ),
+    click.option(
+        "--weight",
+        type=click.FloatRange(0, 100),
+        default=100.0,
+        help="How much of it: candidates within 100 - WEIGHT of the best stay.",
+    ),
+)
+"""GRAPE's two settings."""
 
 
 @click.group(invoke_without_command=True)
@@ -66,7 +56,6 @@ def preference_options(command: Command) -> Command:
     "--least-gain",
     type=click.FloatRange(0, 99),
     default=0.0,
-    show_default=True,
     metavar="PERCENT",
     help="By how much a move has to lower what decides it; overlays that decide by themselves "
     "ask for 5.",
@@ -74,7 +63,7 @@ def preference_options(command: Command) -> Command:
 @click.option(
     "--from-profile",
     "profile_dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Decide from a workload profile, made by 'pubweave profile', instead of live traces.",
 )
 @click.option("--publisher", "publishers", multiple=True, help="Only this one; may be repeated.")
@@ -82,17 +71,11 @@ def preference_options(command: Command) -> Command:
     "--trace",
     type=click.IntRange(1, 4096),
     default=100,
-    show_default=True,
     metavar="PUBLICATIONS",
     help="How many publications of each publisher are traced.",
 )
 @click.option(
-    "--wait",
-    type=click.FloatRange(min=0),
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for them.",
+    "--wait", type=NOT_NEGATIVE, default=120.0, metavar="SECONDS", help="How long to wait for them."
 )
 @json_option
 @click.pass_context
@@ -197,7 +180,7 @@ def _subscribers_from_profile(
 
 
 @relocate.command()
-@click.argument("statistics_file", metavar="STATS", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("statistics_file", metavar="STATS", type=FILE)
 @preference_options
 @json_option
 def select(statistics_file: Path, priority: str, weight: float, as_json: bool) -> None:

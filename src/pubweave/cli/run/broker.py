@@ -18,8 +18,9 @@ import msgspec
 from pubweave.cli.errors import BadInput
 from pubweave.cli.options.coordination import given_target, zookeeper_options
 from pubweave.cli.options.durability import chosen_journal, durability_options
+from pubweave.cli.options.kinds import DIRECTORY, FILE, SHARE, packed
 from pubweave.cli.options.mqtt import mqtt_option, on_loop_option, with_mqtt
-from pubweave.cli.options.placement import check_placement, number_options
+from pubweave.cli.options.placement import NUMBER_OPTIONS, changed_fields, check_placement
 from pubweave.cli.options.security import broker_security_options
 from pubweave.cli.options.target import address_option
 from pubweave.cli.output import json_option, print_json, remark
@@ -87,31 +88,27 @@ class RingChoice:
         return replace(config, broker=replace(broker, topics=topics, placement=placement))
 
 
-def ring_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """All of them; the command gets ``ring``, a `RingChoice`."""
-
-    @click.option(
+ring_options = packed(
+    "ring",
+    lambda ring, members, **given: RingChoice(dict(ring), dict(members), changed_fields(**given)),
+    click.option(
         "--ring",
         multiple=True,
         type=parse_neighbor,
         metavar="ID=HOST:PORT",
         help="A broker of a ring, with --strategy topic_connected: be a gateway there.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--placement-with",
         "members",
         multiple=True,
         type=parse_neighbor,
         metavar="ID=HOST:PORT",
         help="Another broker of the placement cluster, with --strategy rendezvous.",
-    )
-    @number_options
-    @functools.wraps(command)
-    def packed(*args: Any, ring: Any, members: Any, placement: dict[str, Any], **given: Any) -> Any:
-        return command(*args, ring=RingChoice(dict(ring), dict(members), placement), **given)
-
-    return packed
-
+    ),
+    *NUMBER_OPTIONS,
+)
+"""All of them; the command gets ``ring``, a `RingChoice`."""
 
 _FILE_KEYS = ("id", "listen", "strategy", "neighbors", "telemetry", "sample", "settings")
 
@@ -146,31 +143,25 @@ class BrokerFile:
 )
 @ring_options
 @click.option(
-    "--config",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="A TOML file with the same and more; options go before it.",
+    "--config", type=FILE, help="A TOML file with the same and more; options go before it."
 )
 @zookeeper_options
 @click.option("--overlay", help="The overlay this broker belongs to, with --zookeeper.")
 @click.option(
     "--topology",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="What the overlay looks like at first, with --zookeeper: stored there unless one is.",
 )
 @mqtt_option
 @on_loop_option
 @address_option("--advertise", help="Where others reach this broker. [default: --listen]")
 @click.option("--strategy", type=click.Choice(sorted(STRATEGIES)), help="How to route.")
-@click.option(
-    "--telemetry",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Record what the broker does in this directory.",
-)
-@click.option("--sample", type=click.FloatRange(0, 1), help="The share of publications recorded.")
+@click.option("--telemetry", type=DIRECTORY, help="Record what the broker does in this directory.")
+@click.option("--sample", type=SHARE, help="The share of publications recorded.")
 @durability_options("")
 @click.option(
     "--held-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Without a journal: a file to note in how much only this broker has. If it is killed, the "
     "one that is started in its place with the same file counts that as lost and says so.",
 )

@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from pubweave.cli.errors import BadInput, blaming
+from pubweave.cli.options.kinds import COUNT, NOT_NEGATIVE, POSITIVE
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.options.target import attached, broker_address, broker_options
 from pubweave.cli.output import Advance, json_option, print_json, progress_bar, remark
@@ -89,18 +90,13 @@ def parse_value(text: str) -> Value:
     metavar="NAME=VALUE",
     help="An attribute; numbers, true and false are recognised, quotes force a string.",
 )
-@click.option("-p", "--payload", default="", help="TEXT, @FILE, or - for standard input.")
 @click.option(
-    "-n",
-    "--count",
-    default=1,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How many times to publish it.",
+    "-p", "--payload", default="", show_default=False, help="TEXT, @FILE, or - for standard input."
 )
+@click.option("-n", "--count", default=1, type=COUNT, help="How many times to publish it.")
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     help="Publications per second. [default: as fast as the broker takes them]",
 )
 @click.option(
@@ -113,8 +109,7 @@ def parse_value(text: str) -> Value:
 @click.option(
     "--settle",
     default=SETTLE_S,
-    show_default=True,
-    type=click.FloatRange(min=0),
+    type=NOT_NEGATIVE,
     help="Seconds to wait after advertising: what is published before the subscriptions "
     "elsewhere have found their way to the advertisement does not reach them.",
 )

@@ -46,7 +46,6 @@ class Watched:
 @click.option(
     "--interval",
     default=1.0,
-    show_default=True,
     type=click.FloatRange(min=0.1),
     help="Seconds between looks with --watch.",
 )

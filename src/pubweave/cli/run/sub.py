@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from pubweave.cli.errors import FAILED
+from pubweave.cli.options.kinds import COUNT, POSITIVE
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.options.target import attached, broker_address, broker_options
 from pubweave.cli.output import LiveView, json_option, print_json, remark
@@ -30,14 +31,8 @@ REFUSALS_INTERVAL_S = 0.5
 
 @click.command()
 @click.argument("filter_text", metavar="FILTER")
-@click.option(
-    "-n", "--count", type=click.IntRange(min=1), help="End after this many notifications."
-)
-@click.option(
-    "--duration",
-    type=click.FloatRange(min=0, min_open=True),
-    help="End after this many seconds.",
-)
+@click.option("-n", "--count", type=COUNT, help="End after this many notifications.")
+@click.option("--duration", type=POSITIVE, help="End after this many seconds.")
 @click.option("--stats", is_flag=True, help="Only how many come, every second.")
 @broker_options
 @client_security_options

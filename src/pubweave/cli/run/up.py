@@ -13,6 +13,7 @@ import msgspec
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.options.coordination import given_target, zookeeper_options
 from pubweave.cli.options.durability import chosen_journal, durability_options
+from pubweave.cli.options.kinds import FILE, PORT, POSITIVE, SHARE
 from pubweave.cli.options.mqtt import check_on_loop, mqtt_option, on_loop_option
 from pubweave.cli.options.placement import PlacementChoice, placement_options
 from pubweave.cli.options.relocation import relocation_options
@@ -50,7 +51,7 @@ LINE_INTERVAL_S = 5.0
 
 
 @click.command()
-@click.argument("topology", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("topology", required=False, type=FILE)
 @click.option(
     "--subscriptions",
     type=click.Path(path_type=Path),
@@ -58,20 +59,15 @@ LINE_INTERVAL_S = 5.0
     help="With --strategy topic_connected instead of TOPOLOGY: which brokers want which topics.",
 )
 @click.option("--in-process", is_flag=True, help="All brokers in one process.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where brokers listen.")
+@click.option("--host", default="127.0.0.1", help="Where brokers listen.")
 @click.option(
     "--port",
     default=7000,
-    show_default=True,
-    type=click.IntRange(0, 65535),
+    type=PORT,
     help="The first broker's port, the others count on; 0 takes any free ones.",
 )
 @click.option(
-    "--strategy",
-    default="tree",
-    show_default=True,
-    type=click.Choice(sorted(STRATEGIES)),
-    help="How brokers route.",
+    "--strategy", default="tree", type=click.Choice(sorted(STRATEGIES)), help="How brokers route."
 )
 @run_dir_option
 @security_option
@@ -82,26 +78,17 @@ LINE_INTERVAL_S = 5.0
 @relocation_options
 @placement_options
 @click.option(
-    "--telemetry/--no-telemetry",
-    default=True,
-    show_default=True,
-    help="Record what brokers do, in RUN_DIR/telemetry.",
+    "--telemetry/--no-telemetry", default=True, help="Record what brokers do, in RUN_DIR/telemetry."
 )
 @click.option(
-    "--sample",
-    default=1.0,
-    show_default=True,
-    type=click.FloatRange(0, 1),
-    help="The share of publications that telemetry records.",
+    "--sample", default=1.0, type=SHARE, help="The share of publications that telemetry records."
 )
 @mqtt_option
 @on_loop_option
 @durability_options("[default: RUN_DIR/journal, new with every start]")
 @click.option("--no-restart", is_flag=True, help="Leave broker processes that died alone.")
 @click.option(
-    "--duration",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Stop after this many seconds. [default: at Ctrl-C]",
+    "--duration", type=POSITIVE, help="Stop after this many seconds. [default: at Ctrl-C]"
 )
 @click.option(
     "--interval",

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from pubweave.cli.errors import FAILED, BadInput, blaming
+from pubweave.cli.options.kinds import COUNT, DIRECTORY, FILE
 from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import json_option, print_json, progress_bar, remark
 from pubweave.cli.security.check import check_directory, check_run
@@ -20,14 +21,9 @@ from pubweave.model.files.topology import read_topology
 from pubweave.runtime.security.directory import SecurityDirectory
 from pubweave.runtime.security.setup import SecuritySetup
 
-_DIRECTORY = click.Path(file_okay=False, path_type=Path)
-_directory_argument = click.argument("directory", type=_DIRECTORY)
+_directory_argument = click.argument("directory", type=DIRECTORY)
 _days_option = click.option(
-    "--days",
-    default=365,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How long certificates are valid.",
+    "--days", default=365, type=COUNT, help="How long certificates are valid."
 )
 
 
@@ -47,11 +43,7 @@ def security() -> None:
 
 @security.command()
 @_directory_argument
-@click.option(
-    "--topology",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Certificates for all brokers of this topology file.",
-)
+@click.option("--topology", type=FILE, help="Certificates for all brokers of this topology file.")
 @click.option("--broker", "brokers", multiple=True, help="A certificate for this broker, too.")
 @click.option("--user", "users", multiple=True, help="A user besides 'operator'.")
 @_days_option
@@ -182,7 +174,7 @@ _RELOAD = "'pubweave security reload' (elsewhere: kill -HUP of each broker)"
     "--certificate",
     "certificates",
     multiple=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Revoke the certificate in this file.",
 )
 def revoke(
@@ -236,7 +228,7 @@ def reload(run_dir: Path) -> None:
 
 
 @security.command()
-@click.argument("directory", required=False, type=_DIRECTORY)
+@click.argument("directory", required=False, type=DIRECTORY)
 @run_dir_option
 @json_option
 @click.pass_context

@@ -50,14 +50,12 @@ tco.add_command(churn)
 @click.option(
     "--mode",
     default="low-oda",
-    show_default=True,
     type=click.Choice(["low-oda", "gm"]),
     help="Low maximum and average degree, or the least average degree whatever the maximum.",
 )
 @click.option(
     "--rho",
     default=3.0,
-    show_default=True,
     type=click.FloatRange(min=1),
     help="low-oda: how many times more a link must contribute to raise the maximum degree.",
 )
@@ -65,19 +63,17 @@ tco.add_command(churn)
 @click.option(
     "--part-size",
     default=20_000,
-    show_default=True,
     type=click.IntRange(min=2),
     help="--spark: nodes of a part; larger parts mean lower degrees and more time.",
 )
 @click.option(
     "--variant",
     default="divide",
-    show_default=True,
     type=click.Choice(["divide", "backbone"]),
     help="--spark: join parts by representatives, or attach everybody to a backbone.",
 )
-@click.option("--master", default="local[*]", show_default=True, help="--spark: its master URL.")
-@click.option("--memory", default="4g", show_default=True, help="--spark: memory of its driver.")
+@click.option("--master", default="local[*]", help="--spark: its master URL.")
+@click.option("--memory", default="4g", help="--spark: memory of its driver.")
 @json_option
 def build(
     subscriptions: Path,
