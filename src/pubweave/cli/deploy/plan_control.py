@@ -13,7 +13,7 @@ from pubweave.cli.deploy.run import carry_out
 from pubweave.cli.deploy.view import end_in_words
 from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
 from pubweave.cli.options.kinds import COUNT
-from pubweave.cli.output import json_option, output_console, print_json, remark
+from pubweave.cli.output import json_option, new_table, output_console, print_json, remark
 from pubweave.deploy.commands import ActionStatus, Progress, abort, read_progress, resume
 from pubweave.runtime.net.signals import run_async
 
@@ -157,12 +157,9 @@ def _waiting(action: ActionStatus, missing: Sequence[str], now: float) -> str:
 
 
 def _print(progress: Progress) -> None:
-    from rich.table import Table
-
     deployment = progress.deployment
-    table = Table(box=None, pad_edge=False)
-    for title in ("step", "action", "state", "reported by", "why"):
-        table.add_column(title)
+    titles = ("step", "action", "state", "reported by", "why")
+    table = new_table(*titles, left=titles)
     for number, step in enumerate(progress.steps, 1):
         if number <= deployment.steps_done:
             table.add_row(str(number), f"{len(step)} actions", "done", "", "")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pubweave.cli.output import seconds_in_words
+from pubweave.cli.output import new_table, seconds_in_words
 from pubweave.deploy.executor import ExecutorReport, ExecutorRole
 from pubweave.model.deployment import ActionState, DeploymentState
 
@@ -94,12 +94,9 @@ class Look:
         """A table of the step under way, and a bar over all steps."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
-        from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False)
-        for title in ("action", "state", "buffered", ""):
-            table.add_column(title, justify="right" if title == "buffered" else "left")
+        table = new_table("action", "state", "buffered", "", left=("action", "state", ""))
         for action in self.report.actions:
             held = self.held.get(action.action_id, 0)
             table.add_row(

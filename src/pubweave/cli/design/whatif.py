@@ -11,7 +11,7 @@ import click
 from pubweave.cli.errors import FAILED, BadInput
 from pubweave.cli.options.design_inputs import Inputs, price_options, profile_option, read_inputs
 from pubweave.cli.options.kinds import DIRECTORY, FILE, POSITIVE
-from pubweave.cli.output import json_option, output_console, print_json
+from pubweave.cli.output import json_option, new_table, output_console, print_json
 from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.files.topology import read_topology
 from pubweave.model.records.recorded_traffic import RecordedTraffic
@@ -140,13 +140,8 @@ _ROWS = (
 
 
 def _print(sides: dict[str, dict[str, Any]], recorded: RecordedTraffic) -> None:
-    from rich.table import Table
-
     now, target = sides["now"], sides["target"]
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for title in ("now", "target", "change"):
-        table.add_column(title, justify="right")
+    table = new_table("", "now", "target", "change")
     for label, name in _ROWS:
         table.add_row(label, f"{now[name]:.3f}", f"{target[name]:.3f}", _change(now, target, name))
     for place, (broker, rate) in enumerate(now["busiest"]):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from types import TracebackType
 
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.net.addresses import Address
@@ -60,10 +59,5 @@ class ReservedPorts:
     def __enter__(self) -> ReservedPorts:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -22,7 +22,6 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from pubweave.runtime.net.addresses import DEFAULT_HOST, Address
@@ -79,12 +78,7 @@ class _Started:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
 
