@@ -72,10 +72,7 @@ async def _run(options: DemoOptions) -> int:
     spec = replace(spec, distances_ms=world.distances_ms)
     store = choose_store(None, is_wanted=True)
     async with StopRequest() as stop:
-        overlay = open_overlay(
-            spec, options.run_dir, in_process=False, restart=True, store=store,
-            as_json=options.as_json,
-        )  # fmt: skip
+        overlay = open_overlay(spec, options.run_dir, options.as_json, store=store)
         try:
             if not await start_with_progress(overlay, stop, shown=not options.as_json):
                 return stop.exit_code

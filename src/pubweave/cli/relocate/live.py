@@ -12,7 +12,7 @@ import msgspec
 
 from pubweave.cli.errors import FAILED, BadInput
 from pubweave.cli.output import print_json, progress_bar, remark, warn
-from pubweave.cli.relocate.view import print_clients, status_document
+from pubweave.cli.relocate.view import show_clients, status_document
 from pubweave.core.mqtt.session.session import native_id, session_of
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.records.status import (
@@ -155,14 +155,10 @@ class _Session:
                 status_document(publisher, self._at[publisher], self._found.get(publisher))
                 for publisher in sorted(self._at)
             ]
-        if self._asked.as_json:
-            for document in documents:
-                print_json(document)
-            return
-        if not documents:
+        if documents or self._asked.as_json:
+            show_clients(documents, role, self._asked.as_json)
+        else:
             remark(f"no {role} of a traced publisher is attached to this overlay")
-            return
-        print_clients(documents, role, in_detail=len(documents) == 1)
 
     async def move(self) -> None:
         """Ask the brokers to move clients, and see how that ends."""

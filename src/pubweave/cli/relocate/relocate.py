@@ -12,10 +12,10 @@ from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import json_option, print_json, warn
 from pubweave.cli.relocate.live import LiveRelocation, relocate_overlay
 from pubweave.cli.relocate.view import (
-    print_clients,
     print_selection,
     profile_document,
     selection_document,
+    show_clients,
 )
 from pubweave.core.config.relocation import RelocationConfig
 from pubweave.design.relocation.publisher_profile import traced_publishers
@@ -150,11 +150,7 @@ def _from_profile(
         selection = select_broker(statistics, found.publisher_at, equally_far, preference)
         selection = selection.unless_less_than(least_gain / 100)
         documents.append(profile_document(found.publisher, selection))
-    if as_json:
-        for document in documents:
-            print_json(document)
-    else:
-        print_clients(documents, "publisher", in_detail=len(documents) == 1)
+    show_clients(documents, "publisher", as_json)
 
 
 def _subscribers_from_profile(
@@ -172,11 +168,7 @@ def _subscribers_from_profile(
         documents.append(profile_document(client, selection, "subscriber"))
         if selection.moves:
             placement.move(client, selection.choice)
-    if as_json:
-        for document in documents:
-            print_json(document)
-    else:
-        print_clients(documents, "subscriber", in_detail=len(documents) == 1)
+    show_clients(documents, "subscriber", as_json)
 
 
 @relocate.command()

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from pubweave.cli.output import new_table, output_console, remark
+from pubweave.cli.output import new_table, output_console, print_json, remark
 from pubweave.design.relocation.rules import Selection
 from pubweave.model.ids import natural_order
 from pubweave.model.records.status import SelectionStatus
@@ -101,9 +101,13 @@ def profile_document(client: str, selection: Selection, role: str = "publisher")
     }
 
 
-def print_clients(documents: list[dict[str, Any]], role: str, *, in_detail: bool) -> None:
-    """One line per publisher or subscriber; in detail, all candidates of each."""
-    if in_detail:
+def show_clients(documents: list[dict[str, Any]], role: str, as_json: bool) -> None:
+    """A line per publisher or subscriber; if there is only one, all its candidates."""
+    if as_json:
+        for document in documents:
+            print_json(document)
+        return
+    if len(documents) == 1:
         for document in documents:
             _print_in_detail(document, role)
         _remark_on_pings(documents, role)

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
+from rich.console import Group
 
 from pubweave.cli.errors import FAILED
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.options.target import address_option, attached, run_dir_option
 from pubweave.cli.output import LiveView, json_option, output_console, print_json
+from pubweave.cli.run.status_view import (
+    LINES_SHOWN,
+    Pulse,
+    PulseMeter,
+    access_line,
+    broker_document,
+    broker_table,
+    journal_line,
+    link_document,
+    link_table,
+    migration_line,
+    organize_line,
+    relocation_line,
+)
 from pubweave.model.ids import BrokerId, Link
 from pubweave.runtime.client.observer import OverlayObserver, OverlayStatuses
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.signals import StopRequest, run_async
 from pubweave.runtime.overlay.run_directory import read_live_state
 from pubweave.runtime.security.credentials import Credentials
-
-if TYPE_CHECKING:
-    from rich.console import Group
-
-    from pubweave.cli.run.status_view import Pulse
 
 
 @dataclass(frozen=True)
@@ -83,8 +93,6 @@ async def _run(
     every_s: float | None,
     as_json: bool,
 ) -> int:
-    from pubweave.cli.run.status_view import PulseMeter
-
     watched = _overlay(run_dir) if address is None else await _single(address, credentials)
     meter = PulseMeter()
     view = LiveView(as_json=as_json)
@@ -141,8 +149,6 @@ def _strategy(watched: Watched, snapshot: OverlayStatuses) -> str | None:
 
 
 def _document(watched: Watched, snapshot: OverlayStatuses, pulse: Pulse) -> dict[str, Any]:
-    from pubweave.cli.run.status_view import broker_document, link_document
-
     brokers = {
         broker: {
             "address": str(watched.addresses[broker]),
@@ -166,19 +172,6 @@ def _document(watched: Watched, snapshot: OverlayStatuses, pulse: Pulse) -> dict
 
 
 def _drawing(watched: Watched, snapshot: OverlayStatuses, pulse: Pulse, *, live: bool) -> Group:
-    from rich.console import Group
-
-    from pubweave.cli.run.status_view import (
-        LINES_SHOWN,
-        access_line,
-        broker_table,
-        journal_line,
-        link_table,
-        migration_line,
-        organize_line,
-        relocation_line,
-    )
-
     addresses = {broker: str(address) for broker, address in watched.addresses.items()}
     brokers = broker_table(snapshot, addresses, watched.pids, LINES_SHOWN if live else None)
     links = () if live or not snapshot.links else (link_table(snapshot), "")

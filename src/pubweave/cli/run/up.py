@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,10 +163,10 @@ def up(
         spec = replace(spec, organize=organize.config, link_prices=organize.read_prices(read))
     _check_security(spec)
     store = _store(strategy, security_dir, given)
-    restart = not given["no_restart"]
-    start = OverlayStart(spec, run_dir, given["in_process"], restart, store, as_json)
+    how = {"in_process": given["in_process"], "restart": not given["no_restart"], "store": store}
+    opened = functools.partial(open_overlay, spec, run_dir, as_json, **how)
     view = LiveView(as_json=as_json, quiet=quiet)
-    ctx.exit(run_async(_run(start, view, given["duration"], given["interval"], quiet)))
+    ctx.exit(run_async(_run(opened, run_dir, view, given, not (quiet or as_json), as_json)))
 
 
 def _spec(
@@ -241,71 +243,37 @@ def warn_exposed(address: str) -> None:
     )
 
 
-@dataclass(frozen=True)
-class OverlayStart:
-    """An overlay to be started, and how."""
-
-    spec: OverlaySpec
-    run_dir: Path
-    in_process: bool
-    restart: bool
-    store: StoreChoice | None
-    as_json: bool
-
-
 async def _run(
-    start: OverlayStart,
+    opened: Callable[[], Overlay],
+    run_dir: Path,
     view: LiveView,
-    duration: float | None,
-    interval: float | None,
-    quiet: bool,
+    given: dict[str, Any],
+    is_shown: bool,
+    as_json: bool,
 ) -> int:
     from pubweave.cli.run.status_view import PulseMeter
 
     meter = PulseMeter()
-    as_json = start.as_json
     async with StopRequest() as stop:
-        overlay = open_overlay(
-            start.spec,
-            start.run_dir,
-            in_process=start.in_process,
-            restart=start.restart,
-            store=start.store,
-            as_json=as_json,
-        )
+        overlay = opened()
         try:
-            if await start_with_progress(overlay, stop, shown=not (quiet or as_json)):
-                _tell_started(overlay, start.run_dir, as_json)
+            if await start_with_progress(overlay, stop, shown=is_shown):
+                _tell_started(overlay, run_dir, as_json)
                 with view:
-                    await _watch(overlay, stop, view, meter, duration, interval, as_json)
+                    await _watch(overlay, stop, view, meter, given, as_json)
         finally:
             await overlay.stop()
         _tell_stopped(overlay, meter, as_json)
         return stop.exit_code
 
 
-def open_overlay(
-    spec: OverlaySpec,
-    run_dir: Path,
-    *,
-    in_process: bool,
-    restart: bool,
-    store: StoreChoice | None = None,
-    as_json: bool,
-) -> Overlay:
+def open_overlay(spec: OverlaySpec, run_dir: Path, as_json: bool, **how: Any) -> Overlay:
     """An overlay that reports its troubles; its run directory is claimed and its ports are had."""
     from pubweave.runtime.overlay.overlay import Overlay
 
     directory = RunDirectory(run_dir)
     try:
-        return Overlay(
-            spec,
-            directory,
-            in_process=in_process,
-            restart=restart,
-            store=store,
-            on_event=lambda event: _tell_event(event, as_json),
-        )
+        return Overlay(spec, directory, on_event=lambda event: _tell_event(event, as_json), **how)
     except BaseException:
         directory.release()
         raise
@@ -324,13 +292,13 @@ async def _watch(
     stop: StopRequest,
     view: LiveView,
     meter: PulseMeter,
-    duration: float | None,
-    interval: float | None,
+    given: dict[str, Any],
     as_json: bool,
 ) -> None:
     from pubweave.cli.run.status_view import live_drawing
 
-    every_s = interval or (LIVE_INTERVAL_S if view.is_live or as_json else LINE_INTERVAL_S)
+    duration: float | None = given["duration"]
+    every_s = given["interval"] or (LIVE_INTERVAL_S if view.is_live or as_json else LINE_INTERVAL_S)
     while True:
         addresses = {b: str(address) for b, address in overlay.observer.addresses.items()}
         snapshot = await overlay.snapshot()
