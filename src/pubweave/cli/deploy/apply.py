@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pubweave.cli.deploy.dry_run import rehearse
 from pubweave.cli.deploy.mismatch import refuse_misfit
+from pubweave.cli.deploy.plan_view import plan_in_words, print_plan
 from pubweave.cli.deploy.run import carry_out
-from pubweave.cli.errors import BadInput
+from pubweave.cli.errors import FAILED, BadInput
 from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
 from pubweave.cli.options.kinds import COUNT, DIRECTORY, FILE, POSITIVE
-from pubweave.cli.output import json_option
+from pubweave.cli.output import json_option, print_json, remark
 from pubweave.deploy import commands
-from pubweave.model.files.plan import read_plan
+from pubweave.model.files.plan import PlanRecord, plan_id, read_plan
 from pubweave.model.files.topology import read_topology
+from pubweave.model.records.recorded_traffic import RecordedTraffic
+from pubweave.model.topology import Topology
 from pubweave.runtime.net.signals import run_async
 from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
+
+if TYPE_CHECKING:
+    from pubweave.sim.kernel.results import RunResult
+
 
 STEP_TIMEOUT_S = 60.0
 
@@ -108,3 +115,64 @@ def apply(
             )
         )
     )
+
+
+def rehearse(record: PlanRecord, current: Topology, traffic_dir: Path, as_json: bool) -> int:
+    """Carry the plan out in simulation and tell what it cost; the exit code."""
+    from pubweave.sim.whatif.rehearsal import Rehearsal
+
+    traffic = _recorded(traffic_dir)
+    if not as_json and not traffic.publications:
+        remark(f"no traffic is recorded in {traffic_dir}: this is the plan on an idle overlay")
+    result = Rehearsal(current, record.plan, traffic).run()
+    if as_json:
+        print_json(_document(record, traffic, result))
+    else:
+        _print(record, traffic, result)
+    return FAILED if result.violations else 0
+
+
+def _recorded(directory: Path) -> RecordedTraffic:
+    if not directory.is_dir():
+        return RecordedTraffic()
+    from pubweave.telemetry.recorded_traffic import read_traffic
+
+    return read_traffic(directory)
+
+
+def _document(record: PlanRecord, traffic: RecordedTraffic, result: RunResult) -> dict[str, Any]:
+    return {
+        "event": "dry_run",
+        "plan_id": plan_id(record),
+        "fits": True,
+        "steps": [[str(action) for action in step] for step in record.plan.steps],
+        "clients": len(traffic.clients),
+        "publications_per_s": round(traffic.rate_per_s, 2),
+        "actions_done": result.counts["actions_committed"],
+        "publications": result.counts["publications"],
+        "deliveries": result.counts["deliveries"],
+        "deliveries_due": result.counts["due"],
+        "held_publications": result.counts["held_publications"],
+        **result.measures,
+        "violations": list(result.violations),
+    }
+
+
+def _print(record: PlanRecord, traffic: RecordedTraffic, result: RunResult) -> None:
+    print_plan(record.plan)
+    click.echo(f"{plan_in_words(record.plan)}; it fits the overlay, and nothing was changed")
+    measures, counts = result.measures, result.counts
+    click.echo(
+        f"in simulation, with {len(traffic.clients)} recorded clients and "
+        f"{traffic.rate_per_s:.1f} publications/s: {measures['plan_s']:.2f} s; "
+        f"{counts['held_publications']} publications wait, at most {measures['hold_ms_max']:.0f} ms"
+    )
+    if counts["deliveries"]:
+        click.echo(
+            f"99% of the deliveries meanwhile take at most {measures['affected_ms_p99']:.0f} ms "
+            f"where the plan affects them ({measures['affected_share']:.0%} of all), "
+            f"{measures['unaffected_ms_p99']:.0f} ms elsewhere; "
+            f"{counts['deliveries']:,} of {counts['due']:,} arrive"
+        )
+    for violation in result.violations[:5]:
+        click.echo(f"  {violation}")

@@ -16,10 +16,15 @@ import click
 import msgspec
 
 from pubweave.cli.errors import BadInput
+from pubweave.cli.options.brokers import (
+    chosen_journal,
+    durability_options,
+    mqtt_option,
+    on_loop_option,
+    with_mqtt,
+)
 from pubweave.cli.options.coordination import given_target, zookeeper_options
-from pubweave.cli.options.durability import chosen_journal, durability_options
 from pubweave.cli.options.kinds import DIRECTORY, FILE, SHARE, packed
-from pubweave.cli.options.mqtt import mqtt_option, on_loop_option, with_mqtt
 from pubweave.cli.options.placement import NUMBER_OPTIONS, changed_fields, check_placement
 from pubweave.cli.options.security import broker_security_options
 from pubweave.cli.options.target import address_option

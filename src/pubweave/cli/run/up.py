@@ -13,23 +13,31 @@ import click
 import msgspec
 
 from pubweave.cli.errors import BadInput, blaming
+from pubweave.cli.options.brokers import (
+    check_on_loop,
+    chosen_journal,
+    durability_options,
+    mqtt_option,
+    on_loop_option,
+    store_for,
+)
 from pubweave.cli.options.coordination import given_target, zookeeper_options
-from pubweave.cli.options.durability import chosen_journal, durability_options
 from pubweave.cli.options.kinds import FILE, PORT, POSITIVE, SHARE
-from pubweave.cli.options.mqtt import check_on_loop, mqtt_option, on_loop_option
 from pubweave.cli.options.placement import PlacementChoice, placement_options
 from pubweave.cli.options.relocation import relocation_options
 from pubweave.cli.options.security import security_option
 from pubweave.cli.options.self_organizing import OrganizeChoice, organize_options
-from pubweave.cli.options.store import store_for
 from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import LiveView, json_option, print_json, progress_bar, remark, warn
-from pubweave.cli.run.tco_start import choose_source, topology_for
+from pubweave.cli.tco.files import named_links, read_wanted
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.mqtt import OnLoop
 from pubweave.core.config.relocation import RelocationConfig
+from pubweave.core.routing.topic_connected.membership_map import MAP_TOPIC
 from pubweave.core.strategies import STRATEGIES
+from pubweave.design.tco.interests import Subscriptions
 from pubweave.model.files.topology import read_topology
+from pubweave.model.ids import Link
 from pubweave.model.topology import Topology, TopologyError
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.signals import StopRequest, run_async
@@ -373,3 +381,50 @@ def _tell_stopped(overlay: Overlay, meter: PulseMeter, as_json: bool) -> None:
         f"{totals.lost_in_words}, "
         f"{totals.clients_expired:,} clients expired, {overlay.deaths} broker deaths"
     )
+
+
+STRATEGY = "topic_connected"
+BROKERS_MAX = 500
+"""More processes than that are a mistake: somebody else's followers, taken for brokers."""
+
+
+def choose_source(topology: Path | None, subscriptions: Path | None, strategy: str) -> Path:
+    """The one file that an overlay is to be started from; `click.UsageError` if it is not one."""
+    if subscriptions is not None and strategy != STRATEGY:
+        raise click.UsageError(f"--subscriptions needs --strategy {STRATEGY}")
+    if topology is not None and subscriptions is not None:
+        raise click.UsageError(
+            "give either TOPOLOGY or --subscriptions, not both: the links are made from the latter"
+        )
+    source = topology or subscriptions
+    if source is None:
+        raise click.UsageError(
+            f"give a TOPOLOGY file, or --subscriptions FILE with --strategy {STRATEGY}"
+        )
+    return source
+
+
+def topology_for(path: Path) -> Topology:
+    """An overlay in which the subscribers of each topic are connected, and all brokers are."""
+    from pubweave.design.tco.low_oda import build_overlay
+
+    wanted = read_wanted(path)
+    if wanted.node_count > BROKERS_MAX:
+        raise BadInput(
+            f"{path}: {wanted.node_count:,} clients; one broker is started for each, at most "
+            f"{BROKERS_MAX}: let 'client' be the broker that wants the topic"
+        )
+    # Brokers find each other by the map, a topic of all: the overlay must be in one piece.
+    everybody = Subscriptions.of(
+        {
+            name: (MAP_TOPIC, *(wanted.topic_names[topic] for topic in wanted.topics_of(node)))
+            for node, name in enumerate(wanted.nodes)
+        }
+    )
+    links = build_overlay(everybody)
+    remark(
+        f"{path}: {wanted.node_count} brokers, {wanted.topic_count} topics, {len(links)} links "
+        f"(degree {2 * len(links) / wanted.node_count:.1f} on average)"
+    )
+    pairs = named_links(everybody, links)
+    return Topology(frozenset(wanted.nodes), frozenset(Link.between(a, b) for a, b in pairs))

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +17,13 @@ from pubweave.cli.options.kinds import COUNT, DIRECTORY, FILE
 from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import json_option, print_json, progress_bar, remark
 from pubweave.cli.security.check import check_directory, check_run
-from pubweave.cli.security.reload import reload_run
+from pubweave.core.config.broker import BrokerConfig
 from pubweave.model.files.topology import read_topology
+from pubweave.runtime.net.tls import server_context
+from pubweave.runtime.overlay.run_directory import read_live_state
+from pubweave.runtime.security.broker_files import BrokerSecurity, read_revoked, secured
 from pubweave.runtime.security.directory import SecurityDirectory
+from pubweave.runtime.security.passwords import read_passwords
 from pubweave.runtime.security.setup import SecuritySetup
 
 _directory_argument = click.argument("directory", type=DIRECTORY)
@@ -256,3 +261,34 @@ def check(ctx: click.Context, directory: Path | None, run_dir: Path, as_json: bo
             click.echo(line)
         click.echo("nothing is open" if not report.findings else f"{len(report.findings)} open")
     ctx.exit(FAILED if report.findings else 0)
+
+
+def reload_run(run_dir: Path) -> int:
+    """How many brokers were told. BadInput or OverlayError if there is nothing to read again, or
+    it cannot be used: then nobody was told."""
+    state = read_live_state(run_dir)
+    if state.security is None:
+        raise BadInput(f"the overlay in {run_dir} is open: it has no security files")
+    directory = SecurityDirectory(Path(state.security))
+    running = {name: known.pid for name, known in state.brokers.items() if known.pid is not None}
+    if state.pid in running.values():
+        raise BadInput("brokers of 'up --in-process' cannot be told: start the overlay again")
+    for broker in sorted(running):
+        check_files(broker, directory.broker_security(broker))
+    told = 0
+    for pid in running.values():
+        try:
+            os.kill(pid, signal.SIGHUP)
+        except ProcessLookupError:
+            continue  # it has just died, and reads them when it is started again
+        told += 1
+    return told
+
+
+def check_files(broker: str, security: BrokerSecurity) -> None:
+    """OverlayError if one of the files cannot be used."""
+    secured(BrokerConfig(broker), security)
+    server_context(security.tls)
+    read_revoked(security.tls)
+    if security.passwords is not None:
+        read_passwords(Path(security.passwords))

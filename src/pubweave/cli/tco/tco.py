@@ -6,6 +6,7 @@ Parsing, progress, printing and exit codes only. Nodes are the clients of a subs
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from pubweave.cli.tco.files import (
     read_wanted,
     write_overlay,
 )
+from pubweave.design.tco.interests import Indices, Subscriptions
+from pubweave.design.tco.low_oda import Mode
 
 GAPS_SHOWN = 10
 
@@ -106,8 +109,6 @@ def build(
             bar.to(round(100 * share))
 
         if spark:
-            from pubweave.cli.tco.spark import build_on_spark
-
             links = build_on_spark(
                 wanted, Mode(mode), rho, log=output.with_suffix(".spark.log"), tell=tell, **scale
             )
@@ -205,3 +206,39 @@ def _print_verdict(verdict: Any, missing: list[str], degrees: dict[str, Any]) ->
         f"{state}; {degrees['links']:,} links among {degrees['nodes']:,} clients, degree "
         f"{degrees['average_degree']:.2f} on average, {degrees['max_degree']} at most"
     )
+
+
+PARTS_SHARE = 0.9
+"""Of the work, as far as a progress bar is concerned."""
+
+
+def build_on_spark(
+    wanted: Subscriptions,
+    mode: Mode,
+    rho: float,
+    *,
+    part_size: int,
+    variant: str,
+    master: str,
+    memory: str,
+    log: Path,
+    tell: Callable[[float], None],
+) -> Indices:
+    """The links of an overlay, by whichever variant."""
+    from pubweave.design.tco.attached import build_attached
+    from pubweave.design.tco.divided import build_divided
+    from pubweave.pipeline.batch.tco_build import on_spark
+    from pubweave.pipeline.frames.session import spark_session
+
+    # Tasks are sent and collected as single values, as large as parts are.
+    conf = {"spark.rpc.message.maxSize": "1024", "spark.driver.maxResultSize": "0"}
+    session = spark_session(
+        master, memory=memory, quick=True, conf=conf, log=log, name="pubweave tco build"
+    )
+    try:
+        run_all = on_spark(session, lambda share: tell(PARTS_SHARE * share))
+        if variant == "backbone":
+            return build_attached(wanted, part_size, run_all, mode, rho=rho, on_progress=tell)
+        return build_divided(wanted, part_size, run_all, mode, rho=rho, on_progress=tell)
+    finally:
+        session.stop()
