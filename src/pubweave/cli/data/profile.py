@@ -82,7 +82,7 @@ def profile(
     from pubweave.pipeline.frames.settings import ProfileSettings
 
     settings = ProfileSettings(slot_s=slot, settle_s=settle, neighborhood_hops=hops)
-    spark = _session(run_dir, output, master, memory, conf, follow)
+    spark = _session(run_dir, output, master, memory, conf)
     try:
         if follow:
             _follow(spark, run_dir, output, settings, every, as_json)
@@ -93,7 +93,7 @@ def profile(
 
 
 def _session(
-    source: str, output: str, master: str, memory: str, conf: tuple[str, ...], follow: bool
+    source: str, output: str, master: str, memory: str, conf: tuple[str, ...]
 ) -> SparkSession:
     from pubweave.pipeline.frames.locations import local_path
     from pubweave.pipeline.frames.session import spark_session

@@ -17,7 +17,6 @@ from pubweave.deploy.store import Create, Delete, List, Outcome, Read, Write
 from pubweave.runtime.store import embedded_zookeeper
 from pubweave.runtime.store.embedded_zookeeper import (
     EmbeddedZooKeeper,
-    ZooKeeperEnsemble,
     ZooKeeperUnavailable,
     find_jars,
     find_java,
@@ -26,6 +25,7 @@ from pubweave.runtime.store.embedded_zookeeper import (
 from pubweave.runtime.store.session import opened_store
 from pubweave.runtime.store.zookeeper_target import parse_target
 from tests.contract.zookeeper_users import needs_zookeeper
+from tests.unit.runtime.store.ensemble import ZooKeeperEnsemble
 
 needs_server = [pytest.mark.sockets, needs_zookeeper()]
 
@@ -77,7 +77,7 @@ def test_without_pyspark_one_message_says_what_to_do(monkeypatch: pytest.MonkeyP
 
 def test_finding_the_jars_does_not_import_pyspark() -> None:
     code = (
-        "import sys; from pubweave.runtime import embedded_zookeeper as e\n"
+        "import sys; from pubweave.runtime.store import embedded_zookeeper as e\n"
         "try: e.find_jars()\nexcept e.ZooKeeperUnavailable: pass\n"
         "sys.exit('pyspark' in sys.modules)"
     )
