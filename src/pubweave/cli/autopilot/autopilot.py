@@ -13,9 +13,7 @@ import click
 
 from pubweave.cli.deploy.apply import step_timeout_option
 from pubweave.cli.errors import BadInput, blaming
-from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
-from pubweave.cli.options.design_inputs import price_options, read_latency
-from pubweave.cli.options.kinds import (
+from pubweave.cli.kinds import (
     COUNT,
     COUNT_OR_NONE,
     DIRECTORY,
@@ -24,6 +22,8 @@ from pubweave.cli.options.kinds import (
     SHARE,
     together,
 )
+from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
+from pubweave.cli.options.design_inputs import price_options, read_latency
 from pubweave.cli.options.plan_rules import link_named
 from pubweave.cli.output import json_option, print_json, remark
 from pubweave.control.settings import (

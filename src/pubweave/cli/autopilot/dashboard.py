@@ -14,8 +14,8 @@ import click
 import msgspec
 
 from pubweave.cli.errors import BadInput
+from pubweave.cli.kinds import DIRECTORY, FILE, PORT
 from pubweave.cli.options.coordination import DeploymentChoice, deployment_options
-from pubweave.cli.options.kinds import DIRECTORY, FILE, PORT
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.output import json_option, print_json, remark
 from pubweave.control.records import approve, reject

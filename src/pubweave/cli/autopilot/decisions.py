@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from pubweave.cli.autopilot.decisions_view import print_decision, print_decisions
+from pubweave.cli.kinds import COUNT
 from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
-from pubweave.cli.options.kinds import COUNT
 from pubweave.cli.output import json_option, print_json, remark
 from pubweave.control import records
 from pubweave.control.records import list_decisions, read_autopilot, read_decision

@@ -10,7 +10,7 @@ import click
 
 from pubweave.cli.data.profile_summary import summary_lines
 from pubweave.cli.errors import BadInput
-from pubweave.cli.options.kinds import COUNT, NOT_NEGATIVE
+from pubweave.cli.kinds import COUNT, NOT_NEGATIVE
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
 from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.profile.profile import ProfileDescription, RefreshSummary

@@ -10,7 +10,7 @@ import click
 
 from pubweave.cli.data import report_charts as pictures
 from pubweave.cli.data.profile_summary import summary_lines
-from pubweave.cli.options.kinds import DIRECTORY, FILE
+from pubweave.cli.kinds import DIRECTORY, FILE
 from pubweave.cli.output import json_option, print_json
 from pubweave.model.files.atomic import replace_file
 from pubweave.model.files.profile import WorkloadProfile

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pubweave.cli.demo.world import make_demo
+from pubweave.cli.kinds import COUNT_OR_NONE, DIRECTORY, PORT
 from pubweave.cli.options.brokers import choose_store
-from pubweave.cli.options.kinds import COUNT_OR_NONE, DIRECTORY, PORT
 from pubweave.cli.output import json_option
 from pubweave.cli.run.up import open_overlay, start_with_progress
 from pubweave.runtime.net.signals import StopRequest, run_async

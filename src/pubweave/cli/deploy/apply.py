@@ -11,8 +11,8 @@ from pubweave.cli.deploy.mismatch import refuse_misfit
 from pubweave.cli.deploy.plan_view import plan_in_words, print_plan
 from pubweave.cli.deploy.run import carry_out
 from pubweave.cli.errors import FAILED, BadInput
+from pubweave.cli.kinds import COUNT, DIRECTORY, FILE, POSITIVE
 from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
-from pubweave.cli.options.kinds import COUNT, DIRECTORY, FILE, POSITIVE
 from pubweave.cli.output import json_option, print_json, remark
 from pubweave.deploy import commands
 from pubweave.model.files.plan import PlanRecord, plan_id, read_plan

@@ -25,7 +25,7 @@ from pubweave.cli.deploy.plan_view import (
     result_json,
 )
 from pubweave.cli.errors import FAILED, BadInput
-from pubweave.cli.options.kinds import COUNT_OR_NONE, FILE, POSITIVE
+from pubweave.cli.kinds import COUNT_OR_NONE, FILE, POSITIVE
 from pubweave.cli.options.plan_rules import (
     costs_from,
     problem_from,

@@ -11,8 +11,8 @@ import click
 from pubweave.cli.deploy.apply import step_timeout_option
 from pubweave.cli.deploy.run import carry_out
 from pubweave.cli.deploy.view import end_in_words
+from pubweave.cli.kinds import COUNT
 from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
-from pubweave.cli.options.kinds import COUNT
 from pubweave.cli.output import json_option, new_table, output_console, print_json, remark
 from pubweave.deploy.commands import ActionStatus, Progress, abort, read_progress, resume
 from pubweave.runtime.net.signals import run_async

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from pubweave.cli.errors import FAILED, BadInput
+from pubweave.cli.kinds import COUNT, EXISTING_FILE
 from pubweave.cli.options.coordination import DeploymentChoice, deployment_options
-from pubweave.cli.options.kinds import COUNT, EXISTING_FILE
 from pubweave.cli.output import json_option, print_json, remark
 from pubweave.deploy.layout import Layout
 from pubweave.deploy.remap.documents import (

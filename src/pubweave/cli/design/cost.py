@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pubweave.cli.kinds import COUNT_OR_NONE, FILE
 from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
-from pubweave.cli.options.kinds import COUNT_OR_NONE, FILE
 from pubweave.cli.output import json_option, new_table, output_console, print_json
 from pubweave.design.tree.prices import Prices
 

@@ -15,8 +15,8 @@ from typing import Any
 import click
 
 from pubweave.cli.design.dynatops import dynatops
+from pubweave.cli.kinds import COUNT, COUNT_OR_NONE, FILE, SHARE, together
 from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
-from pubweave.cli.options.kinds import COUNT, COUNT_OR_NONE, FILE, SHARE, together
 from pubweave.cli.options.plan_rules import link_named
 from pubweave.cli.options.time_limit import SearchStop, stopping, time_limit_option
 from pubweave.cli.output import changing_line, json_option, print_json, remark, warn

@@ -15,7 +15,7 @@ from pubweave.cli.design.dynatops_files import (
     write_mapping,
 )
 from pubweave.cli.errors import BadInput
-from pubweave.cli.options.kinds import EXISTING_FILE, FILE, POSITIVE
+from pubweave.cli.kinds import EXISTING_FILE, FILE, POSITIVE
 from pubweave.cli.options.time_limit import SearchStop, stopping, time_limit_option
 from pubweave.cli.output import changing_line, json_option, print_json, remark, warn
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from pubweave.cli.design.topology_view import TopologySummary, draw_tree, print_summary, summarize
 from pubweave.cli.errors import BadInput
-from pubweave.cli.options.kinds import COUNT, COUNT_OR_NONE, FILE, SHARE
+from pubweave.cli.kinds import COUNT, COUNT_OR_NONE, FILE, SHARE
 from pubweave.generate.topologies import real_networks as networks
 from pubweave.generate.topologies import trees, underlay
 from pubweave.generate.topologies.latencies import assign_latencies, read_rtt_matrix

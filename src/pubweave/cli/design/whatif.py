@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pubweave.cli.errors import FAILED, BadInput
+from pubweave.cli.kinds import DIRECTORY, FILE, POSITIVE
 from pubweave.cli.options.design_inputs import Inputs, price_options, profile_option, read_inputs
-from pubweave.cli.options.kinds import DIRECTORY, FILE, POSITIVE
 from pubweave.cli.output import json_option, new_table, output_console, print_json
 from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.files.topology import read_topology

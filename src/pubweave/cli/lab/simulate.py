@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from pubweave.cli.errors import BadInput
+from pubweave.cli.kinds import COUNT, COUNT_OR_NONE, DIRECTORY, EXISTING_FILE
 from pubweave.cli.options.brokers import DURABILITIES
-from pubweave.cli.options.kinds import COUNT, COUNT_OR_NONE, DIRECTORY, EXISTING_FILE
 from pubweave.generate.topologies.latencies import Matrix, assign_latencies, read_rtt_matrix
 from pubweave.generate.topologies.trees import chain
 from pubweave.runtime.net.signals import interrupted_by_signals

@@ -2,8 +2,7 @@
 
 Which overlay (`target`, `coordination`), as whom (`security`), how brokers run
 (`brokers`, `relocation`, `self_organizing`, `placement`), what to design from (`design_inputs`),
-by which rules to plan (`plan_rules`), and for how long (`time_limit`). `kinds` has the kinds of
-values, and makes one decorator of several options.
+by which rules to plan (`plan_rules`), and for how long (`time_limit`).
 
 Entry: decorators such as `zookeeper_options` and `rule_options`.
 Not here: the settings themselves (`core.config`, `runtime.broker.host_config`).

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pubweave.cli.errors import BadInput
-from pubweave.cli.options.kinds import DIRECTORY, Command, together
+from pubweave.cli.kinds import DIRECTORY, Command, together
 from pubweave.cli.options.target import address_option
 from pubweave.cli.output import warn
 from pubweave.core.config.mqtt import MqttConfig, OnLoop

@@ -11,7 +11,7 @@ from typing import TypeVar
 import click
 
 from pubweave.cli.errors import BadInput
-from pubweave.cli.options.kinds import FILE, packed, together
+from pubweave.cli.kinds import FILE, packed, together
 from pubweave.cli.options.security import SECURITY_VARIABLE
 from pubweave.cli.options.target import run_dir_option
 from pubweave.deploy.commands import Script

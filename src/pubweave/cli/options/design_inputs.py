@@ -8,7 +8,7 @@ from typing import NamedTuple
 import click
 
 from pubweave.cli.errors import blaming
-from pubweave.cli.options.kinds import DIRECTORY, FILE, NOT_NEGATIVE, together
+from pubweave.cli.kinds import DIRECTORY, FILE, NOT_NEGATIVE, together
 from pubweave.design.tree.prices import Prices
 from pubweave.design.tree.profile_inputs import prices_of, topology_of, traffic_of
 from pubweave.design.tree.traffic import Floats, Traffic

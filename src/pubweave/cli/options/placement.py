@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pubweave.cli.options.kinds import NOT_NEGATIVE, SHARE, packed
+from pubweave.cli.kinds import NOT_NEGATIVE, SHARE, packed
 from pubweave.core.config.placement import LASTING, RULES, SIMILARITY, PlacementConfig
 from pubweave.model.messages.rendezvous import RENDEZVOUS_PROTOCOL
 from pubweave.runtime.overlay.spec import OverlaySpec

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pubweave.cli.errors import BadInput, blaming
-from pubweave.cli.options.kinds import COUNT, FILE, together
+from pubweave.cli.kinds import COUNT, FILE, together
 from pubweave.model.files.topology import read_topology
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Action, Shift

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pubweave.cli.options.kinds import COUNT, NOT_NEGATIVE, packed
+from pubweave.cli.kinds import COUNT, NOT_NEGATIVE, packed
 from pubweave.core.config.relocation import RelocationConfig, RelocationMode
 from pubweave.design.relocation.rules import Preference, Priority
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from pubweave.cli.errors import BadInput
-from pubweave.cli.options.kinds import DIRECTORY, FILE, packed
+from pubweave.cli.kinds import DIRECTORY, FILE, packed
 from pubweave.model.messages.session import Role
 from pubweave.runtime.net.tls import TlsFiles
 from pubweave.runtime.overlay.run_directory import read_live_state

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pubweave.cli.errors import BadInput, blaming
-from pubweave.cli.options.kinds import EXISTING_FILE, NOT_NEGATIVE, packed
+from pubweave.cli.kinds import EXISTING_FILE, NOT_NEGATIVE, packed
 from pubweave.core.config.self_organizing import MOST_HOPS, LinkPrice, OrganizeConfig
 from pubweave.design.ci.rules import Estimate, Heuristic
 from pubweave.model.files.topology import read_topology

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from pubweave.cli.errors import BadInput
-from pubweave.cli.options.kinds import DIRECTORY, together
+from pubweave.cli.kinds import DIRECTORY, together
 from pubweave.runtime.client.client import Client, ClientError, NoConnectionError
 from pubweave.runtime.client.connect import connect
 from pubweave.runtime.net.addresses import Address

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from pubweave.cli.options.kinds import POSITIVE
+from pubweave.cli.kinds import POSITIVE
 
 
 def time_limit_option(default_s: float, what: str) -> Callable[[Any], Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from pubweave.cli.errors import BadInput, blaming
-from pubweave.cli.options.kinds import DIRECTORY, FILE, NOT_NEGATIVE, together
+from pubweave.cli.kinds import DIRECTORY, FILE, NOT_NEGATIVE, together
 from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import json_option, print_json, warn
 from pubweave.cli.relocate.live import LiveRelocation, relocate_overlay

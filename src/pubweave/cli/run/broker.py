@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from pubweave.cli.errors import BadInput
+from pubweave.cli.kinds import DIRECTORY, FILE, SHARE, packed
 from pubweave.cli.options.brokers import (
     chosen_journal,
     durability_options,
@@ -24,7 +25,6 @@ from pubweave.cli.options.brokers import (
     with_mqtt,
 )
 from pubweave.cli.options.coordination import given_target, zookeeper_options
-from pubweave.cli.options.kinds import DIRECTORY, FILE, SHARE, packed
 from pubweave.cli.options.placement import NUMBER_OPTIONS, changed_fields, check_placement
 from pubweave.cli.options.security import broker_security_options
 from pubweave.cli.options.target import address_option

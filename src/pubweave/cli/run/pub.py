@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from pubweave.cli.errors import BadInput, blaming
-from pubweave.cli.options.kinds import COUNT, NOT_NEGATIVE, POSITIVE
+from pubweave.cli.kinds import COUNT, NOT_NEGATIVE, POSITIVE
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.options.target import attached, broker_address, broker_options
 from pubweave.cli.output import Advance, json_option, print_json, progress_bar, remark

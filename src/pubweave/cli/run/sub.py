@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pubweave.cli.errors import FAILED
-from pubweave.cli.options.kinds import COUNT, POSITIVE
+from pubweave.cli.kinds import COUNT, POSITIVE
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.options.target import attached, broker_address, broker_options
 from pubweave.cli.output import LiveView, json_option, print_json, remark

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from pubweave.cli.errors import BadInput, blaming
+from pubweave.cli.kinds import FILE, PORT, POSITIVE, SHARE
 from pubweave.cli.options.brokers import (
     check_on_loop,
     chosen_journal,
@@ -22,7 +23,6 @@ from pubweave.cli.options.brokers import (
     store_for,
 )
 from pubweave.cli.options.coordination import given_target, zookeeper_options
-from pubweave.cli.options.kinds import FILE, PORT, POSITIVE, SHARE
 from pubweave.cli.options.placement import PlacementChoice, placement_options
 from pubweave.cli.options.relocation import relocation_options
 from pubweave.cli.options.security import security_option

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from pubweave.cli.errors import FAILED, BadInput, blaming
-from pubweave.cli.options.kinds import COUNT, DIRECTORY, FILE
+from pubweave.cli.kinds import COUNT, DIRECTORY, FILE
 from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import json_option, print_json, progress_bar, remark
 from pubweave.cli.security.check import check_directory, check_run

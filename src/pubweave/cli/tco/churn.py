@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pubweave.cli.errors import FAILED, INTERRUPTED, BadInput, blaming
-from pubweave.cli.options.kinds import COUNT, COUNT_OR_NONE, together
+from pubweave.cli.kinds import COUNT, COUNT_OR_NONE, together
 from pubweave.cli.options.time_limit import SearchStop, stopping
 from pubweave.cli.output import json_option, print_json, progress_bar, remark, warn
 from pubweave.cli.tco.files import FILE, links_among, read_overlay, read_wanted, write_overlay

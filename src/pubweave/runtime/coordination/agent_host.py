@@ -16,11 +16,9 @@ from typing import TypeVar
 
 from pubweave.core.vocabulary.effects import DecideAction, ReportAction, ReportRemap
 from pubweave.deploy.agent import Agent, AgentConfig, AgentEvent, CoreEvent, StatusTaken
-from pubweave.deploy.documents import BrokerDocument, BrokerReport, DocumentError, decode
+from pubweave.deploy.documents import BrokerReport, DocumentError
 from pubweave.deploy.layout import Layout
 from pubweave.deploy.store import (
-    Outcome,
-    Read,
     StoreAnswer,
     StoreNotice,
     StoreRequest,
@@ -30,7 +28,7 @@ from pubweave.model.ids import BrokerId
 from pubweave.runtime.broker.host import BrokerHost
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.clock import DeadlineTimer, UnixClock
-from pubweave.runtime.store.session import run_command
+from pubweave.runtime.store.session import read_address, run_command
 from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.store.zookeeper_target import ZooKeeperTarget
 
@@ -159,13 +157,11 @@ class AgentHost:
 
     async def _resolve(self, broker: BrokerId) -> Address | None:
         """Where a broker listens: as it says in the store, or said last, or as configured."""
-        path = self._layout.broker(broker)
         try:
             async with asyncio.timeout(RESOLVE_LIMIT_S):
-                answer = await self._store.ask(Read(path))
-            if answer.outcome is Outcome.OK:
-                told = decode(answer.data, BrokerDocument, path)
-                self._addresses[broker] = Address.parse(told.address)
+                told = await read_address(self._store, self._layout, broker)
+            if told is not None:
+                self._addresses[broker] = told
         except TimeoutError:
             log.debug("the store did not tell in time where %s listens", broker)
         except (DocumentError, ValueError) as error:
