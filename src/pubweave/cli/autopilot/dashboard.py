@@ -99,7 +99,8 @@ def dashboard(
 
     token = None if token_file is None else read_token(token_file)
     finder = _finder(deployment, telemetry)
-    ctx.exit(run_async(serve(finder, port, token, interval, as_json, security)))
+    page = serving_page(finder, port, token, interval, as_json, security)
+    ctx.exit(run_async(_serve(page)))
 
 
 def _finder(deployment: DeploymentChoice, telemetry: Path | None) -> Finder:
@@ -110,16 +111,8 @@ def _finder(deployment: DeploymentChoice, telemetry: Path | None) -> Finder:
     return InRunDirectory(deployment.run_dir, deployment.auth)
 
 
-async def serve(
-    finder: Finder,
-    port: int,
-    token: str | None,
-    interval_s: float,
-    as_json: bool,
-    security: SecurityChoice,
-) -> int:
+async def _serve(page: contextlib.AbstractAsyncContextManager[None]) -> int:
     """Serve the page until a signal asks to stop; the exit code."""
-    page = serving_page(finder, port, token, interval_s, as_json, security)
     async with StopRequest() as stop, page:
         await stop.wait()
         return stop.exit_code

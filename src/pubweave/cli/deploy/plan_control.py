@@ -10,7 +10,7 @@ import click
 
 from pubweave.cli.deploy.apply import step_timeout_option
 from pubweave.cli.deploy.run import carry_out
-from pubweave.cli.deploy.view import end_in_words
+from pubweave.cli.deploy.view import deployment_document, end_in_words
 from pubweave.cli.kinds import COUNT
 from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
 from pubweave.cli.output import json_option, new_table, output_console, print_json, remark
@@ -99,15 +99,7 @@ def plan_abort(
     """
     ended = ask_store(deployment.find(), lambda layout: abort(layout, reason))
     if as_json:
-        print_json(
-            {
-                "deployment": ended.deployment,
-                "state": ended.state.value,
-                "steps_done": ended.steps_done,
-                "step_count": ended.step_count,
-                "reason": ended.reason or None,
-            }
-        )
+        print_json({**deployment_document(ended), "reason": ended.reason or None})
         return
     remark(
         f"plan {ended.deployment} is {ended.state.value}: "
@@ -119,10 +111,7 @@ def plan_abort(
 def _document(progress: Progress) -> dict[str, Any]:
     deployment = progress.deployment
     return {
-        "deployment": deployment.deployment,
-        "state": deployment.state.value,
-        "steps_done": deployment.steps_done,
-        "step_count": deployment.step_count,
+        **deployment_document(deployment),
         "pause_after": deployment.pause_after,
         "reason": deployment.reason or None,
         "purpose": deployment.purpose or None,

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pubweave.cli.deploy.view import Look, end_in_words
+from pubweave.cli.deploy.view import Look, deployment_document, end_in_words
 from pubweave.cli.errors import FAILED
 from pubweave.cli.output import LiveView, print_json, remark
 from pubweave.deploy.commands import DeploymentError, Script, request_pause
@@ -53,14 +53,10 @@ class Ended:
     held_s_max: float
 
     def document(self) -> dict[str, Any]:
-        deployment = self.deployment
         return {
             "event": "ended",
-            "deployment": deployment.deployment,
-            "state": deployment.state.value,
-            "steps_done": deployment.steps_done,
-            "step_count": deployment.step_count,
-            "reason": deployment.reason or None,
+            **deployment_document(self.deployment),
+            "reason": self.deployment.reason or None,
             "seconds": round(self.seconds, 3),
             "held_messages": self.held_messages,
             "held_s_max": round(self.held_s_max, 4),

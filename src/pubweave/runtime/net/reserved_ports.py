@@ -11,7 +11,7 @@ import socket
 from collections.abc import Mapping
 
 from pubweave.model.ids import BrokerId
-from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.addresses import Address, bound_sockets
 from pubweave.runtime.net.errors import OverlayError
 
 
@@ -34,14 +34,8 @@ class ReservedPorts:
             found = socket.getaddrinfo(
                 address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
-            for family, kind, protocol, _, place in found:
-                reserved = socket.socket(family, kind, protocol)
+            for reserved in bound_sockets(found, port):
                 self._sockets.append(reserved)
-                reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    reserved.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                # A name may have several addresses: all of them get the port of the first.
-                reserved.bind((place[0], port, *place[2:]))
                 port = reserved.getsockname()[1]
         except OSError as error:
             raise OverlayError(
