@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -17,8 +17,6 @@ import msgspec
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON, one object per line."
 )

@@ -1,6 +1,6 @@
 """The dashboard: a live web page over an overlay, its plan and its decisions.
 
-    source -> poller -> state (parts with versions) -> app -> server -> page/ (browser)
+    source -> poller -> state (parts with versions) -> app -> page/ (browser)
 
 `snapshot` is the overlay at one instant, `source` the two protocols by which snapshots come and
 commands go; `layout` and `plan_marks` make the picture, `documents` and `metrics` the JSON and the

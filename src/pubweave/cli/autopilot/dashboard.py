@@ -128,9 +128,8 @@ async def serving_page(
     security: SecurityChoice,
 ) -> AsyncIterator[None]:
     """The page, as long as this lasts. BadInput if whoever wants it may not operate."""
-    from pubweave.dashboard.app import make_app
+    from pubweave.dashboard.app import make_app, serving
     from pubweave.dashboard.auth import ChangeGuard
-    from pubweave.dashboard.server import serving
     from pubweave.dashboard.state import PageState, Poller
     from pubweave.dashboard.viewing import Viewing
     from pubweave.plots.tree_layout import settled_layout

@@ -8,16 +8,15 @@ is said about it then goes to standard error.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import numpy as np
 
 from pubweave.cli.design.topology_view import TopologySummary, draw_tree, print_summary, summarize
 from pubweave.cli.errors import BadInput
-from pubweave.cli.kinds import COUNT, COUNT_OR_NONE, FILE, SHARE
+from pubweave.cli.kinds import COUNT, COUNT_OR_NONE, FILE, SHARE, together
 from pubweave.generate.topologies import real_networks as networks
 from pubweave.generate.topologies import trees, underlay
 from pubweave.generate.topologies.latencies import assign_latencies, read_rtt_matrix
@@ -26,8 +25,6 @@ from pubweave.generate.topologies.real_networks import hybrid_network
 from pubweave.model.files.topology import read_topology, to_json, write_topology
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class _ReportsBadInput(click.Command):
@@ -68,10 +65,7 @@ rtt_option = click.option(
 )
 
 
-def _making_options(command: Command) -> Command:
-    for option in (json_option, output_option, rtt_option, seed_option):
-        command = option(command)
-    return command
+_making_options = together(seed_option, rtt_option, output_option, json_option)
 
 
 @click.group(cls=_Group)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from pubweave.cli.errors import BadInput
-from pubweave.cli.kinds import DIRECTORY, together
+from pubweave.cli.kinds import DIRECTORY, Command, together
 from pubweave.runtime.client.client import Client, ClientError, NoConnectionError
 from pubweave.runtime.client.connect import connect
 from pubweave.runtime.net.addresses import Address
@@ -20,8 +19,6 @@ from pubweave.runtime.overlay.run_directory import (
     read_live_state,
 )
 from pubweave.runtime.security.credentials import Credentials
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 CONNECT_LIMIT_S = 3.0
 """Whoever waits at a prompt is told soon that nobody answers."""
