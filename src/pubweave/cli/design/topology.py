@@ -8,6 +8,7 @@ is said about it then goes to standard error.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -125,46 +126,26 @@ def fanout(brokers: int, fanout: int, seed: int, **rest: Any) -> None:
     _deliver(trees.fanout_tree(brokers, fanout, rng), rng, **rest)
 
 
-@generate.command()
-@brokers_option
-@_making_options
-def chain(brokers: int, seed: int, **rest: Any) -> None:
-    """Brokers in a row.
+def _add_plain(
+    name: str, make: Callable[[int, np.random.Generator], Topology], about: str, example: str
+) -> None:
+    """A kind of tree of which only the number of brokers can be chosen."""
 
-    \b
-    Example:
-      pubweave topology generate chain -n 3
-    """
-    rng = np.random.default_rng(seed)
-    _deliver(trees.chain(brokers, rng), rng, **rest)
-
-
-@generate.command()
-@brokers_option
-@_making_options
-def star(brokers: int, seed: int, **rest: Any) -> None:
-    """All brokers around b1.
-
-    \b
-    Example:
-      pubweave topology generate star -n 5
-    """
-    rng = np.random.default_rng(seed)
-    _deliver(trees.star(brokers, rng), rng, **rest)
+    @generate.command(name, help=f"{about}\n\n\b\nExample:\n  {example}")
+    @brokers_option
+    @_making_options
+    def command(brokers: int, seed: int, **rest: Any) -> None:
+        rng = np.random.default_rng(seed)
+        _deliver(make(brokers, rng), rng, **rest)
 
 
-@generate.command()
-@brokers_option
-@_making_options
-def random(brokers: int, seed: int, **rest: Any) -> None:
-    """A tree drawn uniformly from all trees.
-
-    \b
-    Example:
-      pubweave topology generate random -n 30 --seed 4 -o tree.json
-    """
-    rng = np.random.default_rng(seed)
-    _deliver(trees.random_tree(brokers, rng), rng, **rest)
+for _name, _make, _about, _rest in (
+    ("chain", trees.chain, "Brokers in a row.", "-n 3"),
+    ("star", trees.star, "All brokers around b1.", "-n 5"),
+    ("random", trees.random_tree, "A tree drawn uniformly from all trees.",
+     "-n 30 --seed 4 -o tree.json"),
+):  # fmt: skip
+    _add_plain(_name, _make, _about, f"pubweave topology generate {_name} {_rest}")
 
 
 @generate.command()
