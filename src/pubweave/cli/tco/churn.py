@@ -22,9 +22,10 @@ from pubweave.cli.errors import FAILED, INTERRUPTED, BadInput, blaming
 from pubweave.cli.kinds import COUNT, COUNT_OR_NONE, together
 from pubweave.cli.options.time_limit import SearchStop, stopping
 from pubweave.cli.output import json_option, print_json, progress_bar, remark, warn
-from pubweave.cli.tco.files import FILE, links_among, read_overlay, read_wanted, write_overlay
+from pubweave.cli.tco.files import FILE, links_among, read_wanted, write_overlay
 from pubweave.cli.tco.view import print_round, print_summary, summary_of
 from pubweave.model.files.atomic import replace_file
+from pubweave.model.files.topology import read_topology
 
 if TYPE_CHECKING:
     from pubweave.design.tco.changes import Change
@@ -173,7 +174,7 @@ def _opened(
     from pubweave.design.tco.churn import MaintainedOverlay
     from pubweave.design.tco.verify import verify
 
-    topology, wanted = read_overlay(overlay), read_wanted(subscriptions)
+    topology, wanted = read_topology(overlay), read_wanted(subscriptions)
     links = links_among(topology, wanted)
     gaps = verify(wanted, links).gaps
     if gaps:

@@ -19,12 +19,12 @@ from pubweave.cli.tco.files import (
     FILE,
     links_among,
     named_links,
-    read_overlay,
     read_wanted,
     write_overlay,
 )
 from pubweave.design.tco.interests import Indices, Subscriptions
 from pubweave.design.tco.low_oda import Mode
+from pubweave.model.files.topology import read_topology
 
 GAPS_SHOWN = 10
 
@@ -169,7 +169,7 @@ def verify(overlay: Path, subscriptions: Path, as_json: bool) -> None:
     """
     from pubweave.design.tco.verify import verify as verified
 
-    topology, wanted = read_overlay(overlay), read_wanted(subscriptions)
+    topology, wanted = read_topology(overlay), read_wanted(subscriptions)
     links = links_among(topology, wanted)
     verdict = verified(wanted, links)
     missing = [client for client in wanted.nodes if client not in topology.brokers]
