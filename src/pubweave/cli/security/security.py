@@ -253,13 +253,8 @@ def check(ctx: click.Context, directory: Path | None, run_dir: Path, as_json: bo
     if as_json:
         print_json(report.document())
     else:
-        for finding in report.findings:
-            click.echo(f"open: {finding}")
-        for observation in report.observations():
-            click.echo(f"note: {observation}")
-        for line in report.limits():
+        for line in report.lines():
             click.echo(line)
-        click.echo("nothing is open" if not report.findings else f"{len(report.findings)} open")
     ctx.exit(FAILED if report.findings else 0)
 
 
