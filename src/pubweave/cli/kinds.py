@@ -18,7 +18,7 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 NOT_NEGATIVE = click.FloatRange(min=0)
 SHARE = click.FloatRange(0, 1)
 COUNT = click.IntRange(min=1)
-COUNT_OR_NONE = click.IntRange(min=0)
+COUNT_OR_ZERO = click.IntRange(min=0)
 PORT = click.IntRange(0, 65535)
 
 

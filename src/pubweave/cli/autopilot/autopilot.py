@@ -15,7 +15,7 @@ from pubweave.cli.deploy.apply import step_timeout_option
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.kinds import (
     COUNT,
-    COUNT_OR_NONE,
+    COUNT_OR_ZERO,
     DIRECTORY,
     NOT_NEGATIVE,
     POSITIVE,
@@ -52,7 +52,7 @@ _limit_options = together(
     ),
     click.option(
         "--budget-per-day",
-        type=COUNT_OR_NONE,
+        type=COUNT_OR_ZERO,
         metavar="LINKS",
         help="New links within 24 hours, at most.",
     ),
@@ -133,7 +133,7 @@ _worth_options = together(
     help="Carry a plan out in simulation first, on the recorded traffic.",
 )
 @click.option("--memory", default="2g", help="Memory of Spark's driver.")
-@click.option("--seed", default=0, type=COUNT_OR_NONE)
+@click.option("--seed", default=0, type=COUNT_OR_ZERO)
 @json_option
 @click.pass_context
 def autopilot(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pubweave.cli.demo.world import make_demo
-from pubweave.cli.kinds import COUNT_OR_NONE, DIRECTORY, PORT
+from pubweave.cli.kinds import COUNT_OR_ZERO, DIRECTORY, PORT
 from pubweave.cli.options.brokers import choose_store
 from pubweave.cli.output import json_option
 from pubweave.cli.run.up import open_overlay, start_with_progress
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=10),
     help="How long to measure, before the change and after it.",
 )
-@click.option("--seed", default=1, type=COUNT_OR_NONE)
+@click.option("--seed", default=1, type=COUNT_OR_ZERO)
 @click.option(
     "--run-dir",
     default="runs/demo",

@@ -25,7 +25,7 @@ from pubweave.cli.deploy.plan_view import (
     result_json,
 )
 from pubweave.cli.errors import FAILED, BadInput
-from pubweave.cli.kinds import COUNT_OR_NONE, FILE, POSITIVE
+from pubweave.cli.kinds import COUNT_OR_ZERO, FILE, POSITIVE
 from pubweave.cli.options.plan_rules import (
     costs_from,
     problem_from,
@@ -110,7 +110,7 @@ def plan() -> None:
     help="What to minimise at the fewest steps; FILE is CSV: broker,cost.",
 )
 @click.option("--same-brokers", is_flag=True, help="Refuse topologies with different brokers.")
-@click.option("--seed", default=0, type=COUNT_OR_NONE)
+@click.option("--seed", default=0, type=COUNT_OR_ZERO)
 @json_option
 @click.pass_context
 def make(

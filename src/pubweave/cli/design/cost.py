@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pubweave.cli.kinds import COUNT_OR_NONE, FILE
+from pubweave.cli.kinds import COUNT_OR_ZERO, FILE
 from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
 from pubweave.cli.output import json_option, new_table, output_console, print_json
 from pubweave.design.tree.prices import Prices
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("topology_file", metavar="TOPOLOGY", type=FILE)
 @profile_option
 @price_options
-@click.option("--top", default=5, type=COUNT_OR_NONE, help="How many to list.")
+@click.option("--top", default=5, type=COUNT_OR_ZERO, help="How many to list.")
 @json_option
 def cost(
     topology_file: Path,

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from pubweave.cli.design.dynatops import dynatops
-from pubweave.cli.kinds import COUNT, COUNT_OR_NONE, FILE, SHARE, together
+from pubweave.cli.kinds import COUNT, COUNT_OR_ZERO, FILE, SHARE, together
 from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
 from pubweave.cli.options.plan_rules import link_named
 from pubweave.cli.options.time_limit import SearchStop, stopping, time_limit_option
@@ -44,7 +44,7 @@ _limit_options = together(
     click.option("--forbid", "bans", multiple=True, metavar="A-B", help="It has not."),
     click.option(
         "--max-changes",
-        type=COUNT_OR_NONE,
+        type=COUNT_OR_ZERO,
         metavar="K",
         help="At most this many links that the topology does not have.",
     ),
@@ -99,7 +99,7 @@ class DesignCommand(click.Command):
     help="Show what other methods reach.",
 )
 @time_limit_option(LIMIT_S, "tree")
-@click.option("--seed", default=0, type=COUNT_OR_NONE)
+@click.option("--seed", default=0, type=COUNT_OR_ZERO)
 @json_option
 def design(
     method: str,

@@ -17,7 +17,7 @@ import numpy as np
 
 from pubweave.cli.design.topology_view import TopologySummary, draw_tree, print_summary, summarize
 from pubweave.cli.errors import BadInput
-from pubweave.cli.kinds import COUNT, COUNT_OR_NONE, FILE, SHARE, together
+from pubweave.cli.kinds import COUNT, COUNT_OR_ZERO, FILE, SHARE, together
 from pubweave.generate.topologies import real_networks as networks
 from pubweave.generate.topologies import trees, underlay
 from pubweave.generate.topologies.latencies import assign_latencies, read_rtt_matrix
@@ -50,7 +50,7 @@ class _Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-seed_option = click.option("--seed", default=0, type=COUNT_OR_NONE, help="Same seed, same tree.")
+seed_option = click.option("--seed", default=0, type=COUNT_OR_ZERO, help="Same seed, same tree.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 output_option = click.option(
     "-o",

@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from pubweave.cli.errors import BadInput
-from pubweave.cli.kinds import COUNT, COUNT_OR_NONE, DIRECTORY, EXISTING_FILE
+from pubweave.cli.kinds import COUNT, COUNT_OR_ZERO, DIRECTORY, EXISTING_FILE
 from pubweave.cli.options.brokers import DURABILITIES
 from pubweave.cli.output import progress_bar, remark
 from pubweave.generate.topologies.latencies import Matrix, assign_latencies, read_rtt_matrix
@@ -52,11 +52,11 @@ _WITHOUT_FAULT = ("churn", "hybrid", "mqtt", "placement", "rendezvous", "routing
 @click.option("--seeds", type=COUNT, default=100, help="How many runs.")
 @click.option(
     "--first-seed",
-    type=COUNT_OR_NONE,
+    type=COUNT_OR_ZERO,
     default=0,
     help="The seed of the first run; the others follow.",
 )
-@click.option("--seed", type=COUNT_OR_NONE, help="Run just this one seed.")
+@click.option("--seed", type=COUNT_OR_ZERO, help="Run just this one seed.")
 @click.option("--trace", is_flag=True, help="Print everything that happens (with --seed).")
 @click.option(
     "--telemetry", type=DIRECTORY, help="Also write the telemetry of the runs to this folder."

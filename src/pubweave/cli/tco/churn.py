@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pubweave.cli.errors import FAILED, INTERRUPTED, BadInput, blaming
-from pubweave.cli.kinds import COUNT, COUNT_OR_NONE, together
+from pubweave.cli.kinds import COUNT, COUNT_OR_ZERO, together
 from pubweave.cli.options.time_limit import SearchStop, stopping
 from pubweave.cli.output import json_option, print_json, progress_bar, remark, warn
 from pubweave.cli.tco.files import FILE, links_among, read_wanted, write_overlay
@@ -72,8 +72,8 @@ _setting_options = together(
 @click.command()
 @click.argument("overlay", type=FILE)
 @click.option("--subscriptions", type=FILE, required=True, help="Who wants what at the beginning.")
-@click.option("--joins", type=COUNT_OR_NONE, help="So many random nodes join.")
-@click.option("--leaves", type=COUNT_OR_NONE, help="So many random nodes leave.")
+@click.option("--joins", type=COUNT_OR_ZERO, help="So many random nodes join.")
+@click.option("--leaves", type=COUNT_OR_ZERO, help="So many random nodes leave.")
 @click.option(
     "--per-round",
     default=1,
@@ -90,14 +90,14 @@ _setting_options = together(
 @_setting_options
 @click.option(
     "--verify-every",
-    type=COUNT_OR_NONE,
+    type=COUNT_OR_ZERO,
     metavar="ROUNDS",
     help="Ask the verifier so often; 0 is never. [default: 1, or 100 above 5,000 nodes]",
 )
 @click.option("--compare", is_flag=True, help="At the end, beside a new overlay by Low-ODA.")
 @click.option("-o", "--output", type=FILE, help="Write the overlay as it is at the end.")
 @click.option("--subscriptions-out", type=FILE, help="Write who wants what at the end, as CSV.")
-@click.option("--seed", default=0, type=COUNT_OR_NONE)
+@click.option("--seed", default=0, type=COUNT_OR_ZERO)
 @json_option
 def churn(
     overlay: Path,
