@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pubweave.dashboard.app import make_app
+from pubweave.dashboard.app import make_app, serving
 from pubweave.dashboard.auth import ChangeGuard
-from pubweave.dashboard.server import serving
 from pubweave.dashboard.state import PageState, Poller
 from pubweave.plots.tree_layout import settled_layout
 from tests.browser.made_overlay import MadeOverlay

@@ -20,7 +20,7 @@ import pytest
 
 from pubweave.autopilot import driver as autopilot_run
 from pubweave.autopilot.driver import AssumedPrices, LivePilot, PilotSetup, run_autopilot
-from pubweave.cli.options.coordination import find_coordination
+from pubweave.cli.options.coordination import DeploymentChoice
 from pubweave.control.evidence import Evidence
 from pubweave.control.records import list_decisions
 from pubweave.control.settings import ControlSettings
@@ -60,7 +60,7 @@ def overlay(tmp_path: Path) -> Iterator[LiveOverlay]:
 def setup_for(overlay: LiveOverlay, mode: ControlMode, looks: int | None) -> PilotSetup:
     run_dir = overlay.directory / "run"
     return PilotSetup(
-        where=find_coordination(run_dir, None, None, None),
+        where=DeploymentChoice(run_dir).find(),
         settings=ControlSettings(mode=mode, period_s=60.0, free_period_s=60.0, review_poll_s=0.2),
         telemetry=run_dir,
         work=overlay.directory / "work",
@@ -229,7 +229,7 @@ def _is_running(run_dir: Path) -> bool:
 
 def _listed(run_dir: Path) -> list[dict[str, Any]]:
     """The decisions as JSON has them, without a process for every look at them."""
-    where = find_coordination(run_dir, None, None, None)
+    where = DeploymentChoice(run_dir).find()
 
     async def ask() -> Any:
         async with opened_store(where.target) as store:

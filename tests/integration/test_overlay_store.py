@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.cli.options.store import choose_store
+from pubweave.cli.options.brokers import choose_store
 from pubweave.cli.run.up import usable_name
 from pubweave.deploy.commands import read_topology
 from pubweave.deploy.layout import Layout, UnusableNameError

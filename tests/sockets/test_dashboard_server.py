@@ -8,9 +8,8 @@ import time
 
 import pytest
 
-from pubweave.dashboard.app import make_app
+from pubweave.dashboard.app import listening_socket, make_app, serving
 from pubweave.dashboard.auth import ChangeGuard
-from pubweave.dashboard.server import listening_socket, serving
 from pubweave.dashboard.state import PageState
 from pubweave.plots.tree_layout import settled_layout
 from tests.browser.made_overlay import MadeOverlay

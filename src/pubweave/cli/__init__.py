@@ -2,7 +2,7 @@
 
 `main` lists the verbs and imports a verb's module when it is used. `errors` turns exceptions into
 one message and an exit code, `output` is how verbs speak (JSON on standard output, the rest on
-standard error).
+standard error), `kinds` the values that options take.
 
 Rooms: `run`, `security`, `demo`, `data`, `design`, `relocate`, `tco`, `deploy`, `autopilot`, `lab`
 (simulate and reproduce), and `options` that several verbs share.

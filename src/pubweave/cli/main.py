@@ -103,7 +103,9 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
+)
 @click.option(
     "--version",
     is_flag=True,

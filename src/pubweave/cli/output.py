@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
+    from rich.table import Table
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON, one object per line."
 )
@@ -51,6 +49,23 @@ def output_console() -> Console:
     from rich.console import Console
 
     return Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+
+
+def new_table(
+    *headings: str, left: Collection[str] | None = None, title: str | None = None, **style: Any
+) -> Table:
+    """A table to add rows to; columns are aligned right but those in ``left``, or the first one.
+
+    It has a frame if it has a title and nothing else is said."""
+    from rich.table import Table
+
+    if title is None:
+        style = {"box": None, "pad_edge": False, **style}
+    table = Table(title=title, **style)
+    for place, heading in enumerate(headings):
+        is_left = place == 0 if left is None else heading in left
+        table.add_column(heading, justify="left" if is_left else "right")
+    return table
 
 
 class Advance:

@@ -10,12 +10,11 @@ Ids are numbers with leading zeros, so that the order of names is the order of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
 
 import msgspec
 
 from pubweave.deploy.commands import TRIES, Script
-from pubweave.deploy.documents import DocumentError
+from pubweave.deploy.documents import DocumentError, decode_struct
 from pubweave.deploy.layout import Layout
 from pubweave.deploy.store import Create, Delete, List, Outcome, Path, Read, StoreAnswer, Write
 from pubweave.model.decisions import (
@@ -25,7 +24,6 @@ from pubweave.model.decisions import (
     DecisionState,
 )
 
-T = TypeVar("T")
 Change = Callable[[DecisionRecord], DecisionRecord]
 _DIGITS = 6
 
@@ -83,7 +81,7 @@ def read_autopilot(layout: Layout) -> Script[AutopilotStatus | None]:
     answer = yield from _answer(layout.autopilot)
     if answer.outcome is Outcome.MISSING:
         return None
-    return _decoded(answer.data, AutopilotStatus, layout.autopilot)
+    return decode_struct(answer.data, AutopilotStatus, layout.autopilot)
 
 
 def full_id(id_: str) -> str:
@@ -206,7 +204,7 @@ def _read(path: Path) -> Script[tuple[DecisionRecord | None, int]]:
     answer = yield from _answer(path)
     if answer.outcome is Outcome.MISSING:
         return None, -1
-    record = _decoded(answer.data, DecisionRecord, path)
+    record = decode_struct(answer.data, DecisionRecord, path)
     if record.decision_version != DECISION_VERSION:
         raise DocumentError(
             f"{path}: decision_version {record.decision_version}, this program reads "
@@ -221,12 +219,3 @@ def _answer(path: Path) -> Script[StoreAnswer]:
         if answer.outcome in (Outcome.OK, Outcome.MISSING):
             return answer
     raise ControlError(f"{path}: the store does not answer; try again when it is reachable")
-
-
-def _decoded(data: bytes, kind: type[T], path: Path) -> T:
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
-        raise DocumentError(
-            f"{path}: not a {kind.__name__} ({error}); was it written by another program?"
-        ) from error

@@ -1,6 +1,6 @@
 """The dashboard: a live web page over an overlay, its plan and its decisions.
 
-    SnapshotSource -> Poller -> state (parts with versions) -> app -> server -> page/ (browser)
+    source -> poller -> state (parts with versions) -> app -> page/ (browser)
 
 `snapshot` is the overlay at one instant, with the protocols by which snapshots come and commands
 go; `state` asks for it (`Poller`), places brokers (`PictureFrame`) and keeps the last points

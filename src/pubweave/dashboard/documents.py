@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pubweave.dashboard.plan_marks import Marks, links_of, steps_of
-from pubweave.dashboard.snapshot import ActionView, DeploymentView, LinkView, Positions, Snapshot
+from pubweave.dashboard.snapshot import DeploymentView, LinkView, Positions, Snapshot
 from pubweave.model.decisions import DecisionRecord
 from pubweave.model.deployment import ActionState
 from pubweave.model.ids import Link, natural_order
@@ -103,7 +103,7 @@ def plan_document(deployment: DeploymentView | None) -> Document | None:
         "steps_done": deployment.steps_done,
         "progress": round(progress_of(deployment), _DIGITS),
         "steps": [[_action(action) for action in step] for step in deployment.steps],
-        "actions": [_action_state(action) for action in deployment.actions],
+        "actions": msgspec.to_builtins(list(deployment.actions)),
         "reason": deployment.reason,
         "purpose": deployment.purpose,
         "by": deployment.by,
@@ -158,26 +158,9 @@ def _action(action: Action) -> Document:
     }
 
 
-def _action_state(action: ActionView) -> Document:
-    return {
-        "text": action.text,
-        "state": action.state.value,
-        "reason": action.reason,
-        "held_messages": action.held_messages,
-        "waits_for": list(action.waits_for),
-    }
-
-
 def _link_load(link: LinkView) -> Document:
-    return {
-        "a": link.a,
-        "b": link.b,
-        "is_up": link.is_up,
-        "messages_per_s": _rounded(link.messages_per_s),
-        "rtt_ms": _rounded(link.rtt_ms),
-        "queue_messages": link.queue_messages,
-        "queue_bytes": link.queue_bytes,
-    }
+    rounded = {name: _rounded(getattr(link, name)) for name in ("messages_per_s", "rtt_ms")}
+    return {**msgspec.to_builtins(link), **rounded}
 
 
 def _link_order(link: Link) -> tuple[Any, Any]:

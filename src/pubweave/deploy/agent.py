@@ -41,7 +41,6 @@ from pubweave.deploy.layout import Layout, action_id, validate_name
 from pubweave.deploy.mirror import Mirror
 from pubweave.deploy.store import (
     Create,
-    Delete,
     Outcome,
     Path,
     StoreAnswer,
@@ -278,16 +277,8 @@ class Agent:
 
     def _register(self) -> None:
         """Keep the ephemeral node of this broker, and only of this incarnation, in place."""
-        mirror = self._mirror
-        path = self._layout.broker(self.config.broker)
-        if not mirror.is_settled(path):
-            return
-        there = mirror.document(path, BrokerDocument)
-        if there is None:
-            mirror.send(Create(path, encode(self._self()), ephemeral=True))
-        elif there != self._self() and there.epoch <= self.config.epoch:
-            # An earlier incarnation's, or an earlier session's: about to go, and in our way.
-            mirror.send(Delete(path, mirror.version(path)))
+        path, epoch = self._layout.broker(self.config.broker), self.config.epoch
+        self._mirror.hold(path, self._self(), lambda there: there.epoch <= epoch)
 
     # --- start -----------------------------------------------------------------------------
 

@@ -217,6 +217,7 @@ class BrokerReport(Document, frozen=True, kw_only=True):
         )
 
 
+T = TypeVar("T")
 DocumentT = TypeVar("DocumentT", bound=Document)
 
 
@@ -227,15 +228,20 @@ def encode(document: Document) -> bytes:
 
 def decode(data: bytes, kind: type[DocumentT], path: Path) -> DocumentT:
     """The document in a node; DocumentError names the path and what is wrong."""
-    try:
-        document = msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
-        raise DocumentError(
-            f"{path}: not a {kind.__name__} ({error}); was it written by another program?"
-        ) from error
+    document = decode_struct(data, kind, path)
     if document.format_version != FORMAT_VERSION:
         raise DocumentError(
             f"{path}: format_version {document.format_version}, this program reads "
             f"{FORMAT_VERSION}; use the version of pubweave that wrote it"
         )
     return document
+
+
+def decode_struct(data: bytes, kind: type[T], path: Path) -> T:
+    """The same for what has another version, or none."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise DocumentError(
+            f"{path}: not a {kind.__name__} ({error}); was it written by another program?"
+        ) from error

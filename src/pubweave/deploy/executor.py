@@ -31,7 +31,7 @@ from pubweave.deploy.documents import (
 )
 from pubweave.deploy.layout import Layout, action_id
 from pubweave.deploy.mirror import Mirror
-from pubweave.deploy.store import Create, Delete, Path, StoreEvent, StoreRequest, Write
+from pubweave.deploy.store import Create, Path, StoreEvent, StoreRequest, Write
 from pubweave.deploy.topology_state import apply_actions
 from pubweave.model.deployment import AbortedBy, ActionState, DeploymentState
 from pubweave.model.ids import ActionId, BrokerId
@@ -178,18 +178,13 @@ class Executor:
 
     def _elect(self) -> bool:
         """Whether this one executes. Whoever has the ephemeral node does."""
-        mirror = self._mirror
-        path = self._layout.executor
-        if not mirror.is_settled(path):
-            return False
-        holder = mirror.document(path, ExecutorDocument)
-        if holder is None:
-            mirror.send(Create(path, encode(self._self()), ephemeral=True))
-        elif holder != self._self() and holder.name == self.config.name:
-            mirror.send(Delete(path, mirror.version(path)))  # an earlier session's
-        if holder != self._self():
+        name = self.config.name
+        executes = self._mirror.hold(
+            self._layout.executor, self._self(), lambda holder: holder.name == name
+        )
+        if executes is False:
             self._clock.stop()
-        return holder == self._self()
+        return executes is True
 
     # --- states of the deployment ----------------------------------------------------------
 

@@ -23,7 +23,6 @@ one's. Steps and places count from 0. An action's id is its path below ``plans``
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from pubweave.deploy.store import Path
 from pubweave.model.ids import ActionId, BrokerId
@@ -46,7 +45,6 @@ def validate_name(name: str, what: str) -> str:
     return name
 
 
-@dataclass(frozen=True)
 class Layout:
     """The paths of one overlay.
 
@@ -54,44 +52,25 @@ class Layout:
     '/pubweave/demo/plans/1-ab/0/2'
     """
 
-    overlay: str
-
-    def __post_init__(self) -> None:
-        validate_name(self.overlay, "the overlay's name")
-
-    @property
-    def top(self) -> Path:
-        return f"{ROOT}/{self.overlay}"
-
-    @property
-    def topology(self) -> Path:
-        return f"{self.top}/topology"
-
-    @property
-    def brokers(self) -> Path:
-        return f"{self.top}/brokers"
+    def __init__(self, overlay: str) -> None:
+        self.overlay = validate_name(overlay, "the overlay's name")
+        self.top: Path = f"{ROOT}/{overlay}"
+        self.topology: Path = f"{self.top}/topology"
+        self.brokers: Path = f"{self.top}/brokers"
+        self.reports: Path = f"{self.top}/reports"
+        self.executor: Path = f"{self.top}/executor"
+        self.plan: Path = f"{self.top}/plan"
+        self.plans: Path = f"{self.top}/plans"
+        self.remap: Path = f"{self.top}/remap"
+        self.remapper: Path = f"{self.top}/remapper"
+        self.autopilot: Path = f"{self.top}/autopilot"
+        self.decisions: Path = f"{self.top}/decisions"
 
     def broker(self, broker: BrokerId) -> Path:
         return f"{self.brokers}/{broker}"
 
-    @property
-    def reports(self) -> Path:
-        return f"{self.top}/reports"
-
     def report(self, broker: BrokerId) -> Path:
         return f"{self.reports}/{broker}"
-
-    @property
-    def executor(self) -> Path:
-        return f"{self.top}/executor"
-
-    @property
-    def plan(self) -> Path:
-        return f"{self.top}/plan"
-
-    @property
-    def plans(self) -> Path:
-        return f"{self.top}/plans"
 
     def steps(self, deployment: str) -> Path:
         return f"{self.plans}/{deployment}"
@@ -105,27 +84,11 @@ class Layout:
     def part(self, action_id: ActionId, broker: BrokerId) -> Path:
         return f"{self.plans}/{action_id}/brokers/{broker}"
 
-    @property
-    def remap(self) -> Path:
-        return f"{self.top}/remap"
-
-    @property
-    def remapper(self) -> Path:
-        return f"{self.top}/remapper"
-
     def remap_parts(self, version: int, step: str) -> Path:
         return f"{self.top}/remaps/{version}/{step}"
 
     def remap_part(self, version: int, step: str, broker: BrokerId) -> Path:
         return f"{self.remap_parts(version, step)}/{broker}"
-
-    @property
-    def autopilot(self) -> Path:
-        return f"{self.top}/autopilot"
-
-    @property
-    def decisions(self) -> Path:
-        return f"{self.top}/decisions"
 
     def decision(self, id_: str) -> Path:
         return f"{self.decisions}/{id_}"

@@ -10,10 +10,10 @@ the session is connected; nothing is sent while the session is not connected.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from pubweave.deploy.documents import Document, decode
+from pubweave.deploy.documents import Document, decode, encode
 from pubweave.deploy.store import (
     Create,
     Delete,
@@ -132,6 +132,20 @@ class Mirror:
         if self.is_connected:
             self._under_way[change.path] = change
             self._outbox.append(change)
+
+    def hold(
+        self, path: Path, own: DocumentT, is_outdated: Callable[[DocumentT], bool]
+    ) -> bool | None:
+        """Keep an ephemeral node of ours in place; whether it is, None: not known now. One of an
+        earlier session or incarnation, about to go and in our way, is removed."""
+        if not self.is_settled(path):
+            return None
+        there = self.document(path, type(own))
+        if there is None:
+            self.send(Create(path, encode(own), ephemeral=True))
+        elif there != own and is_outdated(there):
+            self.send(Delete(path, self.version(path)))
+        return there == own
 
     # --- the store -------------------------------------------------------------------------
 

@@ -7,12 +7,12 @@ says which schema the tables follow and which clock their instants are of. Needs
 from __future__ import annotations
 
 import enum
-import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from pubweave.model.files.atomic import replace_file
 from pubweave.model.telemetry import SCHEMA_VERSION
 
 RUN_FILE = "run.json"
@@ -45,9 +45,7 @@ def write_run_description(directory: Path, description: RunDescription) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / RUN_FILE
     text = msgspec.json.format(msgspec.json.encode(description, order="deterministic"), indent=2)
-    temporary = directory / f".{RUN_FILE}.{os.getpid()}.tmp"
-    temporary.write_bytes(text + b"\n")
-    os.replace(temporary, path)
+    replace_file(path, text + b"\n")
     return path
 
 

@@ -6,70 +6,103 @@ Parsing and exit codes; the loop is in `control`, its driver in `autopilot/drive
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pubweave.cli.deploy.apply import step_timeout_option
 from pubweave.cli.errors import BadInput, blaming
-from pubweave.cli.options.coordination import deployment_options, find_coordination
-from pubweave.cli.options.design_inputs import price_options
+from pubweave.cli.kinds import (
+    COUNT,
+    COUNT_OR_ZERO,
+    DIRECTORY,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    together,
+)
+from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
+from pubweave.cli.options.design_inputs import price_options, read_latency
+from pubweave.cli.options.plan_rules import link_named
 from pubweave.cli.output import json_option, print_json, remark
+from pubweave.control.settings import (
+    ChangePrices,
+    ControlSettings,
+    EvidenceDemands,
+    OperatorLimits,
+    QuietHours,
+)
+from pubweave.deploy.commands import read_topology
+from pubweave.model.decisions import AutopilotStatus, ControlMode
+from pubweave.model.topology import Topology
+from pubweave.runtime.net.signals import run_async
 from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
 
 if TYPE_CHECKING:
     from pubweave.autopilot.driver import AssumedPrices, OnTell
-    from pubweave.control.settings import ControlSettings
-    from pubweave.model.decisions import AutopilotStatus
-    from pubweave.model.topology import Topology
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-_SECONDS = click.FloatRange(min=0, min_open=True)
 
 
-def _limit_options(command: Command) -> Command:
-    """What no change may do."""
-    options = [
-        click.option("--max-degree", type=click.IntRange(min=1),
-                     help="No broker gets more links than this."),
-        click.option("--pin", "pins", multiple=True, metavar="A-B", help="This link stays."),
-        click.option("--forbid", "bans", multiple=True, metavar="A-B", help="This one never is."),
-        click.option("--budget-per-change", type=click.IntRange(min=1), metavar="LINKS",
-                     help="New links in one change, at most."),
-        click.option("--budget-per-day", type=click.IntRange(min=0), metavar="LINKS",
-                     help="New links within 24 hours, at most."),
-        click.option("--quiet-hours", multiple=True, metavar="22:00-06:00",
-                     help="Nothing is changed then, by this machine's clock."),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+_limit_options = together(
+    click.option("--max-degree", type=COUNT, help="No broker gets more links than this."),
+    click.option("--pin", "pins", multiple=True, metavar="A-B", help="This link stays."),
+    click.option("--forbid", "bans", multiple=True, metavar="A-B", help="This one never is."),
+    click.option(
+        "--budget-per-change", type=COUNT, metavar="LINKS", help="New links in one change, at most."
+    ),
+    click.option(
+        "--budget-per-day",
+        type=COUNT_OR_ZERO,
+        metavar="LINKS",
+        help="New links within 24 hours, at most.",
+    ),
+    click.option(
+        "--quiet-hours",
+        multiple=True,
+        metavar="22:00-06:00",
+        help="Nothing is changed then, by this machine's clock.",
+    ),
+)
+"""What no change may do."""
 
 
-def _worth_options(command: Command) -> Command:
-    """When and for what a change is made."""
-    options = [
-        click.option("--mode", type=click.Choice(["observe", "approve", "auto"]),
-                     default="observe", show_default=True,
-                     help="Only say what would be done, ask first, or do it."),
-        click.option("--period", type=_SECONDS, default=300.0, show_default=True,
-                     help="Seconds between two looks."),
-        click.option("--free-period", type=click.FloatRange(min=0), default=900.0,
-                     show_default=True, help="Seconds between two changes, at least."),
-        click.option("--least-saving", type=click.FloatRange(0, 1), default=0.02,
-                     show_default=True, help="The share of the cost a change must save."),
-        click.option("--change-weight", type=click.FloatRange(min=0), default=1.0,
-                     show_default=True, help="How much more than its messages a change counts."),
-        click.option("--window", type=_SECONDS, default=60.0, show_default=True,
-                     help="Seconds of traffic a profile must show, at least."),
-        click.option("--review", type=_SECONDS, default=3600.0, show_default=True,
-                     help="Mode approve: seconds until a proposal expires."),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+_worth_options = together(
+    click.option(
+        "--mode",
+        type=click.Choice(["observe", "approve", "auto"]),
+        default="observe",
+        help="Only say what would be done, ask first, or do it.",
+    ),
+    click.option("--period", type=POSITIVE, default=300.0, help="Seconds between two looks."),
+    click.option(
+        "--free-period",
+        type=NOT_NEGATIVE,
+        default=900.0,
+        help="Seconds between two changes, at least.",
+    ),
+    click.option(
+        "--least-saving", type=SHARE, default=0.02, help="The share of the cost a change must save."
+    ),
+    click.option(
+        "--change-weight",
+        type=NOT_NEGATIVE,
+        default=1.0,
+        help="How much more than its messages a change counts.",
+    ),
+    click.option(
+        "--window",
+        type=POSITIVE,
+        default=60.0,
+        help="Seconds of traffic a profile must show, at least.",
+    ),
+    click.option(
+        "--review",
+        type=POSITIVE,
+        default=3600.0,
+        help="Mode approve: seconds until a proposal expires.",
+    ),
+)
+"""When and for what a change is made."""
 
 
 @click.command()
@@ -77,23 +110,35 @@ def _worth_options(command: Command) -> Command:
 @_worth_options
 @_limit_options
 @price_options
-@click.option("--telemetry", type=click.Path(file_okay=False, path_type=Path),
-              help="Where brokers write it. [default: RUN_DIR/telemetry]")  # fmt: skip
-@click.option("--work", type=click.Path(file_okay=False, path_type=Path),
-              help="For profiles and Spark's log. [default: RUN_DIR/autopilot]")  # fmt: skip
-@click.option("--looks", type=click.IntRange(min=1), help="End after so many looks.")
-@click.option("--search-limit", type=_SECONDS, default=30.0, show_default=True,
-              help="Seconds for the search for better trees, per look.")  # fmt: skip
-@click.option("--plan-limit", type=_SECONDS, default=5.0, show_default=True,
-              help="Seconds for planning the way to each of them.")  # fmt: skip
+@click.option(
+    "--telemetry", type=DIRECTORY, help="Where brokers write it. [default: RUN_DIR/telemetry]"
+)
+@click.option(
+    "--work", type=DIRECTORY, help="For profiles and Spark's log. [default: RUN_DIR/autopilot]"
+)
+@click.option("--looks", type=COUNT, help="End after so many looks.")
+@click.option(
+    "--search-limit",
+    type=POSITIVE,
+    default=30.0,
+    help="Seconds for the search for better trees, per look.",
+)
+@click.option(
+    "--plan-limit", type=POSITIVE, default=5.0, help="Seconds for planning the way to each of them."
+)
 @step_timeout_option
-@click.option("--rehearse/--no-rehearse", default=True, show_default=True,
-              help="Carry a plan out in simulation first, on the recorded traffic.")  # fmt: skip
-@click.option("--memory", default="2g", show_default=True, help="Memory of Spark's driver.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option(
+    "--rehearse/--no-rehearse",
+    default=True,
+    help="Carry a plan out in simulation first, on the recorded traffic.",
+)
+@click.option("--memory", default="2g", help="Memory of Spark's driver.")
+@click.option("--seed", default=0, type=COUNT_OR_ZERO)
 @json_option
 @click.pass_context
-def autopilot(ctx: click.Context, /, as_json: bool, **given: Any) -> None:
+def autopilot(
+    ctx: click.Context, /, deployment: DeploymentChoice, as_json: bool, **given: Any
+) -> None:
     """Watch a running overlay and change it when that pays.
 
     Every period the telemetry is profiled by Spark, better trees are searched for and plans to
@@ -108,12 +153,8 @@ def autopilot(ctx: click.Context, /, as_json: bool, **given: Any) -> None:
       pubweave autopilot --mode auto --max-degree 6 --budget-per-day 20 --pin b1-b2
     """
     from pubweave.autopilot.driver import PilotSetup, run_autopilot
-    from pubweave.runtime.net.signals import run_async
 
-    run_dir: Path = given["run_dir"]
-    where = find_coordination(
-        run_dir, given["zookeeper"], given["zookeeper_auth"], given["overlay"]
-    )
+    run_dir, where = deployment.run_dir, deployment.find()
     telemetry = given["telemetry"] or run_dir / TELEMETRY_DIRECTORY
     if not telemetry.is_dir():
         raise BadInput(
@@ -122,7 +163,7 @@ def autopilot(ctx: click.Context, /, as_json: bool, **given: Any) -> None:
         )
     setup = PilotSetup(
         where=where,
-        settings=_settings(given, run_async(_topology(where))),
+        settings=_settings(given, ask_store(where, read_topology)),
         telemetry=telemetry,
         work=(given["work"] or run_dir / "autopilot").resolve(),
         prices=_prices(given["latency"], given["assume_latency"]),
@@ -137,26 +178,7 @@ def autopilot(ctx: click.Context, /, as_json: bool, **given: Any) -> None:
     ctx.exit(run_async(run_autopilot(setup, _teller(as_json))))
 
 
-async def _topology(where: Any) -> Topology:
-    from pubweave.deploy.commands import read_topology
-    from pubweave.deploy.layout import Layout
-    from pubweave.runtime.store.session import opened_store, run_command
-
-    async with opened_store(where.target) as store:
-        return await run_command(store, read_topology(Layout(where.overlay)))
-
-
 def _settings(given: dict[str, Any], topology: Topology) -> ControlSettings:
-    from pubweave.cli.options.plan_rules import link_named
-    from pubweave.control.settings import (
-        ChangePrices,
-        ControlSettings,
-        EvidenceDemands,
-        OperatorLimits,
-        QuietHours,
-    )
-    from pubweave.model.decisions import ControlMode
-
     known = topology.brokers
     with blaming("--quiet-hours"):
         quiet = tuple(QuietHours.parse(text) for text in given["quiet_hours"])
@@ -182,7 +204,6 @@ def _settings(given: dict[str, Any], topology: Topology) -> ControlSettings:
 
 def _prices(latency: Path | None, assumed_ms: float | None) -> AssumedPrices:
     from pubweave.autopilot.driver import AssumedPrices
-    from pubweave.cli.options.design_inputs import read_latency
 
     matrix, mesh = read_latency(latency)
     return AssumedPrices(matrix, mesh, assumed_ms)

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Generator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from pubweave.cli.errors import BadInput
-from pubweave.cli.options.coordination import deployment_options
+from pubweave.cli.kinds import DIRECTORY, FILE, PORT
+from pubweave.cli.options.coordination import DeploymentChoice, deployment_options
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.output import json_option, print_json, remark
-
-if TYPE_CHECKING:
-    from pubweave.deploy.documents import DeploymentDocument
-    from pubweave.runtime.observe.dashboard_source import Finder, FoundOverlay, OverlaySource
-    from pubweave.runtime.security.credentials import Credentials
-    from pubweave.runtime.store.view import StoreReader
-
+from pubweave.control.records import approve, reject
+from pubweave.deploy.commands import abort, read_progress, request_pause
+from pubweave.deploy.documents import DeploymentDocument
+from pubweave.model.records.status import STATUS_SUBJECT
+from pubweave.runtime.client.client import ClientError, NoConnectionError
+from pubweave.runtime.client.connect import connect
+from pubweave.runtime.net.errors import OverlayError
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.observe.dashboard_source import (
+    Finder,
+    FoundOverlay,
+    InRunDirectory,
+    InStore,
+    OverlaySource,
+)
+from pubweave.runtime.security.credentials import Credentials
+from pubweave.runtime.store.session import run_command
+from pubweave.runtime.store.view import StoreReader
 
 T = TypeVar("T")
 DEFAULT_PORT = 8642
@@ -33,24 +48,22 @@ BY = "the dashboard"
 @click.option(
     "--port",
     default=DEFAULT_PORT,
-    show_default=True,
-    type=click.IntRange(0, 65535),
+    type=PORT,
     help="Where the page is, on 127.0.0.1; 0 takes any free port.",
 )
 @click.option(
     "--token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Allow plans to be approved, rejected and stopped by who has the token in this file.",
 )
 @click.option(
     "--telemetry",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Where brokers record, with --zookeeper. [default: RUN_DIR/telemetry]",
 )
 @click.option(
     "--interval",
     default=1.0,
-    show_default=True,
     type=click.FloatRange(min=0.1),
     help="Seconds between looks at the overlay.",
 )
@@ -58,10 +71,7 @@ BY = "the dashboard"
 @click.pass_context
 def dashboard(
     ctx: click.Context,
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     security: SecurityChoice,
     port: int,
     token_file: Path | None,
@@ -86,44 +96,23 @@ def dashboard(
       (umask 077; openssl rand -hex 24 > token); pubweave dashboard --token-file token
     """
     from pubweave.dashboard.auth import read_token
-    from pubweave.runtime.net.signals import run_async
 
     token = None if token_file is None else read_token(token_file)
-    finder = _finder(run_dir, zookeeper, zookeeper_auth, overlay, telemetry)
-    ctx.exit(run_async(serve(finder, port, token, interval, as_json, security)))
+    finder = _finder(deployment, telemetry)
+    page = serving_page(finder, port, token, interval, as_json, security)
+    ctx.exit(run_async(_serve(page)))
 
 
-def _finder(
-    run_dir: Path,
-    zookeeper: str | None,
-    auth: str | None,
-    overlay: str | None,
-    telemetry: Path | None,
-) -> Finder:
-    from pubweave.runtime.observe.dashboard_source import InRunDirectory, InStore
-    from pubweave.runtime.store.zookeeper_target import Coordination, parse_target
-
-    if zookeeper is None:
-        if overlay is not None or telemetry is not None:
-            raise BadInput("--overlay and --telemetry are for an overlay named with --zookeeper")
-        return InRunDirectory(run_dir, auth)
-    if overlay is None:
-        raise BadInput("--zookeeper needs --overlay: the name of the overlay there")
-    return InStore(Coordination(overlay, parse_target(zookeeper, auth)), telemetry)
+def _finder(deployment: DeploymentChoice, telemetry: Path | None) -> Finder:
+    if (named := deployment.named()) is not None:
+        return InStore(named, telemetry)
+    if deployment.overlay is not None or telemetry is not None:
+        raise BadInput("--overlay and --telemetry are for an overlay named with --zookeeper")
+    return InRunDirectory(deployment.run_dir, deployment.auth)
 
 
-async def serve(
-    finder: Finder,
-    port: int,
-    token: str | None,
-    interval_s: float,
-    as_json: bool,
-    security: SecurityChoice,
-) -> int:
+async def _serve(page: contextlib.AbstractAsyncContextManager[None]) -> int:
     """Serve the page until a signal asks to stop; the exit code."""
-    from pubweave.runtime.net.signals import StopRequest
-
-    page = serving_page(finder, port, token, interval_s, as_json, security)
     async with StopRequest() as stop, page:
         await stop.wait()
         return stop.exit_code
@@ -139,15 +128,11 @@ async def serving_page(
     security: SecurityChoice,
 ) -> AsyncIterator[None]:
     """The page, as long as this lasts. BadInput if whoever wants it may not operate."""
-    import asyncio
-
-    from pubweave.dashboard.app import make_app
+    from pubweave.dashboard.app import make_app, serving
     from pubweave.dashboard.auth import ChangeGuard
-    from pubweave.dashboard.server import serving
     from pubweave.dashboard.state import PageState, Poller
     from pubweave.dashboard.viewing import Viewing
     from pubweave.plots.tree_layout import settled_layout
-    from pubweave.runtime.observe.dashboard_source import OverlaySource
 
     board, viewing = PageState(settled_layout), Viewing(token)
 
@@ -192,33 +177,21 @@ class OverlayCommands:
         self._source = source
 
     async def approve(self, decision: str) -> str:
-        import time
-
-        from pubweave.control.records import approve
-
         reader = self._reader()
         await self._do(reader, approve(reader.layout, decision, BY, time.time()))
         return f"Decision {decision} is approved; the autopilot carries its plan out."
 
     async def reject(self, decision: str) -> str:
-        import time
-
-        from pubweave.control.records import reject
-
         reader = self._reader()
         await self._do(reader, reject(reader.layout, decision, BY, time.time()))
         return f"Decision {decision} is rejected."
 
     async def pause(self, deployment: str) -> str:
-        from pubweave.deploy.commands import request_pause
-
         reader = await self._for_current(deployment)
         await self._do(reader, request_pause(reader.layout))
         return "The plan pauses after this step; 'pubweave plan resume' goes on with it."
 
     async def abort(self, deployment: str) -> str:
-        from pubweave.deploy.commands import abort
-
         reader = await self._for_current(deployment)
         ended: DeploymentDocument = await self._do(reader, abort(reader.layout, f"stopped in {BY}"))
         return f"The plan is {ended.state.value}; what was decided of its step is still finished."
@@ -233,7 +206,6 @@ class OverlayCommands:
     async def _for_current(self, deployment: str) -> StoreReader:
         """The store, if that deployment is still the current one: a page may be out of date."""
         from pubweave.dashboard.snapshot import CommandError
-        from pubweave.deploy.commands import read_progress
 
         reader = self._reader()
         current = (await self._do(reader, read_progress(reader.layout))).deployment
@@ -243,7 +215,6 @@ class OverlayCommands:
 
     async def _do(self, reader: StoreReader, command: Generator[Any, Any, T]) -> T:
         from pubweave.dashboard.snapshot import CommandError
-        from pubweave.runtime.store.session import run_command
 
         try:
             return await run_command(reader.store, command)
@@ -258,8 +229,6 @@ ANSWER_LIMIT_S = 2.0
 
 def credentials_for(choice: SecurityChoice, found: FoundOverlay) -> Credentials | None:
     """Whom to be at an overlay; None: it asks nobody. OverlayError if the options do not fit."""
-    from pubweave.runtime.net.errors import OverlayError
-
     if found.security is None and found.addresses is not None:
         return None  # its run directory says that it is open
     directory = choice.directory or (None if found.security is None else Path(found.security))
@@ -274,8 +243,6 @@ async def check_operates(
 ) -> None:
     """BadInput if the brokers of a secured overlay say that this user may not operate. Where none
     answers, or there is no overlay yet, nothing is known that could be shown either."""
-    from pubweave.runtime.net.errors import OverlayError
-
     try:
         found = finder.find()
     except OverlayError:
@@ -293,12 +260,6 @@ async def check_operates(
 
 async def _refusal(address: str, credentials: Credentials) -> str | None:
     """Why a broker does not let a user operate; empty if it does, None if it is down."""
-    import msgspec
-
-    from pubweave.model.records.status import STATUS_SUBJECT
-    from pubweave.runtime.client.client import ClientError, NoConnectionError
-    from pubweave.runtime.client.connect import connect
-
     try:
         async with connect(address, timeout_s=ANSWER_LIMIT_S, credentials=credentials) as client:
             answer = msgspec.json.decode(await client.query(STATUS_SUBJECT))

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import getpass
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Generator
+from typing import Any
 
 import click
 
-from pubweave.cli.options.coordination import deployment_options, find_coordination
+from pubweave.cli.autopilot.decisions_view import print_decision, print_decisions
+from pubweave.cli.kinds import COUNT
+from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
 from pubweave.cli.output import json_option, print_json, remark
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
-    from pubweave.deploy.layout import Layout
-
-T = TypeVar("T")
+from pubweave.control import records
+from pubweave.control.records import list_decisions, read_autopilot, read_decision
 
 
 @click.group()
@@ -35,25 +32,18 @@ def decisions() -> None:
 
 @decisions.command("list")
 @deployment_options
-@click.option("--last", type=click.IntRange(min=1), default=20, show_default=True,
-              help="How many of the newest.")  # fmt: skip
+@click.option("--last", type=COUNT, default=20, help="How many of the newest.")
 @click.option("--all", "show_all", is_flag=True, help="All that are kept.")
 @json_option
 def list_(
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     last: int,
     show_all: bool,
     as_json: bool,
 ) -> None:
     """List decisions; those that wait for an answer say so."""
-    from pubweave.cli.autopilot.decisions_view import print_decisions
-    from pubweave.control.records import list_decisions, read_autopilot
-
-    found, autopilot = _ask(
-        (run_dir, zookeeper, zookeeper_auth, overlay),
+    found, autopilot = ask_store(
+        deployment.find(),
         lambda layout: _both(
             list_decisions(layout, None if show_all else last), read_autopilot(layout)
         ),
@@ -71,18 +61,12 @@ def list_(
 @json_option
 def show(
     decision_id: str,
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     as_json: bool,
 ) -> None:
     """Show one decision: what was known, weighed, predicted, done and measured."""
-    from pubweave.cli.autopilot.decisions_view import print_decision
-    from pubweave.control.records import read_decision
-
-    record = _ask(
-        (run_dir, zookeeper, zookeeper_auth, overlay),
+    record = ask_store(
+        deployment.find(),
         lambda layout: read_decision(layout, decision_id),
     )
     if as_json:
@@ -103,18 +87,13 @@ _by_option = click.option(
 @json_option
 def approve(
     decision_id: str,
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     by: str | None,
     as_json: bool,
 ) -> None:
     """Agree to a waiting decision: the autopilot carries it out."""
-    from pubweave.control import records
-
-    record = _ask(
-        (run_dir, zookeeper, zookeeper_auth, overlay),
+    record = ask_store(
+        deployment.find(),
         lambda layout: records.approve(layout, decision_id, by or _user(), time.time()),
     )
     if as_json:
@@ -126,47 +105,25 @@ def approve(
 @decisions.command()
 @click.argument("decision_id", metavar="ID")
 @deployment_options
-@click.option("--reason", default="", help="Why not, for the record.")
+@click.option("--reason", default="", show_default=False, help="Why not, for the record.")
 @_by_option
 @json_option
 def reject(
     decision_id: str,
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     reason: str,
     by: str | None,
     as_json: bool,
 ) -> None:
     """Decline a waiting decision: this very plan is not proposed again for a while."""
-    from pubweave.control import records
-
-    record = _ask(
-        (run_dir, zookeeper, zookeeper_auth, overlay),
+    record = ask_store(
+        deployment.find(),
         lambda layout: records.reject(layout, decision_id, by or _user(), time.time(), reason),
     )
     if as_json:
         print_json(record)
     else:
         remark(f"decision {record.id} is rejected")
-
-
-def _ask(
-    options: tuple[Path, str | None, str | None, str | None],
-    command: Callable[[Layout], Generator[Any, Any, T]],
-) -> T:
-    from pubweave.deploy.layout import Layout
-    from pubweave.runtime.net.signals import run_async
-    from pubweave.runtime.store.session import opened_store, run_command
-
-    where = find_coordination(*options)
-
-    async def ask() -> T:
-        async with opened_store(where.target) as store:
-            return await run_command(store, command(Layout(where.overlay)))
-
-    return run_async(ask())
 
 
 def _both(

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
-from pubweave.cli.output import output_console
-
-if TYPE_CHECKING:
-    from pubweave.model.decisions import AutopilotStatus, DecisionRecord
+from pubweave.cli.deploy.plan_view import print_plan
+from pubweave.cli.output import new_table, output_console
+from pubweave.model.decisions import AutopilotStatus, DecisionRecord
 
 
 def print_decisions(
     records: Sequence[DecisionRecord], autopilot: AutopilotStatus | None, now: float
 ) -> None:
     """One line each, and what the autopilot is doing."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for title in ("id", "when", "verdict", "state", "saves", "turned out", "why"):
-        table.add_column(title, overflow="fold")
+    titles = ("id", "when", "verdict", "state", "saves", "turned out", "why")
+    table = new_table(*titles, left=titles)
+    for column in table.columns:
+        column.overflow = "fold"
     for record in records:
         saves = "" if record.prediction is None else f"{record.prediction.saving_share:.1%}"
         off = "" if record.measured is None else f"{record.measured.prediction_error:+.1%}"
@@ -69,8 +66,6 @@ def print_decision(record: DecisionRecord) -> None:
     if record.alternatives:
         _print_alternatives(record)
     if record.plan:
-        from pubweave.cli.deploy.plan_view import print_plan
-
         print_plan(record.plan_record().plan)
 
 
@@ -110,13 +105,8 @@ def decision_lines(record: DecisionRecord) -> Iterable[tuple[str, str]]:
 
 
 def _print_alternatives(record: DecisionRecord) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
     titles = ("alternative", "new links", "actions", "cost, ms/s", "saves, ms", "change, ms", "net")
-    for title in titles:
-        table.add_column(title, justify="left" if title == titles[0] else "right")
-    table.add_column("")
+    table = new_table(*titles, "", left=("alternative", ""))
     for each in record.alternatives:
         table.add_row(
             each.name,

@@ -12,12 +12,21 @@ from pubweave.cli.output import json_option, print_json, warn
 @click.command(name="import")
 @click.argument("kind", type=click.Choice(["stocks", "checkins", "subscriptions", "latency"]))
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("-o", "--output", required=True, metavar="DIR",
-              help="The run directory to make; another kind may be there already.")  # fmt: skip
-@click.option("--cell", type=click.FloatRange(min=0.0001), default=0.01, show_default=True,
-              help="With checkins: degrees of a cell.")  # fmt: skip
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL.")
-@click.option("--memory", default="2g", show_default=True, help="Memory of Spark's driver.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="DIR",
+    help="The run directory to make; another kind may be there already.",
+)
+@click.option(
+    "--cell",
+    type=click.FloatRange(min=0.0001),
+    default=0.01,
+    help="With checkins: degrees of a cell.",
+)
+@click.option("--master", default="local[*]", help="Spark's master URL.")
+@click.option("--memory", default="2g", help="Memory of Spark's driver.")
 @json_option
 def import_data(
     kind: str,

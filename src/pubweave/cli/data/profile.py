@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pubweave.cli.data.profile_summary import summary_lines
 from pubweave.cli.errors import BadInput
+from pubweave.cli.kinds import COUNT, NOT_NEGATIVE
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
+from pubweave.model.files.profile import WorkloadProfile
+from pubweave.model.profile.profile import ProfileDescription, RefreshSummary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pubweave.model.profile.profile import ProfileDescription, RefreshSummary
     from pubweave.pipeline.frames.settings import ProfileSettings
 
 SPARK_LOG = "spark.log"
@@ -22,21 +25,34 @@ SPARK_LOG = "spark.log"
 
 @click.command()
 @click.argument("run_dir")
-@click.option("-o", "--output", required=True, metavar="DIR",
-              help="Where it goes; an earlier profile stays till the new is complete.")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="DIR",
+    help="Where it goes; an earlier profile stays till the new is complete.",
+)
 @click.option(
     "--follow", is_flag=True, help="Keep it up to date as telemetry arrives; Ctrl-C ends."
 )
-@click.option("--every", type=click.FloatRange(min=0.1), default=5.0, show_default=True,
-              help="With --follow: seconds between two profiles, at least.")  # fmt: skip
-@click.option("--slot", type=click.FloatRange(min=0.001), default=10.0, show_default=True,
-              help="Seconds of a time slot.")  # fmt: skip
-@click.option("--settle", type=click.FloatRange(min=0), default=2.0, show_default=True,
-              help="Seconds a subscription may take to reach all brokers.")  # fmt: skip
-@click.option("--hops", type=click.IntRange(min=1), default=3, show_default=True,
-              help="How far a broker's neighborhood reaches.")  # fmt: skip
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL.")
-@click.option("--memory", default="2g", show_default=True, help="Memory of Spark's driver.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    help="With --follow: seconds between two profiles, at least.",
+)
+@click.option(
+    "--slot", type=click.FloatRange(min=0.001), default=10.0, help="Seconds of a time slot."
+)
+@click.option(
+    "--settle",
+    type=NOT_NEGATIVE,
+    default=2.0,
+    help="Seconds a subscription may take to reach all brokers.",
+)
+@click.option("--hops", type=COUNT, default=3, help="How far a broker's neighborhood reaches.")
+@click.option("--master", default="local[*]", help="Spark's master URL.")
+@click.option("--memory", default="2g", help="Memory of Spark's driver.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; repeatable.")
 @json_option
 def profile(
@@ -66,7 +82,7 @@ def profile(
     from pubweave.pipeline.frames.settings import ProfileSettings
 
     settings = ProfileSettings(slot_s=slot, settle_s=settle, neighborhood_hops=hops)
-    spark = _session(run_dir, output, master, memory, conf, follow)
+    spark = _session(run_dir, output, master, memory, conf)
     try:
         if follow:
             _follow(spark, run_dir, output, settings, every, as_json)
@@ -77,7 +93,7 @@ def profile(
 
 
 def _session(
-    source: str, output: str, master: str, memory: str, conf: tuple[str, ...], follow: bool
+    source: str, output: str, master: str, memory: str, conf: tuple[str, ...]
 ) -> SparkSession:
     from pubweave.pipeline.frames.locations import local_path
     from pubweave.pipeline.frames.session import spark_session
@@ -165,8 +181,6 @@ def _show(description: ProfileDescription, output: str, seconds: float, as_json:
     if as_json:
         print_json(description)
         return
-    from pubweave.cli.data.profile_summary import summary_lines
-    from pubweave.model.files.profile import WorkloadProfile
     from pubweave.pipeline.frames.locations import local_path
 
     path = local_path(output)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pubweave.cli.data import report_charts as pictures
+from pubweave.cli.data.profile_summary import summary_lines
+from pubweave.cli.kinds import DIRECTORY, FILE
 from pubweave.cli.output import json_option, print_json
-
-if TYPE_CHECKING:
-    from pubweave.model.files.profile import WorkloadProfile
+from pubweave.model.files.atomic import replace_file
+from pubweave.model.files.profile import WorkloadProfile
 
 PAGE_NAME = "report.html"
 WORST_SHOWN = 12
@@ -29,9 +31,10 @@ figure { margin: 0; } svg { width: 100%; height: auto; }
 
 
 @click.command()
-@click.argument("profile_dir", type=click.Path(path_type=Path, file_okay=False))
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
-              help=f"The page; default {PAGE_NAME} in the profile's directory.")  # fmt: skip
+@click.argument("profile_dir", type=DIRECTORY)
+@click.option(
+    "-o", "--output", type=FILE, help=f"The page; default {PAGE_NAME} in the profile's directory."
+)
 @json_option
 def report(profile_dir: Path, output: Path | None, as_json: bool) -> None:
     """Draw the profile in PROFILE_DIR as one HTML page that needs nothing else.
@@ -41,9 +44,6 @@ def report(profile_dir: Path, output: Path | None, as_json: bool) -> None:
       pubweave report profile
       pubweave report profile -o today.html
     """
-    from pubweave.model.files.atomic import replace_file
-    from pubweave.model.files.profile import WorkloadProfile
-
     profile = WorkloadProfile(profile_dir)
     target = output or profile_dir / PAGE_NAME
     replace_file(target, page(profile).encode())
@@ -55,8 +55,6 @@ def report(profile_dir: Path, output: Path | None, as_json: bool) -> None:
 
 def page(profile: WorkloadProfile) -> str:
     """The whole page."""
-    from pubweave.cli.data.profile_summary import summary_lines
-
     about = profile.description
     title = f"Workload profile of {about.run}"
     facts = "".join(
@@ -77,8 +75,6 @@ def page(profile: WorkloadProfile) -> str:
 
 
 def _figures(profile: WorkloadProfile) -> list[str]:
-    from pubweave.cli.data import report_charts as pictures
-
     wanted = (
         ("Traffic by topic", pictures.traffic_by_topic,
          f"Publication rate per slot; the {pictures.TOPICS_SHOWN} busiest topics by name."),

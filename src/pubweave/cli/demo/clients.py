@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import statistics
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Any
 
 from pubweave.cli.demo.measures import Moment, moment
@@ -54,12 +53,7 @@ class DemoClients:
         ]
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._is_over = True
         for task in self._tasks:
             task.cancel()

@@ -8,38 +8,40 @@ the traffic flows, and profiles again. Everything here only starts, shows and me
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pubweave.cli.demo.world import make_demo
+from pubweave.cli.kinds import COUNT_OR_ZERO, DIRECTORY, PORT
+from pubweave.cli.options.brokers import choose_store
 from pubweave.cli.output import json_option
+from pubweave.cli.run.up import open_overlay, start_with_progress
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
+from pubweave.runtime.overlay.spec import make_spec
 
 if TYPE_CHECKING:
     from pubweave.cli.demo.stages import DemoOptions
 
 
 @click.command()
-@click.option("--brokers", default=20, show_default=True, type=click.IntRange(5, 200))
+@click.option("--brokers", default=20, type=click.IntRange(5, 200))
 @click.option(
     "--seconds",
     default=30.0,
-    show_default=True,
     type=click.FloatRange(min=10),
     help="How long to measure, before the change and after it.",
 )
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0))
+@click.option("--seed", default=1, type=COUNT_OR_ZERO)
 @click.option(
     "--run-dir",
     default="runs/demo",
-    show_default=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Where the overlay keeps its state, logs, telemetry and profiles.",
 )
 @click.option("--serve", is_flag=True, help="Show the dashboard, and go on until Ctrl-C.")
-@click.option(
-    "--port", default=8642, show_default=True, type=click.IntRange(0, 65535), help="Of --serve."
-)
+@click.option("--port", default=8642, type=PORT, help="Of --serve.")
 @json_option
 @click.pass_context
 def demo(ctx: click.Context, /, **given: Any) -> None:
@@ -57,19 +59,12 @@ def demo(ctx: click.Context, /, **given: Any) -> None:
       pubweave demo --brokers 50 --seconds 60 --json
     """
     from pubweave.cli.demo.stages import DemoOptions
-    from pubweave.runtime.net.signals import run_async
 
     ctx.exit(run_async(_run(DemoOptions(**given))))
 
 
 async def _run(options: DemoOptions) -> int:
     from pubweave.cli.demo.stages import Demo
-    from pubweave.cli.demo.world import make_demo
-    from pubweave.cli.options.store import choose_store
-    from pubweave.cli.run.up import open_overlay, start_with_progress
-    from pubweave.runtime.net.signals import StopRequest
-    from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
-    from pubweave.runtime.overlay.spec import make_spec
 
     world = make_demo(options.brokers, options.seed)
     telemetry = options.run_dir / TELEMETRY_DIRECTORY
@@ -77,10 +72,7 @@ async def _run(options: DemoOptions) -> int:
     spec = replace(spec, distances_ms=world.distances_ms)
     store = choose_store(None, is_wanted=True)
     async with StopRequest() as stop:
-        overlay = open_overlay(
-            spec, options.run_dir, in_process=False, restart=True, store=store,
-            as_json=options.as_json,
-        )  # fmt: skip
+        overlay = open_overlay(spec, options.run_dir, options.as_json, store=store)
         try:
             if not await start_with_progress(overlay, stop, shown=not options.as_json):
                 return stop.exit_code

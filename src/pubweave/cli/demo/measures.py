@@ -9,18 +9,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from pubweave.cli.output import output_console
+from pubweave.cli.output import new_table, output_console
+from pubweave.model.ids import BrokerId, ClientId
+from pubweave.model.topology import Topology
+from pubweave.runtime.client.observer import OverlayStatuses
+from pubweave.runtime.observe.delivery_oracle import PublicationKey
 from pubweave.runtime.observe.workload import percentile
-
-if TYPE_CHECKING:
-    from pubweave.model.ids import BrokerId, ClientId
-    from pubweave.model.topology import Topology
-    from pubweave.runtime.client.observer import OverlayStatuses
-    from pubweave.runtime.observe.delivery_oracle import PublicationKey
 
 
 @dataclass(frozen=True)
@@ -133,12 +131,7 @@ def _rounded(value: float | None) -> float | None:
 
 def print_summary(document: dict[str, Any]) -> None:
     """For people."""
-    from rich.table import Table
-
-    shown = Table(box=None, pad_edge=False)
-    shown.add_column("")
-    for title in ("before", "predicted", "after", "change", "prediction off by"):
-        shown.add_column(title, justify="right")
+    shown = new_table("", "before", "predicted", "after", "change", "prediction off by")
     for row in document["figures"]:
         values = [_number(row[name]) for name in ("before", "predicted", "after")]
         shares = [_percent(row[name]) for name in ("change", "prediction_error")]

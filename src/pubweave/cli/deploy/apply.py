@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pubweave.cli.errors import BadInput
-from pubweave.cli.options.coordination import deployment_options, find_coordination
-from pubweave.cli.output import json_option
+from pubweave.cli.deploy.mismatch import refuse_misfit
+from pubweave.cli.deploy.plan_view import plan_in_words, print_plan
+from pubweave.cli.deploy.run import carry_out
+from pubweave.cli.errors import FAILED, BadInput
+from pubweave.cli.kinds import COUNT, DIRECTORY, FILE, POSITIVE
+from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
+from pubweave.cli.output import json_option, print_json, remark
+from pubweave.deploy import commands
+from pubweave.model.files.plan import PlanRecord, plan_id, read_plan
+from pubweave.model.files.topology import read_topology
+from pubweave.model.records.recorded_traffic import RecordedTraffic
+from pubweave.model.topology import Topology
+from pubweave.runtime.net.signals import run_async
+from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
 
 if TYPE_CHECKING:
-    from pubweave.model.files.plan import PlanRecord
-    from pubweave.model.topology import Topology
-    from pubweave.runtime.store.zookeeper_target import Coordination
+    from pubweave.sim.kernel.results import RunResult
+
 
 STEP_TIMEOUT_S = 60.0
 
 step_timeout_option = click.option(
     "--step-timeout",
     default=STEP_TIMEOUT_S,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     metavar="SECONDS",
     help="A step that takes longer is aborted, and the plan with it.",
 )
 
 
 @click.command()
-@click.argument("plan_file", metavar="PLAN", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("plan_file", metavar="PLAN", type=FILE)
 @deployment_options
-@click.option(
-    "--pause-after-step",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Pause when N steps are done.",
-)
+@click.option("--pause-after-step", type=COUNT, metavar="N", help="Pause when N steps are done.")
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -44,15 +48,20 @@ step_timeout_option = click.option(
 )
 @click.option(
     "--traffic",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Recorded telemetry for --dry-run. [default: RUN_DIR/telemetry]",
 )
 @click.option(
     "--source",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="The topology the plan was made for, to show exactly how the overlay differs.",
 )
-@click.option("--reason", default="", help="Why, for those who look at 'pubweave plan status'.")
+@click.option(
+    "--reason",
+    default="",
+    show_default=False,
+    help="Why, for those who look at 'pubweave plan status'.",
+)
 @step_timeout_option
 @click.option("-q", "--quiet", is_flag=True, help="Report only the end.")
 @json_option
@@ -60,10 +69,7 @@ step_timeout_option = click.option(
 def apply(
     ctx: click.Context,
     plan_file: Path,
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     pause_after_step: int | None,
     dry_run: bool,
     traffic: Path | None,
@@ -87,31 +93,22 @@ def apply(
       pubweave apply plan.json
       pubweave apply plan.json --pause-after-step 1 --json
     """
-    from pubweave.model.files.plan import read_plan
-    from pubweave.model.files.topology import read_topology
-    from pubweave.runtime.net.signals import run_async
-
     record = read_plan(plan_file)
     made_for = None if source is None else read_topology(source)
     if not record.plan.steps:
         raise BadInput(f"{plan_file}: the plan has no steps: there is nothing to apply")
-    where = find_coordination(run_dir, zookeeper, zookeeper_auth, overlay)
-    current = run_async(_check(where, record, made_for))
+    where = deployment.find()
+    current = ask_store(where, commands.read_topology)
+    refuse_misfit(record, current, made_for, where.overlay)
     if dry_run:
-        from pubweave.cli.deploy.dry_run import rehearse
-        from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
-
-        recorded = traffic or run_dir / TELEMETRY_DIRECTORY
+        recorded = traffic or deployment.run_dir / TELEMETRY_DIRECTORY
         ctx.exit(rehearse(record, current, recorded, as_json))
-
-    from pubweave.cli.deploy.run import carry_out
-    from pubweave.deploy.commands import submit
 
     ctx.exit(
         run_async(
             carry_out(
                 where,
-                lambda layout: submit(layout, record, pause_after_step, purpose=reason),
+                lambda layout: commands.submit(layout, record, pause_after_step, purpose=reason),
                 step_timeout_s=step_timeout,
                 as_json=as_json,
                 quiet=quiet,
@@ -120,14 +117,62 @@ def apply(
     )
 
 
-async def _check(where: Coordination, record: PlanRecord, source: Topology | None) -> Topology:
-    """The overlay's topology; BadInput with the difference if the plan is for another one."""
-    from pubweave.cli.deploy.mismatch import refuse_misfit
-    from pubweave.deploy.commands import read_topology
-    from pubweave.deploy.layout import Layout
-    from pubweave.runtime.store.session import opened_store, run_command
+def rehearse(record: PlanRecord, current: Topology, traffic_dir: Path, as_json: bool) -> int:
+    """Carry the plan out in simulation and tell what it cost; the exit code."""
+    from pubweave.sim.whatif.rehearsal import Rehearsal
 
-    async with opened_store(where.target) as store:
-        current = await run_command(store, read_topology(Layout(where.overlay)))
-    refuse_misfit(record, current, source, where.overlay)
-    return current
+    traffic = _recorded(traffic_dir)
+    if not as_json and not traffic.publications:
+        remark(f"no traffic is recorded in {traffic_dir}: this is the plan on an idle overlay")
+    result = Rehearsal(current, record.plan, traffic).run()
+    if as_json:
+        print_json(_document(record, traffic, result))
+    else:
+        _print(record, traffic, result)
+    return FAILED if result.violations else 0
+
+
+def _recorded(directory: Path) -> RecordedTraffic:
+    if not directory.is_dir():
+        return RecordedTraffic()
+    from pubweave.telemetry.recorded_traffic import read_traffic
+
+    return read_traffic(directory)
+
+
+def _document(record: PlanRecord, traffic: RecordedTraffic, result: RunResult) -> dict[str, Any]:
+    return {
+        "event": "dry_run",
+        "plan_id": plan_id(record),
+        "fits": True,
+        "steps": [[str(action) for action in step] for step in record.plan.steps],
+        "clients": len(traffic.clients),
+        "publications_per_s": round(traffic.rate_per_s, 2),
+        "actions_done": result.counts["actions_committed"],
+        "publications": result.counts["publications"],
+        "deliveries": result.counts["deliveries"],
+        "deliveries_due": result.counts["due"],
+        "held_publications": result.counts["held_publications"],
+        **result.measures,
+        "violations": list(result.violations),
+    }
+
+
+def _print(record: PlanRecord, traffic: RecordedTraffic, result: RunResult) -> None:
+    print_plan(record.plan)
+    click.echo(f"{plan_in_words(record.plan)}; it fits the overlay, and nothing was changed")
+    measures, counts = result.measures, result.counts
+    click.echo(
+        f"in simulation, with {len(traffic.clients)} recorded clients and "
+        f"{traffic.rate_per_s:.1f} publications/s: {measures['plan_s']:.2f} s; "
+        f"{counts['held_publications']} publications wait, at most {measures['hold_ms_max']:.0f} ms"
+    )
+    if counts["deliveries"]:
+        click.echo(
+            f"99% of the deliveries meanwhile take at most {measures['affected_ms_p99']:.0f} ms "
+            f"where the plan affects them ({measures['affected_share']:.0%} of all), "
+            f"{measures['unaffected_ms_p99']:.0f} ms elsewhere; "
+            f"{counts['deliveries']:,} of {counts['due']:,} arrive"
+        )
+    for violation in result.violations[:5]:
+        click.echo(f"  {violation}")

@@ -12,12 +12,20 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pubweave.cli.deploy.plan_control import plan_abort, plan_resume, plan_status
+from pubweave.cli.deploy.plan_view import (
+    plan_in_words,
+    print_plan,
+    print_result,
+    record_of,
+    result_json,
+)
 from pubweave.cli.errors import FAILED, BadInput
+from pubweave.cli.kinds import COUNT_OR_ZERO, FILE, POSITIVE
 from pubweave.cli.options.plan_rules import (
     costs_from,
     problem_from,
@@ -27,10 +35,24 @@ from pubweave.cli.options.plan_rules import (
 )
 from pubweave.cli.options.time_limit import SearchStop, stopping
 from pubweave.cli.output import error_console, json_option, print_json, remark, warn
-
-if TYPE_CHECKING:
-    from pubweave.planning.problem.problem import PlanningProblem
-    from pubweave.planning.problem.result import OnProgress, PlanningProgress, PlanResult
+from pubweave.model.files.plan import (
+    PlanFileError,
+    plan_id,
+    read_plan,
+    validate_belongs,
+    write_plan,
+)
+from pubweave.model.files.topology import read_topology
+from pubweave.planning.check.validate import InvalidPlanError, validate_plan
+from pubweave.planning.paper.algorithm_1 import solve_by_paper
+from pubweave.planning.problem.problem import PlanningProblem
+from pubweave.planning.problem.result import (
+    OnProgress,
+    PlanningProgress,
+    PlanResult,
+    PlanStatus,
+    ignore_progress,
+)
 
 IMPOSSIBLE = 3
 UNKNOWN = 4
@@ -44,8 +66,6 @@ METHODS = (
     "bfs",
     "bfs-parallel",
 )
-
-_PLAN_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 class _AsInLife(click.Group):
@@ -72,30 +92,25 @@ def plan() -> None:
 @plan.command(short_help="Make a plan of the fewest steps.")
 @source_argument
 @target_argument
-@click.option("-o", "--output", type=_PLAN_FILE, help="Write the plan to this file.")
+@click.option("-o", "--output", type=FILE, help="Write the plan to this file.")
 @click.option(
     "--method",
     default="auto",
-    show_default=True,
     type=click.Choice(METHODS),
     help="How to plan; ip-* are the paper's integer programs, bfs is its baseline.",
 )
 @click.option(
-    "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="End with the best plan found by then.",
+    "--time-limit", type=POSITIVE, metavar="SECONDS", help="End with the best plan found by then."
 )
 @rule_options
 @click.option(
     "--action-cost",
     default="uniform",
-    show_default=True,
     metavar="uniform|latency|traffic|FILE",
     help="What to minimise at the fewest steps; FILE is CSV: broker,cost.",
 )
 @click.option("--same-brokers", is_flag=True, help="Refuse topologies with different brokers.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--seed", default=0, type=COUNT_OR_ZERO)
 @json_option
 @click.pass_context
 def make(
@@ -121,9 +136,6 @@ def make(
     Example:
       pubweave plan make before.json after.json -o plan.json --time-limit 60
     """
-    from pubweave.cli.deploy.plan_view import print_result, record_of, result_json
-    from pubweave.model.files.plan import write_plan
-
     problem = problem_from(source, target, **rules)
     if same_brokers and problem.source.brokers != problem.target.brokers:
         different = min(problem.source.brokers ^ problem.target.brokers)
@@ -153,10 +165,8 @@ def make(
 
 @plan.command(short_help="Show a plan in words or as a picture.")
 @source_argument
-@click.argument("plan_file", metavar="PLAN", type=_PLAN_FILE)
-@click.option(
-    "-o", "--output", type=_PLAN_FILE, help="Draw the steps into this file, .png or .svg."
-)
+@click.argument("plan_file", metavar="PLAN", type=FILE)
+@click.option("-o", "--output", type=FILE, help="Draw the steps into this file, .png or .svg.")
 @json_option
 def show(source: Path, plan_file: Path, output: Path | None, as_json: bool) -> None:
     """Show a PLAN that starts at SOURCE, in words or as a picture of every step.
@@ -165,10 +175,6 @@ def show(source: Path, plan_file: Path, output: Path | None, as_json: bool) -> N
     Example:
       pubweave plan show before.json plan.json -o plan.png
     """
-    from pubweave.cli.deploy.plan_view import plan_in_words, print_plan
-    from pubweave.model.files.plan import plan_id, read_plan, validate_belongs
-    from pubweave.model.files.topology import read_topology
-
     topology, record = read_topology(source), read_plan(plan_file)
     validate_belongs(record, topology)
     if output is not None:
@@ -198,7 +204,7 @@ def show(source: Path, plan_file: Path, output: Path | None, as_json: bool) -> N
 @plan.command(short_help="Judge a plan of any origin.")
 @source_argument
 @target_argument
-@click.argument("plan_file", metavar="PLAN", type=_PLAN_FILE)
+@click.argument("plan_file", metavar="PLAN", type=FILE)
 @rule_options
 @json_option
 @click.pass_context
@@ -213,10 +219,6 @@ def validate(
     Example:
       pubweave plan validate before.json after.json plan.json --max-degree 7
     """
-    from pubweave.cli.deploy.plan_view import plan_in_words
-    from pubweave.model.files.plan import PlanFileError, read_plan, validate_belongs
-    from pubweave.planning.check.validate import InvalidPlanError, validate_plan
-
     problem = problem_from(source, target, **rules)
     record = read_plan(plan_file)
     try:
@@ -246,12 +248,8 @@ def validate(
 
 def solve_with(problem: PlanningProblem, *, method: str, **settings: Any) -> PlanResult:
     """Plan by a method; our own planner's solvers are imported only where it is asked."""
-    from pubweave.planning.check.validate import InvalidPlanError
-
     try:
         if method.startswith(("ip-", "bfs")):
-            from pubweave.planning.paper.algorithm_1 import solve_by_paper
-
             return solve_by_paper(problem, method=method, **settings)
         from pubweave.planning.solve import solve
 
@@ -262,8 +260,6 @@ def solve_with(problem: PlanningProblem, *, method: str, **settings: Any) -> Pla
 
 
 def _exit_code(result: PlanResult) -> int:
-    from pubweave.planning.problem.result import PlanStatus
-
     if result.plan is not None:
         return 0
     return IMPOSSIBLE if result.status is PlanStatus.INFEASIBLE else UNKNOWN
@@ -282,8 +278,6 @@ def _with_note(result: PlanResult, stop: SearchStop) -> PlanResult:
 @contextlib.contextmanager
 def _shown_progress(as_json: bool) -> Iterator[OnProgress]:
     """What the planner tells, on one changing line of standard error."""
-    from pubweave.planning.problem.result import ignore_progress
-
     if as_json or not sys.stderr.isatty():
         yield ignore_progress
         return

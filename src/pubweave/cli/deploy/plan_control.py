@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import click
 
 from pubweave.cli.deploy.apply import step_timeout_option
-from pubweave.cli.options.coordination import deployment_options, find_coordination
-from pubweave.cli.output import json_option, output_console, print_json, remark
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-
-    from pubweave.deploy.commands import ActionStatus, Progress
-    from pubweave.runtime.store.zookeeper_target import Coordination
+from pubweave.cli.deploy.run import carry_out
+from pubweave.cli.deploy.view import deployment_document, end_in_words
+from pubweave.cli.kinds import COUNT
+from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
+from pubweave.cli.output import json_option, new_table, output_console, print_json, remark
+from pubweave.deploy.commands import ActionStatus, Progress, abort, read_progress, resume
+from pubweave.runtime.net.signals import run_async
 
 T = TypeVar("T")
 
@@ -25,10 +24,7 @@ T = TypeVar("T")
 @deployment_options
 @json_option
 def plan_status(
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     as_json: bool,
 ) -> None:
     """Show how far the overlay's plan is, the last one's end included.
@@ -38,11 +34,7 @@ def plan_status(
       pubweave plan status
       pubweave plan status --json
     """
-    from pubweave.deploy.commands import read_progress
-    from pubweave.deploy.layout import Layout
-
-    where = find_coordination(run_dir, zookeeper, zookeeper_auth, overlay)
-    progress = _ask(where, read_progress(Layout(where.overlay)))
+    progress = ask_store(deployment.find(), read_progress)
     if as_json:
         print_json(_document(progress))
     else:
@@ -52,10 +44,7 @@ def plan_status(
 @click.command("resume")
 @deployment_options
 @click.option(
-    "--pause-after-step",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Pause again when N steps are done in all.",
+    "--pause-after-step", type=COUNT, metavar="N", help="Pause again when N steps are done in all."
 )
 @step_timeout_option
 @click.option("-q", "--quiet", is_flag=True, help="Report only the end.")
@@ -63,10 +52,7 @@ def plan_status(
 @click.pass_context
 def plan_resume(
     ctx: click.Context,
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     pause_after_step: int | None,
     step_timeout: float,
     quiet: bool,
@@ -80,11 +66,7 @@ def plan_resume(
     Example:
       pubweave plan resume
     """
-    from pubweave.cli.deploy.run import carry_out
-    from pubweave.deploy.commands import resume
-    from pubweave.runtime.net.signals import run_async
-
-    where = find_coordination(run_dir, zookeeper, zookeeper_auth, overlay)
+    where = deployment.find()
     ctx.exit(
         run_async(
             carry_out(
@@ -100,13 +82,10 @@ def plan_resume(
 
 @click.command("abort")
 @deployment_options
-@click.option("--reason", default="asked by the operator", show_default=True)
+@click.option("--reason", default="asked by the operator")
 @json_option
 def plan_abort(
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     reason: str,
     as_json: bool,
 ) -> None:
@@ -118,47 +97,21 @@ def plan_abort(
     Example:
       pubweave plan abort --reason "the new rack is not ready"
     """
-    from pubweave.deploy.commands import abort
-    from pubweave.deploy.layout import Layout
-
-    where = find_coordination(run_dir, zookeeper, zookeeper_auth, overlay)
-    deployment = _ask(where, abort(Layout(where.overlay), reason))
+    ended = ask_store(deployment.find(), lambda layout: abort(layout, reason))
     if as_json:
-        print_json(
-            {
-                "deployment": deployment.deployment,
-                "state": deployment.state.value,
-                "steps_done": deployment.steps_done,
-                "step_count": deployment.step_count,
-                "reason": deployment.reason or None,
-            }
-        )
+        print_json({**deployment_document(ended), "reason": ended.reason or None})
         return
     remark(
-        f"plan {deployment.deployment} is {deployment.state.value}: "
-        f"{deployment.steps_done} of {deployment.step_count} steps done"
-        + ("" if deployment.state.is_final else "; watch its end with 'pubweave plan status'")
+        f"plan {ended.deployment} is {ended.state.value}: "
+        f"{ended.steps_done} of {ended.step_count} steps done"
+        + ("" if ended.state.is_final else "; watch its end with 'pubweave plan status'")
     )
-
-
-def _ask(where: Coordination, command: Generator[Any, Any, T]) -> T:
-    from pubweave.runtime.net.signals import run_async
-    from pubweave.runtime.store.session import opened_store, run_command
-
-    async def ask() -> T:
-        async with opened_store(where.target) as store:
-            return await run_command(store, command)
-
-    return run_async(ask())
 
 
 def _document(progress: Progress) -> dict[str, Any]:
     deployment = progress.deployment
     return {
-        "deployment": deployment.deployment,
-        "state": deployment.state.value,
-        "steps_done": deployment.steps_done,
-        "step_count": deployment.step_count,
+        **deployment_document(deployment),
         "pause_after": deployment.pause_after,
         "reason": deployment.reason or None,
         "purpose": deployment.purpose or None,
@@ -193,14 +146,9 @@ def _waiting(action: ActionStatus, missing: Sequence[str], now: float) -> str:
 
 
 def _print(progress: Progress) -> None:
-    from rich.table import Table
-
-    from pubweave.cli.deploy.view import end_in_words
-
     deployment = progress.deployment
-    table = Table(box=None, pad_edge=False)
-    for title in ("step", "action", "state", "reported by", "why"):
-        table.add_column(title)
+    titles = ("step", "action", "state", "reported by", "why")
+    table = new_table(*titles, left=titles)
     for number, step in enumerate(progress.steps, 1):
         if number <= deployment.steps_done:
             table.add_row(str(number), f"{len(step)} actions", "done", "", "")

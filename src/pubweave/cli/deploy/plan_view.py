@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pubweave.deploy.topology_state import rounds, schedule_step
 from pubweave.model.files.plan import PlanRecord, plan_id, topology_hash
 from pubweave.model.plans import Move, Plan, PlanStatus
 from pubweave.model.topology import Topology
@@ -80,8 +81,6 @@ def plan_in_words(plan: Plan) -> str:
 def rounds_of(plan: Plan) -> int | None:
     """How many rounds of actions the plan takes: those of a step that share a broker wait for
     each other. None: that depends on the topology (moves)."""
-    from pubweave.deploy.topology_state import rounds, schedule_step
-
     if any(isinstance(action, Move) for action in plan.actions()):
         return None
     return sum(rounds(schedule_step(step)) for step in plan.steps)

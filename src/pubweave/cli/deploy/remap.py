@@ -5,27 +5,32 @@ from __future__ import annotations
 import csv
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from pubweave.cli.errors import FAILED, BadInput
-from pubweave.cli.options.coordination import deployment_options, find_coordination
+from pubweave.cli.kinds import COUNT, EXISTING_FILE
+from pubweave.cli.options.coordination import DeploymentChoice, deployment_options
 from pubweave.cli.output import json_option, print_json, remark
-
-if TYPE_CHECKING:
-    from pubweave.deploy.remap.documents import RemapDocument
-    from pubweave.model.ids import BrokerId
-    from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
-    from pubweave.runtime.store.zookeeper_target import Coordination
+from pubweave.deploy.layout import Layout
+from pubweave.deploy.remap.documents import (
+    RemapDocument,
+    RemapRefusedError,
+    abort_remap,
+    read_remap,
+    submit_remap,
+)
+from pubweave.model.ids import BrokerId
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.store.session import opened_store, run_command
+from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
+from pubweave.runtime.store.zookeeper_target import Coordination
 
 HEADER = ["broker", "position"]
 
 
 @click.command()
-@click.argument(
-    "mapping", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("mapping", required=False, type=EXISTING_FILE)
 @click.option(
     "--every",
     type=click.FloatRange(min=5.0),
@@ -36,11 +41,10 @@ HEADER = ["broker", "position"]
     "--wd",
     "delay_weight",
     default=1.0,
-    show_default=True,
     type=click.FloatRange(min=0, max=1e9),
     help="--every: what a hop of delay weighs against a relayed message.",
 )
-@click.option("--rounds", type=click.IntRange(min=1), help="--every: end after so many looks.")
+@click.option("--rounds", type=COUNT, help="--every: end after so many looks.")
 @click.option("--abort", is_flag=True, help="Return to the old positions, if that is still open.")
 @deployment_options
 @json_option
@@ -52,10 +56,7 @@ def remap(
     delay_weight: float,
     rounds: int | None,
     abort: bool,
-    run_dir: Path,
-    zookeeper: str | None,
-    zookeeper_auth: str | None,
-    overlay: str | None,
+    deployment: DeploymentChoice,
     as_json: bool,
 ) -> None:
     """Move the brokers of a rendezvous overlay to the positions of MAPPING, under traffic.
@@ -75,12 +76,10 @@ def remap(
       pubweave remap --every 600
       pubweave remap --abort
     """
-    from pubweave.runtime.net.signals import run_async
-
     if sum((abort, mapping is not None, every is not None)) > 1:
         raise click.UsageError("give one of MAPPING, --every and --abort, not both")
     wanted = None if mapping is None else read_mapping(mapping)
-    where = find_coordination(run_dir, zookeeper, zookeeper_auth, overlay)
+    where = deployment.find()
     if every is not None:
         from pubweave.cli.deploy.remap_loop import LoopChoice, keep_remapping
 
@@ -115,15 +114,6 @@ async def _run(
     where: Coordination, wanted: dict[BrokerId, int] | None, abort: bool, as_json: bool
 ) -> int:
     from pubweave.cli.deploy.remap_loop import remap_document, watch_remap
-    from pubweave.deploy.layout import Layout
-    from pubweave.deploy.remap.documents import (
-        RemapRefusedError,
-        abort_remap,
-        read_remap,
-        submit_remap,
-    )
-    from pubweave.runtime.net.signals import StopRequest
-    from pubweave.runtime.store.session import opened_store, run_command
 
     layout = Layout(where.overlay)
     began = time.monotonic()

@@ -9,7 +9,6 @@ import msgspec
 from pubweave.cli.errors import BadInput
 from pubweave.cli.output import print_json, remark, warn
 from pubweave.control.remap_decision import ObservedRing, RemapDecider, RemapDecision
-from pubweave.deploy.documents import BrokerDocument, decode
 from pubweave.deploy.layout import Layout
 from pubweave.deploy.remap.documents import (
     RemapDocument,
@@ -17,7 +16,7 @@ from pubweave.deploy.remap.documents import (
     read_remap,
     submit_remap,
 )
-from pubweave.deploy.store import List, Outcome, Read
+from pubweave.deploy.store import List
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import RendezvousStatus
 from pubweave.model.records.status import TOPICS_SUBJECT
@@ -25,7 +24,7 @@ from pubweave.runtime.client.observer import OverlayObserver
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.signals import StopRequest
 from pubweave.runtime.security.directory import operator_credentials
-from pubweave.runtime.store.session import opened_store, run_command
+from pubweave.runtime.store.session import opened_store, read_address, run_command
 from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.store.zookeeper_target import Coordination
 
@@ -46,10 +45,8 @@ async def observe(store: ZooKeeperStore, where: Coordination) -> dict[BrokerId, 
     layout = Layout(where.overlay)
     addresses: dict[BrokerId, Address] = {}
     for broker in (await store.ask(List(layout.brokers))).children:
-        answer = await store.ask(Read(layout.broker(broker)))
-        if answer.outcome is Outcome.OK:
-            told = decode(answer.data, BrokerDocument, layout.broker(broker))
-            addresses[broker] = Address.parse(told.address)
+        if address := await read_address(store, layout, broker):
+            addresses[broker] = address
     statuses = {}
     async with OverlayObserver(addresses, (), operator_credentials(where.security)) as observer:
         for broker in addresses:

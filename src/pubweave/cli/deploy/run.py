@@ -14,12 +14,11 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pubweave.cli.deploy.view import Look, end_in_words
+from pubweave.cli.deploy.view import Look, deployment_document, end_in_words
 from pubweave.cli.errors import FAILED
 from pubweave.cli.output import LiveView, print_json, remark
 from pubweave.deploy.commands import DeploymentError, Script, request_pause
 from pubweave.deploy.documents import (
-    BrokerDocument,
     DeploymentDocument,
     DocumentError,
     PartDocument,
@@ -36,7 +35,7 @@ from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.signals import StopRequest
 from pubweave.runtime.security.credentials import Credentials
 from pubweave.runtime.security.directory import operator_credentials
-from pubweave.runtime.store.session import run_command
+from pubweave.runtime.store.session import read_address, run_command
 from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.store.zookeeper_target import Coordination
 
@@ -54,14 +53,10 @@ class Ended:
     held_s_max: float
 
     def document(self) -> dict[str, Any]:
-        deployment = self.deployment
         return {
             "event": "ended",
-            "deployment": deployment.deployment,
-            "state": deployment.state.value,
-            "steps_done": deployment.steps_done,
-            "step_count": deployment.step_count,
-            "reason": deployment.reason or None,
+            **deployment_document(self.deployment),
+            "reason": self.deployment.reason or None,
             "seconds": round(self.seconds, 3),
             "held_messages": self.held_messages,
             "held_s_max": round(self.held_s_max, 4),
@@ -204,11 +199,9 @@ class _StepObserver:
     async def _addresses(self, brokers: tuple[BrokerId, ...]) -> dict[BrokerId, Address]:
         found: dict[BrokerId, Address] = {}
         for broker in brokers:
-            path = self._layout.broker(broker)
-            answer = await self._store.ask(Read(path))
             with contextlib.suppress(DocumentError, ValueError):
-                if answer.outcome is Outcome.OK:
-                    found[broker] = Address.parse(decode(answer.data, BrokerDocument, path).address)
+                if address := await read_address(self._store, self._layout, broker):
+                    found[broker] = address
         return found
 
     async def __aenter__(self) -> _StepObserver:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pubweave.cli.output import seconds_in_words
+from pubweave.cli.output import new_table, seconds_in_words
+from pubweave.deploy.documents import DeploymentDocument
 from pubweave.deploy.executor import ExecutorReport, ExecutorRole
 from pubweave.model.deployment import ActionState, DeploymentState
 
@@ -41,15 +42,11 @@ class Look:
     def document(self) -> dict[str, Any]:
         """For programs; without times, so that an unchanged look gives an equal document."""
         report = self.report
-        deployment = report.deployment
         return {
             "event": "progress",
             "role": report.role.value,
             "executor": report.holder or None,
-            "deployment": None if deployment is None else deployment.deployment,
-            "state": None if deployment is None else deployment.state.value,
-            "steps_done": None if deployment is None else deployment.steps_done,
-            "step_count": None if deployment is None else deployment.step_count,
+            **deployment_document(report.deployment),
             "actions": [
                 {
                     "action": action.text,
@@ -94,12 +91,9 @@ class Look:
         """A table of the step under way, and a bar over all steps."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
-        from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False)
-        for title in ("action", "state", "buffered", ""):
-            table.add_column(title, justify="right" if title == "buffered" else "left")
+        table = new_table("action", "state", "buffered", "", left=("action", "state", ""))
         for action in self.report.actions:
             held = self.held.get(action.action_id, 0)
             table.add_row(
@@ -115,6 +109,13 @@ class Look:
             reached += self.done / len(self.report.actions)
         foot = f"{seconds_in_words(self.elapsed_s)}  {self.line()}"
         return Group(ProgressBar(total=total, completed=reached, width=40), "", table, "", foot)
+
+
+def deployment_document(deployment: DeploymentDocument | None) -> dict[str, Any]:
+    """Which deployment it is and how far, for programs; all is None of none."""
+    names = ("deployment", "state", "steps_done", "step_count")
+    found = {name: getattr(deployment, name, None) for name in names}
+    return found if deployment is None else {**found, "state": deployment.state.value}
 
 
 def end_in_words(state: DeploymentState, steps_done: int, step_count: int, reason: str) -> str:

@@ -7,23 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pubweave.cli.kinds import COUNT_OR_ZERO, FILE
 from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
-from pubweave.cli.output import json_option, output_console, print_json
+from pubweave.cli.output import json_option, new_table, output_console, print_json
+from pubweave.design.tree.prices import Prices
 
 if TYPE_CHECKING:
     from pubweave.design.tree.cost import TreeCost
-    from pubweave.design.tree.prices import Prices
 
 
 @click.command()
-@click.argument(
-    "topology_file", metavar="TOPOLOGY", type=click.Path(dir_okay=False, path_type=Path)
-)
+@click.argument("topology_file", metavar="TOPOLOGY", type=FILE)
 @profile_option
 @price_options
-@click.option(
-    "--top", default=5, show_default=True, type=click.IntRange(min=0), help="How many to list."
-)
+@click.option("--top", default=5, type=COUNT_OR_ZERO, help="How many to list.")
 @json_option
 def cost(
     topology_file: Path,
@@ -91,8 +88,6 @@ def _document(priced: TreeCost, prices: Prices, top: int, sets: int) -> dict[str
 
 
 def _print(name: str, document: dict[str, Any]) -> None:
-    from rich.table import Table
-
     total = document["cost_ms"]
     click.echo(
         f"{name}: {total:,.1f} ms for {document['notifications']:,.0f} notifications "
@@ -109,30 +104,21 @@ def _print(name: str, document: dict[str, Any]) -> None:
         f"  {document['cost_per_notification_ms']:,.3f} ms a notification, "
         f"{document['cost_per_delivery_ms']:,.3f} ms a delivery"
     )
-    console = output_console()
-    if document["dearest_links"]:
-        table = Table(title="dearest links", title_justify="left")
-        for heading in ("link", "cost, ms", "share", "latency, ms", "notifications"):
-            table.add_column(heading, justify="left" if heading == "link" else "right")
-        for row in document["dearest_links"]:
+    for title, first, price, load in (
+        ("dearest links", "link", "latency", "notifications"),
+        ("dearest relays", "broker", "processing", "relayed"),
+    ):
+        rows = document[title.replace(" ", "_")]
+        if not rows:
+            continue
+        headings = (first, "cost, ms", "share", f"{price}, ms", load)
+        table = new_table(*headings, title=title, title_justify="left")
+        for row in rows:
             table.add_row(
-                "-".join(row["link"]),
+                row[first] if first == "broker" else "-".join(row[first]),
                 f"{row['cost_ms']:,.1f}",
                 f"{row['cost_ms'] / total:.1%}",
-                f"{row['latency_ms']:.3f}",
-                f"{row['notifications']:,.0f}",
+                f"{row[f'{price}_ms']:.3f}",
+                f"{row[load]:,.0f}",
             )
-        console.print(table)
-    if document["dearest_relays"]:
-        table = Table(title="dearest relays", title_justify="left")
-        for heading in ("broker", "cost, ms", "share", "processing, ms", "relayed"):
-            table.add_column(heading, justify="left" if heading == "broker" else "right")
-        for row in document["dearest_relays"]:
-            table.add_row(
-                row["broker"],
-                f"{row['cost_ms']:,.1f}",
-                f"{row['cost_ms'] / total:.1%}",
-                f"{row['processing_ms']:.3f}",
-                f"{row['relayed']:,.0f}",
-            )
-        console.print(table)
+        output_console().print(table)

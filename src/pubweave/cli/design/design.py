@@ -10,22 +10,26 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pubweave.cli.design.dynatops import dynatops
+from pubweave.cli.kinds import COUNT, COUNT_OR_ZERO, FILE, SHARE, together
 from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
 from pubweave.cli.options.plan_rules import link_named
 from pubweave.cli.options.time_limit import SearchStop, stopping, time_limit_option
 from pubweave.cli.output import changing_line, json_option, print_json, remark, warn
-
-if TYPE_CHECKING:
-    from pubweave.design.tree.problem import (
-        DesignProblem,
-        DesignProgress,
-        DesignResult,
-        OnProgress,
-    )
+from pubweave.design.ci.rules import Estimate, Heuristic
+from pubweave.design.tree.problem import (
+    DesignLimits,
+    DesignProblem,
+    DesignProgress,
+    DesignResult,
+    OnProgress,
+)
+from pubweave.design.tree.profile_inputs import validate_choice
+from pubweave.model.files.topology import write_topology
 
 METHODS = ("ci", "lmst", "lmit", "mst", "mit", "exact")
 QUICKEST_FIRST = ("mst", "mit", "lmst", "lmit", "ci", "exact")
@@ -33,26 +37,18 @@ LIMIT_S = 30.0
 OWN_SHARE = 0.6
 """Of the time limit; the rest is for the methods beside which the result is shown."""
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
-
-def _limit_options(command: Any) -> Any:
-    options = [
-        click.option(
-            "--max-degree", type=click.IntRange(min=1), help="No broker gets more links than this."
-        ),
-        click.option("--pin", "pins", multiple=True, metavar="A-B", help="The target has it."),
-        click.option("--forbid", "bans", multiple=True, metavar="A-B", help="It has not."),
-        click.option(
-            "--max-changes",
-            type=click.IntRange(min=0),
-            metavar="K",
-            help="At most this many links that the topology does not have.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+_limit_options = together(
+    click.option("--max-degree", type=COUNT, help="No broker gets more links than this."),
+    click.option("--pin", "pins", multiple=True, metavar="A-B", help="The target has it."),
+    click.option("--forbid", "bans", multiple=True, metavar="A-B", help="It has not."),
+    click.option(
+        "--max-changes",
+        type=COUNT_OR_ZERO,
+        metavar="K",
+        help="At most this many links that the topology does not have.",
+    ),
+)
 
 
 class DesignCommand(click.Command):
@@ -66,8 +62,6 @@ class DesignCommand(click.Command):
         **extra: Any,
     ) -> click.Context:
         if args[:1] == ["dynatops"]:
-            from pubweave.cli.design.dynatops import dynatops
-
             return dynatops.make_context(f"{info_name} dynatops", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
@@ -78,19 +72,16 @@ class DesignCommand(click.Command):
 @click.option(
     "--topology",
     "topology_file",
-    type=_FILE,
+    type=FILE,
     help="The tree to improve. [default: the profile's own, at its window's end]",
 )
-@click.option("-o", "--output", type=_FILE, help="Write the target topology to this file.")
+@click.option("-o", "--output", type=FILE, help="Write the target topology to this file.")
 @price_options
 @_limit_options
-@click.option(
-    "--eta", default=4, show_default=True, type=click.IntRange(min=2), help="ci, lmst, lmit: hops."
-)
+@click.option("--eta", default=4, type=click.IntRange(min=2), help="ci, lmst, lmit: hops.")
 @click.option(
     "--estimate",
     default="sides",
-    show_default=True,
     type=click.Choice(["overlap", "conjunction", "sides"]),
     help="ci: by what clients share, as the paper has it (overlap), with triples counted "
     "(conjunction); or by all that passes, relayed or not (sides).",
@@ -98,13 +89,17 @@ class DesignCommand(click.Command):
 @click.option(
     "--least-gain",
     default=0.0,
-    show_default=True,
-    type=click.FloatRange(0, 1),
+    type=SHARE,
     help="ci, lmst, lmit: the share that an exchange must save of its cycle's cost.",
 )
-@click.option("--compare/--no-compare", default=True, help="Show what other methods reach.")
+@click.option(
+    "--compare/--no-compare",
+    default=True,
+    show_default=False,
+    help="Show what other methods reach.",
+)
 @time_limit_option(LIMIT_S, "tree")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--seed", default=0, type=COUNT_OR_ZERO)
 @json_option
 def design(
     method: str,
@@ -134,8 +129,6 @@ def design(
       pubweave plan make tree.json target.json -o plan.json
     """
     from pubweave.cli.design.design_view import design_document, print_design, target_topology
-    from pubweave.design.tree.profile_inputs import validate_choice
-    from pubweave.model.files.topology import write_topology
 
     inputs = read_inputs(profile_dir, topology_file, latency, assume_latency)
     validate_choice(inputs.prices, inputs.topology)
@@ -167,8 +160,6 @@ def design(
 
 
 def _problem(inputs: Any, settings: dict[str, Any]) -> DesignProblem:
-    from pubweave.design.tree.problem import DesignLimits, DesignProblem
-
     known = inputs.topology.brokers
     limits = DesignLimits(
         settings["max_degree"],
@@ -191,7 +182,6 @@ def run_method(
 
     from pubweave.design.ci.offline import reorganized
     from pubweave.design.ci.rounds import LIVE_PATIENCE, LIVE_REQUESTS, LocalSettings
-    from pubweave.design.ci.rules import Estimate, Heuristic
     from pubweave.design.tree.exact import cheapest_tree
     from pubweave.design.tree.spanning import maximum_interest_tree, minimum_spanning_tree
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pubweave.cli.deploy.plan_view import counted
-from pubweave.cli.output import output_console
+from pubweave.cli.output import new_table, output_console
 from pubweave.design.tree.cost import TreeCost, edges_of, total_cost, tree_cost
 from pubweave.design.tree.problem import DesignProblem, DesignResult
 from pubweave.model.ids import Link
@@ -142,14 +142,8 @@ def _print_status(document: dict[str, Any]) -> None:
 
 
 def _print_compared(document: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table()
-    table.add_column("tree")
-    table.add_column("cost, ms", justify="right")
-    table.add_column("", justify="right")
-    table.add_column("links changed", justify="right")
-    table.add_column("what it is")
+    titles = ("tree", "cost, ms", "", "links changed", "what it is")
+    table = new_table(*titles, left=("tree", "what it is"), title="")
     first = document["compared"][0]["cost_ms"]
     for row in document["compared"]:
         name, cost = row["method"], row["cost_ms"]

@@ -8,28 +8,32 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pubweave.cli.design.dynatops_files import (
+    MappingInputs,
+    from_plain_files,
+    from_profile,
+    write_mapping,
+)
 from pubweave.cli.errors import BadInput
+from pubweave.cli.kinds import EXISTING_FILE, FILE, POSITIVE
 from pubweave.cli.options.time_limit import SearchStop, stopping, time_limit_option
 from pubweave.cli.output import changing_line, json_option, print_json, remark, warn
 
 if TYPE_CHECKING:
-    from pubweave.cli.design.dynatops_files import MappingInputs
     from pubweave.design.dynatops.mapping.best import BestMapping
     from pubweave.design.dynatops.mapping.costs import MappingCost
     from pubweave.design.dynatops.mapping.improvement import OnSwaps
 
 LIMIT_S = 60.0
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
 
 @click.command("dynatops")
-@click.option("--subscriptions", type=_FILE, help="CSV with the columns broker,topic.")
-@click.option("--publications", type=_FILE, help="CSV with the columns topic,publications.")
+@click.option("--subscriptions", type=EXISTING_FILE, help="CSV with the columns broker,topic.")
+@click.option("--publications", type=EXISTING_FILE, help="CSV with the columns topic,publications.")
 @click.option(
     "--mapping",
     "mapping_file",
-    type=_FILE,
+    type=EXISTING_FILE,
     help="CSV with the columns broker,position: who is where now. [default: as they appear]",
 )
 @click.option(
@@ -39,18 +43,20 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="A workload profile, instead of the files.",
 )
 @click.option(
-    "--topology", "topology_file", type=_FILE, help="--profile: brokers, with ring_id if known."
+    "--topology",
+    "topology_file",
+    type=EXISTING_FILE,
+    help="--profile: brokers, with ring_id if known.",
 )
 @click.option(
     "--free-period",
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     metavar="SECONDS",
     help="--profile: how long the mapping will stay. [default: the profile's window]",
 )
 @click.option(
     "--method",
     default="best",
-    show_default=True,
     type=click.Choice(["greedy", "best"]),
     help="The paper's Algorithm 3; or the least delay first, then everybody's best swaps.",
 )
@@ -58,15 +64,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--wd",
     "delay_weight",
     default=1.0,
-    show_default=True,
     type=click.FloatRange(min=0, max=1e9),
     help="What a hop of delay weighs against a relayed message.",
 )
 @click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the new mapping to this file, as --mapping reads it.",
+    "-o", "--output", type=FILE, help="Write the new mapping to this file, as --mapping reads it."
 )
 @click.option(
     "--dry-run",
@@ -101,7 +103,6 @@ def dynatops(
       pubweave design dynatops --subscriptions s.csv --publications p.csv --method greedy --dry-run
       pubweave design dynatops --profile profile --topology ring.json --json
     """
-    from pubweave.cli.design.dynatops_files import from_plain_files, from_profile, write_mapping
     from pubweave.cli.design.dynatops_view import mapping_document, print_mapping
     from pubweave.design.dynatops.warm_up import warm_up_mappings
 

@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pubweave.cli.deploy.plan_view import counted
 from pubweave.cli.errors import BadInput
+from pubweave.design.dynatops.mapping.ring import RING_SIZE, Ring
+from pubweave.design.tco.interests import Subscriptions
+from pubweave.model.files.atomic import replace_file
+from pubweave.model.files.profile import WorkloadProfile
+from pubweave.model.files.topology import read_topology
+from pubweave.model.ids import natural_order
 
 if TYPE_CHECKING:
     from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem
-    from pubweave.design.tco.interests import Subscriptions
 
 SUBSCRIPTIONS = ("broker", "topic")
 PUBLICATIONS = ("topic", "publications")
@@ -63,11 +68,6 @@ def from_profile(
     import numpy as np
 
     from pubweave.design.dynatops.mapping.problem import MappingProblem
-    from pubweave.design.dynatops.mapping.ring import Ring
-    from pubweave.design.tco.interests import Subscriptions
-    from pubweave.model.files.profile import WorkloadProfile
-    from pubweave.model.files.topology import read_topology
-    from pubweave.model.ids import natural_order
 
     profile, topology = WorkloadProfile(directory), read_topology(topology_file)
     about = profile.description
@@ -103,8 +103,6 @@ def from_profile(
 
 def _check_ring_ids(topology_file: Path, keys: dict[str, Any]) -> None:
     """Every broker has one of its own on the ring, or the first that has not is named."""
-    from pubweave.design.dynatops.mapping.ring import RING_SIZE
-
     owners: dict[int, str] = {}
     for broker, key in keys.items():
         if not isinstance(key, int) or not 0 <= key < RING_SIZE:
@@ -122,8 +120,6 @@ def _check_ring_ids(topology_file: Path, keys: dict[str, Any]) -> None:
 
 def write_mapping(path: Path, problem: MappingProblem, mapping: BrokerMapping) -> None:
     """CSV ``broker,position``, as ``--mapping`` reads it; whole or not at all."""
-    from pubweave.model.files.atomic import replace_file
-
     lines = [",".join(MAPPING)]
     for broker, position in zip(problem.wanted.nodes, mapping.tolist(), strict=True):
         quoted = broker.replace('"', '""')
@@ -136,8 +132,6 @@ def write_mapping(path: Path, problem: MappingProblem, mapping: BrokerMapping) -
 def _read_subscriptions(path: Path, counts: dict[str, float]) -> Subscriptions:
     """Brokers in order of appearance; a line without a topic is a broker without any."""
     import numpy as np
-
-    from pubweave.design.tco.interests import Subscriptions
 
     brokers: dict[str, int] = {}
     topics: dict[str, int] = {}

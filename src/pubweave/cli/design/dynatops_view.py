@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from pubweave.cli.output import output_console
+from pubweave.cli.design.dynatops_files import MappingInputs
+from pubweave.cli.output import new_table, output_console
 from pubweave.design.dynatops.mapping.best import BestMapping
 from pubweave.design.dynatops.mapping.costs import event_overhead, mapping_cost
 from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem
@@ -17,9 +18,6 @@ from pubweave.design.dynatops.mapping.reconfigure import (
     pareto_front,
 )
 from pubweave.design.dynatops.mapping.ring import RING_BITS
-
-if TYPE_CHECKING:
-    from pubweave.cli.design.dynatops_files import MappingInputs
 
 ROWS_SHOWN = 20
 
@@ -166,12 +164,9 @@ def _choice_words(choice: dict[str, Any]) -> str:
 
 
 def _print_rows(title: str, rows: list[dict[str, Any]], *, with_swap: bool) -> None:
-    from rich.table import Table
-
-    table = Table(title=title)
     headings = ["overhead", "delay", "cost", "changed", "reconfiguration", "net"]
-    for heading in ["place", "swap", *headings] if with_swap else headings:
-        table.add_column(heading, justify="left" if heading == "swap" else "right")
+    start = ["place", "swap"] if with_swap else []
+    table = new_table(*start, *headings, left=["swap"], title=title)
     for row in _some(rows):
         values = (
             amount(row["overhead"]),

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import numpy as np
 
 from pubweave.cli.design.topology_view import TopologySummary, draw_tree, print_summary, summarize
 from pubweave.cli.errors import BadInput
+from pubweave.cli.kinds import COUNT, COUNT_OR_ZERO, FILE, SHARE, together
 from pubweave.generate.topologies import real_networks as networks
 from pubweave.generate.topologies import trees, underlay
 from pubweave.generate.topologies.latencies import assign_latencies, read_rtt_matrix
@@ -25,8 +26,6 @@ from pubweave.generate.topologies.real_networks import hybrid_network
 from pubweave.model.files.topology import read_topology, to_json, write_topology
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class _ReportsBadInput(click.Command):
@@ -51,35 +50,23 @@ class _Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-seed_option = click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Same seed, same tree."
-)
+seed_option = click.option("--seed", default=0, type=COUNT_OR_ZERO, help="Same seed, same tree.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 output_option = click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Where to write: JSON, or GraphML if it ends in .graphml. [default: standard output]",
 )
-brokers_option = click.option(
-    "-n",
-    "--brokers",
-    default=20,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How many brokers.",
-)
+brokers_option = click.option("-n", "--brokers", default=20, type=COUNT, help="How many brokers.")
 rtt_option = click.option(
     "--rtt",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Take latencies from this matrix of round-trip times (CSV, may be gzipped).",
 )
 
 
-def _making_options(command: Command) -> Command:
-    for option in (json_option, output_option, rtt_option, seed_option):
-        command = option(command)
-    return command
+_making_options = together(seed_option, rtt_option, output_option, json_option)
 
 
 @click.group(cls=_Group)
@@ -106,17 +93,10 @@ def generate() -> None:
 
 @generate.command()
 @brokers_option
-@click.option(
-    "--max-degree",
-    default=5,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="No broker gets more links than this.",
-)
+@click.option("--max-degree", default=5, type=COUNT, help="No broker gets more links than this.")
 @click.option(
     "--balanced/--unbalanced",
     default=True,
-    show_default=True,
     help="Filled level by level, or grown at random places.",
 )
 @_making_options
@@ -133,13 +113,7 @@ def hierarchical(brokers: int, max_degree: int, balanced: bool, seed: int, **res
 
 @generate.command()
 @brokers_option
-@click.option(
-    "--fanout",
-    default=2,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How many children each broker has.",
-)
+@click.option("--fanout", default=2, type=COUNT, help="How many children each broker has.")
 @_making_options
 def fanout(brokers: int, fanout: int, seed: int, **rest: Any) -> None:
     """A balanced tree of equal fan-out, as in the evaluation of POP and GRAPE.
@@ -152,57 +126,33 @@ def fanout(brokers: int, fanout: int, seed: int, **rest: Any) -> None:
     _deliver(trees.fanout_tree(brokers, fanout, rng), rng, **rest)
 
 
-@generate.command()
-@brokers_option
-@_making_options
-def chain(brokers: int, seed: int, **rest: Any) -> None:
-    """Brokers in a row.
+def _add_plain(
+    name: str, make: Callable[[int, np.random.Generator], Topology], about: str, example: str
+) -> None:
+    """A kind of tree of which only the number of brokers can be chosen."""
 
-    \b
-    Example:
-      pubweave topology generate chain -n 3
-    """
-    rng = np.random.default_rng(seed)
-    _deliver(trees.chain(brokers, rng), rng, **rest)
+    @generate.command(name, help=f"{about}\n\n\b\nExample:\n  {example}")
+    @brokers_option
+    @_making_options
+    def command(brokers: int, seed: int, **rest: Any) -> None:
+        rng = np.random.default_rng(seed)
+        _deliver(make(brokers, rng), rng, **rest)
 
 
-@generate.command()
-@brokers_option
-@_making_options
-def star(brokers: int, seed: int, **rest: Any) -> None:
-    """All brokers around b1.
-
-    \b
-    Example:
-      pubweave topology generate star -n 5
-    """
-    rng = np.random.default_rng(seed)
-    _deliver(trees.star(brokers, rng), rng, **rest)
+for _name, _make, _about, _rest in (
+    ("chain", trees.chain, "Brokers in a row.", "-n 3"),
+    ("star", trees.star, "All brokers around b1.", "-n 5"),
+    ("random", trees.random_tree, "A tree drawn uniformly from all trees.",
+     "-n 30 --seed 4 -o tree.json"),
+):  # fmt: skip
+    _add_plain(_name, _make, _about, f"pubweave topology generate {_name} {_rest}")
 
 
 @generate.command()
 @brokers_option
-@_making_options
-def random(brokers: int, seed: int, **rest: Any) -> None:
-    """A tree drawn uniformly from all trees.
-
-    \b
-    Example:
-      pubweave topology generate random -n 30 --seed 4 -o tree.json
-    """
-    rng = np.random.default_rng(seed)
-    _deliver(trees.random_tree(brokers, rng), rng, **rest)
-
-
-@generate.command()
-@brokers_option
-@click.option("--clusters", default=3, show_default=True, type=click.IntRange(min=1))
+@click.option("--clusters", default=3, type=COUNT)
 @click.option(
-    "--gateways",
-    default=2,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Of each cluster, so many have a link with the ring.",
+    "--gateways", default=2, type=COUNT, help="Of each cluster, so many have a link with the ring."
 )
 @_making_options
 def hybrid(brokers: int, clusters: int, gateways: int, seed: int, **rest: Any) -> None:
@@ -217,12 +167,11 @@ def hybrid(brokers: int, clusters: int, gateways: int, seed: int, **rest: Any) -
 
 
 @generate.command()
-@click.argument("graphml", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("graphml", type=FILE)
 @click.option(
     "--tree",
     "kind",
     default="minimum",
-    show_default=True,
     type=click.Choice([kind.value for kind in networks.SpanningTree]),
     help="The tree of least distance, or one drawn uniformly.",
 )
@@ -241,25 +190,14 @@ def network(graphml: Path, kind: str, seed: int, **rest: Any) -> None:
 
 @generate.command(name="underlay")
 @brokers_option
+@click.option("--domains", default=100, type=COUNT, help="How many domains the internet has.")
 @click.option(
-    "--domains",
-    default=100,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How many domains the internet has.",
-)
-@click.option(
-    "--routers-per-domain",
-    default=101,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How many routers each domain has.",
+    "--routers-per-domain", default=101, type=COUNT, help="How many routers each domain has."
 )
 @click.option(
     "--tree",
     "kind",
     default="random",
-    show_default=True,
     type=click.Choice(["random", "minimum"]),
     help="Any tree, or the one of least distance.",
 )
@@ -281,12 +219,9 @@ def underlay_command(
 
 
 @topology.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @click.option(
-    "--ratio",
-    required=True,
-    type=click.FloatRange(0, 1),
-    help="The share of the links that change, such as 0.2.",
+    "--ratio", required=True, type=SHARE, help="The share of the links that change, such as 0.2."
 )
 @seed_option
 @output_option
@@ -324,7 +259,7 @@ def mutate(file: Path, ratio: float, seed: int, output: Path | None, as_json: bo
 
 
 @topology.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @click.option("--root", help="The broker to draw the tree from. [default: b1, or the first]")
 @click.option("--all", "whole", is_flag=True, help="Draw large trees to the last broker.")
 @json_option

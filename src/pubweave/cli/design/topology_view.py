@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from pubweave.cli.output import new_table
 from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.model.topology import Topology, TopologyError
 
@@ -91,10 +91,8 @@ def print_summary(name: str, summary: TopologySummary) -> None:
     ]
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
-    table = Table(title="degrees", title_justify="left", box=None)
-    table.add_column("links", justify="right")
-    table.add_column("brokers", justify="right")
-    table.add_column("")
+    columns = ("links", "brokers", "")
+    table = new_table(*columns, left=[""], title="degrees", title_justify="left", box=None)
     most = max((count for _, count in summary.degrees), default=1)
     for degree, count in summary.degrees:
         bar = "#" * max(1, round(_BAR_WIDTH * count / most))

@@ -9,28 +9,35 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pubweave.cli.errors import FAILED, BadInput
-from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
-from pubweave.cli.output import json_option, output_console, print_json
+from pubweave.cli.kinds import DIRECTORY, FILE, POSITIVE
+from pubweave.cli.options.design_inputs import Inputs, price_options, profile_option, read_inputs
+from pubweave.cli.output import json_option, new_table, output_console, print_json
+from pubweave.model.files.profile import WorkloadProfile
+from pubweave.model.files.topology import read_topology
+from pubweave.model.records.recorded_traffic import RecordedTraffic
+from pubweave.model.topology import Topology, validate_tree
 
 if TYPE_CHECKING:
-    from pubweave.cli.options.design_inputs import Inputs
-    from pubweave.model.records.recorded_traffic import RecordedTraffic
-    from pubweave.model.topology import Topology
     from pubweave.sim.whatif.replay import Replayed
 
 SHOWN_BROKERS = 5
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
-@click.argument("target", type=_FILE)
+@click.argument("target", type=FILE)
 @profile_option
-@click.option("--topology", "topology_file", type=_FILE,
-              help="The overlay as it is. [default: the profile's own]")  # fmt: skip
-@click.option("--traffic", type=click.Path(file_okay=False, path_type=Path),
-              help="The telemetry to replay. [default: what the profile was made of]")  # fmt: skip
-@click.option("--window", type=click.FloatRange(min=0, min_open=True), default=30.0,
-              show_default=True, help="Seconds of it, the last ones.")  # fmt: skip
+@click.option(
+    "--topology",
+    "topology_file",
+    type=FILE,
+    help="The overlay as it is. [default: the profile's own]",
+)
+@click.option(
+    "--traffic",
+    type=DIRECTORY,
+    help="The telemetry to replay. [default: what the profile was made of]",
+)
+@click.option("--window", type=POSITIVE, default=30.0, help="Seconds of it, the last ones.")
 @price_options
 @json_option
 @click.pass_context
@@ -55,9 +62,6 @@ def whatif(
       pubweave design exact --profile profile --assume-latency 1 -o target.json
       pubweave whatif target.json --profile profile --assume-latency 1
     """
-    from pubweave.model.files.topology import read_topology
-    from pubweave.model.topology import validate_tree
-
     inputs = read_inputs(profile_dir, topology_file, latency, assume_latency)
     proposed = read_topology(target)
     validate_tree(proposed)
@@ -87,7 +91,6 @@ def _check_prices(inputs: Inputs, proposed: Topology, target: Path) -> None:
 
 
 def _recorded(traffic: Path | None, profile_dir: Path, window_s: float) -> RecordedTraffic:
-    from pubweave.model.files.profile import WorkloadProfile
     from pubweave.telemetry.recorded_traffic import read_traffic
 
     where = traffic or Path(WorkloadProfile(profile_dir).description.source.removeprefix("file:"))
@@ -137,13 +140,8 @@ _ROWS = (
 
 
 def _print(sides: dict[str, dict[str, Any]], recorded: RecordedTraffic) -> None:
-    from rich.table import Table
-
     now, target = sides["now"], sides["target"]
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for title in ("now", "target", "change"):
-        table.add_column(title, justify="right")
+    table = new_table("", "now", "target", "change")
     for label, name in _ROWS:
         table.add_row(label, f"{now[name]:.3f}", f"{target[name]:.3f}", _change(now, target, name))
     for place, (broker, rate) in enumerate(now["busiest"]):

@@ -13,11 +13,11 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from pubweave.cli.errors import BadInput
-from pubweave.cli.options.durability import DURABILITIES
+from pubweave.cli.kinds import COUNT, COUNT_OR_ZERO, DIRECTORY, EXISTING_FILE
+from pubweave.cli.options.brokers import DURABILITIES
+from pubweave.cli.output import progress_bar, remark
 from pubweave.generate.topologies.latencies import Matrix, assign_latencies, read_rtt_matrix
 from pubweave.generate.topologies.trees import chain
 from pubweave.runtime.net.signals import interrupted_by_signals
@@ -42,37 +42,68 @@ MAX_BROKERS = {
     "transform": 60,
 }
 """The size of the largest tree of each scenario, unless another is asked for."""
+_PLAIN = {"fault": None, "durability": "memory", "strategy": TREE, "pause_s": None}
+"""The options of some scenarios, as they are where nobody has chosen."""
+_WITHOUT_FAULT = ("churn", "hybrid", "mqtt", "placement", "rendezvous", "routing")
 
 
 @click.command()
 @click.argument("scenario", type=click.Choice(sorted(SCENARIOS)))
-@click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True,
-              help="How many runs.")  # fmt: skip
-@click.option("--first-seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="The seed of the first run; the others follow.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), help="Run just this one seed.")
+@click.option("--seeds", type=COUNT, default=100, help="How many runs.")
+@click.option(
+    "--first-seed",
+    type=COUNT_OR_ZERO,
+    default=0,
+    help="The seed of the first run; the others follow.",
+)
+@click.option("--seed", type=COUNT_OR_ZERO, help="Run just this one seed.")
 @click.option("--trace", is_flag=True, help="Print everything that happens (with --seed).")
-@click.option("--telemetry", type=click.Path(path_type=Path, file_okay=False),
-              help="Also write the telemetry of the runs to this folder.")  # fmt: skip
-@click.option("--max-brokers", type=click.IntRange(min=1),
-              help="The largest overlay: autopilot 10, relocate 20, routing 30, transform 60, "
-              "mqtt 8, others 14.")  # fmt: skip
-@click.option("--fault", type=click.Choice(FAULTS),
-              help="What fails in all runs, not a random choice (transform and "
-              "reorganize).")  # fmt: skip
-@click.option("--durability", type=click.Choice(DURABILITIES), default="memory",
-              show_default=True, help="With 'journal' brokers crash in every run and their disks "
-              "fail, and nothing acknowledged may be lost (not autopilot, hybrid, "
-              "placement).")  # fmt: skip
-@click.option("--strategy", type=click.Choice(sorted(MQTT_OVERLAYS)), default=TREE,
-              show_default=True, help="How brokers route (mqtt).")  # fmt: skip
-@click.option("--pause", "pause_s", type=(click.FloatRange(min=0), click.FloatRange(min=0)),
-              metavar="LOW HIGH", help="Also stop a broker for LOW to HIGH seconds, up to "
-              "three times per run, as with SIGSTOP and SIGCONT (not autopilot).")  # fmt: skip
-@click.option("--rtt", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="Take link latencies from a matrix of round-trip times.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1,
-              show_default="processors", help="Runs at the same time.")  # fmt: skip
+@click.option(
+    "--telemetry", type=DIRECTORY, help="Also write the telemetry of the runs to this folder."
+)
+@click.option(
+    "--max-brokers",
+    type=COUNT,
+    help="The largest overlay: autopilot 10, relocate 20, routing 30, transform 60, "
+    "mqtt 8, others 14.",
+)
+@click.option(
+    "--fault",
+    type=click.Choice(FAULTS),
+    help="What fails in all runs, not a random choice (transform and reorganize).",
+)
+@click.option(
+    "--durability",
+    type=click.Choice(DURABILITIES),
+    default="memory",
+    help="With 'journal' brokers crash in every run and their disks "
+    "fail, and nothing acknowledged may be lost (not autopilot, hybrid, "
+    "placement).",
+)
+@click.option(
+    "--strategy",
+    type=click.Choice(sorted(MQTT_OVERLAYS)),
+    default=TREE,
+    help="How brokers route (mqtt).",
+)
+@click.option(
+    "--pause",
+    "pause_s",
+    type=(click.FloatRange(min=0), click.FloatRange(min=0)),
+    metavar="LOW HIGH",
+    help="Also stop a broker for LOW to HIGH seconds, up to "
+    "three times per run, as with SIGSTOP and SIGCONT (not autopilot).",
+)
+@click.option(
+    "--rtt", type=EXISTING_FILE, help="Take link latencies from a matrix of round-trip times."
+)
+@click.option(
+    "--jobs",
+    type=COUNT,
+    default=os.cpu_count() or 1,
+    show_default="processors",
+    help="Runs at the same time.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def simulate(
     scenario: str,
@@ -81,14 +112,9 @@ def simulate(
     seed: int | None,
     trace: bool,
     telemetry: Path | None,
-    max_brokers: int | None,
-    fault: str | None,
-    durability: str,
-    strategy: str,
-    pause_s: tuple[float, float] | None,
-    rtt: Path | None,
     jobs: int,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Run SCENARIO in virtual time, once per seed, and check every run.
 
@@ -107,11 +133,11 @@ def simulate(
       pubweave simulate transform --seeds 1000 --durability journal
       pubweave simulate routing --seeds 300 --pause 35 60
     """
+    max_brokers, rtt = given["max_brokers"], given["rtt"]
     largest = max_brokers or MAX_BROKERS[scenario]
     matrix = None if rtt is None else _read_rtt(rtt, largest)
-    options: dict[str, Any] = {"max_brokers": largest, "rtt": matrix}
-    options |= _of_some_scenarios(scenario, fault, durability, strategy, pause_s)
-    again = _options_in_words(max_brokers, fault, rtt, durability, strategy, pause_s)
+    options = {"max_brokers": largest, "rtt": matrix, **_of_some_scenarios(scenario, given)}
+    again = _options_in_words(given)
     if trace:
         if seed is None:
             raise click.UsageError("--trace shows one run: name it with --seed N")
@@ -121,54 +147,30 @@ def simulate(
     wanted = range(seed, seed + 1) if seed is not None else range(first_seed, first_seed + seeds)
     started = time.monotonic()
     results: list[RunResult] = []
-    console = Console(stderr=True)
-    progress = Progress(
-        "[progress.description]{task.description}",
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    )
-    with progress, interrupted_by_signals():
-        task = progress.add_task(f"simulating {scenario}", total=len(wanted))
+    with progress_bar(f"simulating {scenario}", len(wanted)) as bar, interrupted_by_signals():
         try:
             for result in run_seeds(scenario, wanted, jobs=jobs, telemetry=telemetry, **options):
                 results.append(result)
-                progress.advance(task)
+                bar.to(len(results))
                 if result.violations:
-                    progress.console.print(f"seed {result.seed}: {result.violations[0]}")
+                    remark(f"seed {result.seed}: {result.violations[0]}")
         except KeyboardInterrupt:
-            click.echo(f"stopped after {len(results)} of {len(wanted)} runs", err=True)
+            remark(f"stopped after {len(results)} of {len(wanted)} runs")
     _report(results, len(wanted), time.monotonic() - started, again, as_json=as_json)
 
 
-def _of_some_scenarios(
-    scenario: str,
-    fault: str | None,
-    durability: str,
-    strategy: str,
-    pause_s: tuple[float, float] | None,
-) -> dict[str, Any]:
+def _of_some_scenarios(scenario: str, given: dict[str, Any]) -> dict[str, Any]:
     """The options that not every scenario has; UsageError if this one has not."""
-    options: dict[str, Any] = {}
-    if fault is not None:
-        if scenario in ("churn", "hybrid", "mqtt", "placement", "rendezvous", "routing"):
-            raise click.UsageError("--fault is for the scenarios transform and reorganize")
-        options["fault"] = fault
-    if durability != "memory":
-        if scenario not in DURABLE:
-            raise click.UsageError(f"--durability is for the scenarios {', '.join(DURABLE)}")
-        options["durability"] = durability
-    if strategy != TREE:
-        if scenario != "mqtt":
-            raise click.UsageError("--strategy is for the scenario mqtt")
-        options["strategy"] = strategy
-    if pause_s is not None:
-        if scenario == "autopilot":
-            raise click.UsageError("--pause is not for the scenario autopilot: it has no brokers")
-        options["pause_s"] = pause_s
-    return options
+    chosen = {name: given[name] for name, default in _PLAIN.items() if given[name] != default}
+    if "fault" in chosen and scenario in _WITHOUT_FAULT:
+        raise click.UsageError("--fault is for the scenarios transform and reorganize")
+    if "durability" in chosen and scenario not in DURABLE:
+        raise click.UsageError(f"--durability is for the scenarios {', '.join(DURABLE)}")
+    if "strategy" in chosen and scenario != "mqtt":
+        raise click.UsageError("--strategy is for the scenario mqtt")
+    if "pause_s" in chosen and scenario == "autopilot":
+        raise click.UsageError("--pause is not for the scenario autopilot: it has no brokers")
+    return chosen
 
 
 def _read_rtt(path: Path, max_brokers: int) -> Matrix:
@@ -189,21 +191,17 @@ def _read_rtt(path: Path, max_brokers: int) -> Matrix:
     return matrix
 
 
-def _options_in_words(
-    max_brokers: int | None,
-    fault: str | None,
-    rtt: Path | None,
-    durability: str,
-    strategy: str,
-    pause_s: tuple[float, float] | None,
-) -> str:
+def _options_in_words(given: dict[str, Any]) -> str:
     """The options that change a run, as one writes them, each with a space before it."""
-    words = "" if max_brokers is None else f" --max-brokers {max_brokers}"
-    words += "" if fault is None else f" --fault {fault}"
-    words += "" if durability == "memory" else f" --durability {durability}"
-    words += "" if strategy == TREE else f" --strategy {strategy}"
-    words += "" if pause_s is None else f" --pause {pause_s[0]:g} {pause_s[1]:g}"
-    return words if rtt is None else f"{words} --rtt {shlex.quote(str(rtt))}"
+    low_high = "" if given["pause_s"] is None else "{:g} {:g}".format(*given["pause_s"])
+    written = {
+        "max-brokers": given["max_brokers"],
+        **{name: given[name] for name in ("fault", "durability", "strategy")},
+        "pause": low_high,
+        "rtt": None if given["rtt"] is None else shlex.quote(str(given["rtt"])),
+    }
+    plain = (None, "", *_PLAIN.values())
+    return "".join(f" --{name} {value}" for name, value in written.items() if value not in plain)
 
 
 def _report(

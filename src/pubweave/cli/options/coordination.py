@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
 from pubweave.cli.errors import BadInput
+from pubweave.cli.kinds import FILE, packed, together
 from pubweave.cli.options.security import SECURITY_VARIABLE
 from pubweave.cli.options.target import run_dir_option
+from pubweave.deploy.commands import Script
+from pubweave.deploy.layout import Layout
+from pubweave.runtime.net.signals import run_async
 from pubweave.runtime.overlay.run_directory import read_live_state, read_store_login
 from pubweave.runtime.security.credentials import read_secret
+from pubweave.runtime.store.session import opened_store, run_command
 from pubweave.runtime.store.zookeeper_target import Coordination, ZooKeeperTarget, parse_target
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+T = TypeVar("T")
 
 ZOOKEEPER_VARIABLE = "PUBWEAVE_ZOOKEEPER"
 AUTH_VARIABLE = "PUBWEAVE_ZOOKEEPER_AUTH"
@@ -31,7 +37,7 @@ _zookeeper_option = click.option(
 _auth_option = click.option(
     "--zookeeper-auth-file",
     "zookeeper_auth",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     callback=lambda ctx, parameter, value: _login(value),
     help="A file with the login there, USER:PASSWORD (digest). "
     f"[default: what {AUTH_VARIABLE} says, or that of the overlay in --run-dir]",
@@ -48,15 +54,8 @@ def _login(path: Path | None) -> str | None:
     return login
 
 
-def zookeeper_options(command: Command) -> Command:
-    """``--zookeeper`` and ``--zookeeper-auth-file``; the command gets the login itself."""
-    return _zookeeper_option(_auth_option(command))
-
-
-def deployment_options(command: Command) -> Command:
-    """``--run-dir``, or ``--zookeeper`` with ``--overlay``: whose plans are meant."""
-    named = click.option("--overlay", help="The overlay's name, with --zookeeper.")
-    return run_dir_option(zookeeper_options(named(command)))
+zookeeper_options = together(_zookeeper_option, _auth_option)
+"""``--zookeeper`` and ``--zookeeper-auth-file``; the command gets the login itself."""
 
 
 def given_target(zookeeper: str | None, auth: str | None) -> ZooKeeperTarget | None:
@@ -70,22 +69,55 @@ def given_target(zookeeper: str | None, auth: str | None) -> ZooKeeperTarget | N
     return parse_target(zookeeper, auth)
 
 
-def find_coordination(
-    run_dir: Path, zookeeper: str | None, auth: str | None, overlay: str | None
-) -> Coordination:
-    """Where the plans of an overlay are kept; BadInput if the options do not tell."""
-    if zookeeper is not None:
-        if overlay is None:
+@dataclass(frozen=True)
+class DeploymentChoice:
+    """What the options say of the overlay whose plans are meant."""
+
+    run_dir: Path
+    zookeeper: str | None = None
+    auth: str | None = None
+    overlay: str | None = None
+
+    def named(self) -> Coordination | None:
+        """The ensemble and the overlay in it, if the options name one; BadInput for a half."""
+        if self.zookeeper is None:
+            return None
+        if self.overlay is None:
             raise BadInput("--zookeeper needs --overlay: the name of the overlay there")
         security = os.environ.get(SECURITY_VARIABLE)
-        return Coordination(overlay, parse_target(zookeeper, auth), security)
-    state = read_live_state(run_dir)
-    if overlay is not None and overlay != state.overlay:
-        raise BadInput(f"the overlay in {run_dir} is {state.overlay!r}, not {overlay!r}")
-    if state.zookeeper is None:
-        raise BadInput(
-            f"the overlay {state.overlay!r} in {run_dir} runs without ZooKeeper, so no plan can "
-            "be applied to it: start it again without --no-zookeeper (Java is needed)"
-        )
-    login = auth or read_store_login(run_dir, state)
-    return Coordination(state.overlay, parse_target(state.zookeeper, login), state.security)
+        return Coordination(self.overlay, parse_target(self.zookeeper, self.auth), security)
+
+    def find(self) -> Coordination:
+        """Where the plans of an overlay are kept; BadInput if the options do not tell."""
+        if (named := self.named()) is not None:
+            return named
+        run_dir, state = self.run_dir, read_live_state(self.run_dir)
+        if self.overlay is not None and self.overlay != state.overlay:
+            raise BadInput(f"the overlay in {run_dir} is {state.overlay!r}, not {self.overlay!r}")
+        if state.zookeeper is None:
+            raise BadInput(
+                f"the overlay {state.overlay!r} in {run_dir} runs without ZooKeeper, so no plan "
+                "can be applied to it: start it again without --no-zookeeper (Java is needed)"
+            )
+        login = self.auth or read_store_login(run_dir, state)
+        return Coordination(state.overlay, parse_target(state.zookeeper, login), state.security)
+
+
+deployment_options = packed(
+    "deployment",
+    lambda zookeeper_auth, **given: DeploymentChoice(auth=zookeeper_auth, **given),
+    run_dir_option,
+    zookeeper_options,
+    click.option("--overlay", help="The overlay's name, with --zookeeper."),
+)
+"""``--run-dir``, or ``--zookeeper`` with ``--overlay``: whose plans are meant."""
+
+
+def ask_store(where: Coordination, command: Callable[[Layout], Script[T]]) -> T:
+    """What a command on the documents of an overlay comes to, from a synchronous verb."""
+
+    async def ask() -> T:
+        async with opened_store(where.target) as store:
+            return await run_command(store, command(Layout(where.overlay)))
+
+    return run_async(ask())

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import click
 
 from pubweave.cli.errors import blaming
+from pubweave.cli.kinds import DIRECTORY, FILE, NOT_NEGATIVE, together
+from pubweave.design.tree.prices import Prices
+from pubweave.design.tree.profile_inputs import prices_of, topology_of, traffic_of
+from pubweave.design.tree.traffic import Floats, Traffic
+from pubweave.generate.topologies.latencies import read_rtt_matrix
+from pubweave.model.files.profile import WorkloadProfile
+from pubweave.model.files.topology import read_topology
+from pubweave.model.topology import Topology, validate_tree
 
-if TYPE_CHECKING:
-    from pubweave.design.tree.prices import Prices
-    from pubweave.design.tree.traffic import Floats, Traffic
-    from pubweave.model.topology import Topology
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
 _TOPOLOGY_ENDINGS = {".json", ".graphml"}
 
 profile_option = click.option(
     "--profile",
     "profile_dir",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="The workload profile, made by 'pubweave profile'.",
 )
 
@@ -37,36 +36,27 @@ class Inputs(NamedTuple):
     prices: Prices
 
 
-def price_options(command: Command) -> Command:
-    """Where prices of links come from that the profile has not measured."""
-    options = [
-        click.option(
-            "--latency",
-            type=_FILE,
-            help="Round trips between all brokers: a CSV matrix, rows in the order of the ids "
-            "(may be gzipped), or a topology file with latency_ms.",
-        ),
-        click.option(
-            "--assume-latency",
-            type=click.FloatRange(min=0),
-            metavar="MS",
-            help="One-way latency of links that nobody has measured.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+price_options = together(
+    click.option(
+        "--latency",
+        type=FILE,
+        help="Round trips between all brokers: a CSV matrix, rows in the order of the ids "
+        "(may be gzipped), or a topology file with latency_ms.",
+    ),
+    click.option(
+        "--assume-latency",
+        type=NOT_NEGATIVE,
+        metavar="MS",
+        help="One-way latency of links that nobody has measured.",
+    ),
+)
+"""Where prices of links come from that the profile has not measured."""
 
 
 def read_inputs(
     profile_dir: Path, topology_file: Path | None, latency: Path | None, assume: float | None
 ) -> Inputs:
     """Traffic and prices for a topology; without a file, for the profile's own."""
-    from pubweave.design.tree.profile_inputs import prices_of, topology_of, traffic_of
-    from pubweave.model.files.profile import WorkloadProfile
-    from pubweave.model.files.topology import read_topology
-    from pubweave.model.topology import validate_tree
-
     profile = WorkloadProfile(profile_dir)
     topology = topology_of(profile) if topology_file is None else read_topology(topology_file)
     with blaming(str(topology_file or profile_dir)):
@@ -82,10 +72,6 @@ def read_latency(path: Path | None) -> tuple[Floats | None, Topology | None]:
     if path is None:
         return None, None
     if path.suffix.lower() in _TOPOLOGY_ENDINGS:
-        from pubweave.model.files.topology import read_topology
-
         return None, read_topology(path)
-    from pubweave.generate.topologies.latencies import read_rtt_matrix
-
     with blaming("--latency"):
         return read_rtt_matrix(path), None

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pubweave.cli.kinds import NOT_NEGATIVE, SHARE, packed
 from pubweave.core.config.placement import LASTING, RULES, SIMILARITY, PlacementConfig
 from pubweave.model.messages.rendezvous import RENDEZVOUS_PROTOCOL
-
-if TYPE_CHECKING:
-    from pubweave.runtime.overlay.spec import OverlaySpec
+from pubweave.runtime.overlay.spec import OverlaySpec
 
 PLAIN = PlacementConfig()
-_OPTIONS = (
+NUMBER_OPTIONS = (
     click.option(
         "--placement-update",
         type=click.FloatRange(min=0.1),
@@ -26,19 +23,19 @@ _OPTIONS = (
     ),
     click.option(
         "--placement-load",
-        type=click.FloatRange(min=0),
+        type=NOT_NEGATIVE,
         metavar="WEIGHT",
         help="What a broker's load weighs: over the mean of its cluster, or with --placement-rule "
         f"{SIMILARITY} as a share of it. [default: {PLAIN.load_weight:g}]",
     ),
     click.option(
         "--placement-least-gain",
-        type=click.FloatRange(0, 1),
+        type=SHARE,
         help=f"How much better another broker must be. [default: {PLAIN.least_gain:g}]",
     ),
     click.option(
         "--placement-rest",
-        type=click.FloatRange(min=0),
+        type=NOT_NEGATIVE,
         metavar="SECONDS",
         help=f"How long a client that was sent is left alone. [default: {PLAIN.rest_s:g}]",
     ),
@@ -85,32 +82,18 @@ class PlacementChoice:
         )
 
 
-def number_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command gets ``placement``, the changed fields of a `PlacementConfig`."""
-
-    @functools.wraps(command)
-    def packed(*args: Any, **given: Any) -> Any:
-        chosen = {field: given.pop(name) for name, field in _FIELDS.items()}
-        placement = {field: value for field, value in chosen.items() if value is not None}
-        return command(*args, placement=placement, **given)
-
-    for option in reversed(_OPTIONS):
-        packed = option(packed)
-    return packed
+def changed_fields(**given: Any) -> dict[str, Any]:
+    """The fields of a `PlacementConfig` that `NUMBER_OPTIONS` change."""
+    return {_FIELDS[name]: value for name, value in given.items() if value is not None}
 
 
-def placement_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """For a whole overlay; the command gets ``placement``, a `PlacementChoice`."""
-
-    @_SIZE_OPTION
-    @number_options
-    @functools.wraps(command)
-    def packed(
-        *args: Any, placement_size: int | None, placement: dict[str, Any], **given: Any
-    ) -> Any:
-        return command(*args, placement=PlacementChoice(placement_size, placement), **given)
-
-    return packed
+placement_options = packed(
+    "placement",
+    lambda placement_size, **given: PlacementChoice(placement_size, changed_fields(**given)),
+    _SIZE_OPTION,
+    *NUMBER_OPTIONS,
+)
+"""For a whole overlay; the command gets ``placement``, a `PlacementChoice`."""
 
 
 def check_placement(option: str, is_given: bool, strategy: str, chosen: dict[str, Any]) -> None:

@@ -4,55 +4,46 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from pubweave.cli.errors import BadInput, blaming
+from pubweave.cli.kinds import COUNT, FILE, together
+from pubweave.model.files.topology import read_topology
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Action, Shift
+from pubweave.model.topology import Topology
+from pubweave.planning.problem.action_costs import BrokerActionCosts, LatencyCosts, traffic_costs
+from pubweave.planning.problem.problem import PlanningProblem, validate_problem
 
-if TYPE_CHECKING:
-    from pubweave.model.topology import Topology
-    from pubweave.planning.problem.problem import PlanningProblem
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-_TOPOLOGY = click.Path(dir_okay=False, path_type=Path)
-source_argument = click.argument("source", type=_TOPOLOGY)
-target_argument = click.argument("target", type=_TOPOLOGY)
+source_argument = click.argument("source", type=FILE)
+target_argument = click.argument("target", type=FILE)
 
 
-def rule_options(command: Command) -> Command:
-    """The options that `problem_from` understands."""
-    options = [
-        click.option("--disjoint-brokers", is_flag=True, help="Actions of a step share no broker."),
-        click.option(
-            "--max-degree",
-            type=click.IntRange(min=1),
-            help="No broker has more links than this after any step.",
-        ),
-        click.option("--pin", "pins", multiple=True, metavar="A-B", help="This link must stay."),
-        click.option(
-            "--forbid",
-            "bans",
-            multiple=True,
-            metavar="A-B",
-            help="This link must never come to be.",
-        ),
-        click.option(
-            "--allow",
-            "allowed",
-            multiple=True,
-            type=click.Choice(["move"]),
-            help="Allow composite actions: a move puts a goal link in place at once.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+rule_options = together(
+    click.option("--disjoint-brokers", is_flag=True, help="Actions of a step share no broker."),
+    click.option(
+        "--max-degree", type=COUNT, help="No broker has more links than this after any step."
+    ),
+    click.option("--pin", "pins", multiple=True, metavar="A-B", help="This link must stay."),
+    click.option(
+        "--forbid",
+        "bans",
+        multiple=True,
+        metavar="A-B",
+        help="This link must never come to be.",
+    ),
+    click.option(
+        "--allow",
+        "allowed",
+        multiple=True,
+        type=click.Choice(["move"]),
+        help="Allow composite actions: a move puts a goal link in place at once.",
+    ),
+)
+"""The options that `problem_from` understands."""
 
 
 def problem_from(
@@ -66,9 +57,6 @@ def problem_from(
     allowed: tuple[str, ...],
 ) -> PlanningProblem:
     """Read both topologies and check that the problem makes sense."""
-    from pubweave.model.files.topology import read_topology
-    from pubweave.planning.problem.problem import PlanningProblem, validate_problem
-
     source, target = read_topology(source_file), read_topology(target_file)
     problem = PlanningProblem(
         source,
@@ -107,8 +95,6 @@ def link_named(option: str, text: str, known: frozenset[BrokerId]) -> Link:
 
 def costs_from(text: str, source: Topology, target: Topology) -> Mapping[Action, float] | None:
     """What --action-cost says: uniform, latency, traffic, or a CSV file."""
-    from pubweave.planning.problem.action_costs import LatencyCosts, traffic_costs
-
     if text == "uniform":
         return None
     with blaming(f"--action-cost {text}"):
@@ -121,8 +107,6 @@ def costs_from(text: str, source: Topology, target: Topology) -> Mapping[Action,
 
 def read_costs(path: Path, brokers: frozenset[BrokerId]) -> Mapping[Action, float]:
     """Costs in a CSV file: ``broker,cost`` or ``mover,old_peer,new_peer,cost``."""
-    from pubweave.planning.problem.action_costs import BrokerActionCosts
-
     try:
         with path.open(newline="") as file:
             rows = list(csv.DictReader(file))

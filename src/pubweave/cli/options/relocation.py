@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import click
 
+from pubweave.cli.kinds import COUNT, NOT_NEGATIVE, packed
 from pubweave.core.config.relocation import RelocationConfig, RelocationMode
 from pubweave.design.relocation.rules import Preference, Priority
 
@@ -17,7 +16,6 @@ _OPTIONS = (
         "--relocation",
         type=click.Choice(_MODES),
         default="off",
-        show_default=True,
         help="Let publishers move to the broker where they cost least: by the majority of "
         "subscribers (pop) or by load and delay (grape).",
     ),
@@ -51,7 +49,7 @@ _OPTIONS = (
     ),
     click.option(
         "--relocation-rest",
-        type=click.FloatRange(min=0),
+        type=NOT_NEGATIVE,
         metavar="SECONDS",
         help="How long a client that has moved is left alone. [default: 60]",
     ),
@@ -62,30 +60,17 @@ _OPTIONS = (
     ),
     click.option(
         "--relocation-most-clients",
-        type=click.IntRange(min=1),
+        type=COUNT,
         metavar="N",
         help="Subscribers move to no broker that has N clients already. [default: 200]",
     ),
 )
-_CHOSEN = ("priority", "weight", "of", "trace", "least_gain", "rest", "subscribers", "most_clients")
 _OF_GRAPE = ("priority", "weight", "subscribers", "most_clients")
 
 
-def relocation_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """All of them; the command gets ``relocation``, a `RelocationConfig`."""
-
-    @functools.wraps(command)
-    def packed(*args: Any, **given: Any) -> Any:
-        mode = RelocationMode(given.pop("relocation"))
-        chosen = {name: given.pop(f"relocation_{name}") for name in _CHOSEN}
-        return command(*args, relocation=_config(mode, chosen), **given)
-
-    for option in reversed(_OPTIONS):
-        packed = option(packed)
-    return packed
-
-
-def _config(mode: RelocationMode, chosen: dict[str, Any]) -> RelocationConfig:
+def _config(relocation: str, **given: Any) -> RelocationConfig:
+    mode = RelocationMode(relocation)
+    chosen = {name.removeprefix("relocation_"): value for name, value in given.items()}
     publishers = dict(_publisher(text) for text in chosen["of"])
     modes = {mode, *publishers.values()}
     if RelocationMode.GRAPE not in modes:
@@ -126,3 +111,7 @@ def _publisher(text: str) -> tuple[str, RelocationMode]:
             f"--relocation-of {text!r}: expected a client's id, '=' and one of {', '.join(_MODES)}"
         )
     return client, RelocationMode(mode)
+
+
+relocation_options = packed("relocation", _config, *_OPTIONS)
+"""All of them; the command gets ``relocation``, a `RelocationConfig`."""

@@ -6,40 +6,44 @@ A secret is never an option itself, only the name of a file it is in: command li
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pubweave.cli.errors import BadInput
+from pubweave.cli.kinds import DIRECTORY, FILE, packed
+from pubweave.model.messages.session import Role
+from pubweave.runtime.net.tls import TlsFiles
 from pubweave.runtime.overlay.run_directory import read_live_state
-
-if TYPE_CHECKING:
-    from pubweave.runtime.security.broker_files import BrokerSecurity
-    from pubweave.runtime.security.credentials import Credentials
+from pubweave.runtime.security.broker_files import BrokerSecurity
+from pubweave.runtime.security.certificates import facts_of
+from pubweave.runtime.security.credentials import Credentials, read_secret
+from pubweave.runtime.security.directory import OPERATOR, SecurityDirectory
 
 SECURITY_VARIABLE = "PUBWEAVE_SECURITY"
 USER_VARIABLE = "PUBWEAVE_USER"
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 security_option = click.option(
     "--security",
     "security_dir",
     envvar=SECURITY_VARIABLE,
     show_envvar=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     metavar="DIR",
     help="Certificates, users and rules, as 'pubweave security init' makes them.",
 )
 _TLS_OPTIONS = (
-    click.option("--tls-ca", type=_FILE, help="The certificate of the authority; or --security."),
-    click.option("--tls-cert", type=_FILE, help="The own certificate."),
-    click.option("--tls-key", type=_FILE, help="Its private key."),
-    click.option("--tls-crl", type=_FILE, help="Certificates that the authority has revoked."),
+    click.option(
+        "--tls-ca", "ca", type=FILE, help="The certificate of the authority; or --security."
+    ),
+    click.option("--tls-cert", "cert", type=FILE, help="The own certificate."),
+    click.option("--tls-key", "key", type=FILE, help="Its private key."),
+    click.option(
+        "--tls-crl", "crl", type=FILE, help="Certificates that the authority has revoked."
+    ),
 )
-_TLS_NAMES = ("tls_ca", "tls_cert", "tls_key", "tls_crl")
 _USER_OPTIONS = (
     click.option(
         "--user",
@@ -48,7 +52,7 @@ _USER_OPTIONS = (
         help="Whom to be. [default: operator of --security]",
     ),
     click.option(
-        "--password-file", type=_FILE, help="The user's password, instead of a certificate."
+        "--password-file", type=FILE, help="The user's password, instead of a certificate."
     ),
 )
 
@@ -68,10 +72,6 @@ class SecurityChoice:
     def credentials(self, run_dir: Path | None = None) -> Credentials | None:
         """Who to be; None for an overlay that asks nobody. An overlay in ``run_dir`` says itself
         where its security directory is. BadInput if the options do not fit together."""
-        from pubweave.runtime.net.tls import TlsFiles
-        from pubweave.runtime.security.credentials import Credentials, read_secret
-        from pubweave.runtime.security.directory import OPERATOR, SecurityDirectory
-
         directory = self.directory or (None if run_dir is None else _directory_of(run_dir))
         password = None if self.password_file is None else read_secret(self.password_file)
         if password is not None and self.user is None:
@@ -101,9 +101,6 @@ def _named_by(files: Any) -> str | None:
     """The user that the own certificate names."""
     if files.cert is None:
         return None
-    from pubweave.model.messages.session import Role
-    from pubweave.runtime.security.certificates import facts_of
-
     owner = facts_of(Path(files.cert)).owner
     return owner.name if owner is not None and owner.role is Role.CLIENT else None
 
@@ -113,56 +110,19 @@ def _directory_of(run_dir: Path) -> Path | None:
     return None if stated is None else Path(stated)
 
 
-def client_security_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """For verbs that attach to brokers; the command gets ``security``, a `SecurityChoice`."""
-
-    @functools.wraps(command)
-    def packed(*args: Any, **given: Any) -> Any:
-        names = ("security_dir", "user", "password_file", *_TLS_NAMES)
-        choice = SecurityChoice(*(given.pop(name) for name in names))
-        return command(*args, security=choice, **given)
-
-    for option in reversed((security_option, *_USER_OPTIONS, *_TLS_OPTIONS)):
-        packed = option(packed)
-    return packed
-
-
-def broker_security_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """For a single broker; the command gets ``security``, a function from its id to what secures
-    it, or to None."""
-    files = (
-        click.option("--passwords", type=_FILE, help="Hashed passwords of users."),
-        click.option("--access", type=_FILE, help="Who may do what, and limits (TOML or JSON)."),
-    )
-
-    @functools.wraps(command)
-    def packed(*args: Any, **given: Any) -> Any:
-        names = ("security_dir", *_TLS_NAMES, "passwords", "access")
-        chosen = functools.partial(_broker_security, *(given.pop(name) for name in names))
-        return command(*args, security=chosen, **given)
-
-    for option in reversed((security_option, *_TLS_OPTIONS, *files)):
-        packed = option(packed)
-    return packed
-
-
 def _broker_security(
-    directory: Path | None,
+    broker: str,
+    security_dir: Path | None,
     ca: Path | None,
     cert: Path | None,
     key: Path | None,
     crl: Path | None,
     passwords: Path | None,
     access: Path | None,
-    broker: str,
 ) -> BrokerSecurity | None:
-    from pubweave.runtime.net.tls import TlsFiles
-    from pubweave.runtime.security.broker_files import BrokerSecurity
-    from pubweave.runtime.security.directory import SecurityDirectory
-
     if ca is None and cert is None and key is None:
-        if directory is not None:
-            return SecurityDirectory(directory).broker_security(broker)
+        if security_dir is not None:
+            return SecurityDirectory(security_dir).broker_security(broker)
         if passwords is not None or access is not None or crl is not None:
             needed = "--tls-ca, --tls-cert, --tls-key"
             raise BadInput(f"--passwords, --access and --tls-crl need TLS: {needed}")
@@ -175,3 +135,23 @@ def _broker_security(
 
 def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
+
+
+client_security_options = packed(
+    "security",
+    lambda security_dir, **given: SecurityChoice(security_dir, **given),
+    security_option,
+    *_USER_OPTIONS,
+    *_TLS_OPTIONS,
+)
+"""For verbs that attach to brokers; the command gets ``security``, a `SecurityChoice`."""
+broker_security_options = packed(
+    "security",
+    lambda **given: functools.partial(_broker_security, **given),
+    security_option,
+    *_TLS_OPTIONS,
+    click.option("--passwords", type=FILE, help="Hashed passwords of users."),
+    click.option("--access", type=FILE, help="Who may do what, and limits (TOML or JSON)."),
+)
+"""For a single broker; the command gets ``security``, a function from its id to what secures it,
+or to None."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pubweave.cli.errors import BadInput, blaming
+from pubweave.cli.kinds import EXISTING_FILE, NOT_NEGATIVE, packed
 from pubweave.core.config.self_organizing import MOST_HOPS, LinkPrice, OrganizeConfig
 from pubweave.design.ci.rules import Estimate, Heuristic
-
-if TYPE_CHECKING:
-    from pubweave.model.ids import Link
-    from pubweave.model.topology import Topology
+from pubweave.model.files.topology import read_topology
+from pubweave.model.ids import Link
+from pubweave.model.topology import Topology
 
 _DEFAULTS = OrganizeConfig()
 
@@ -30,8 +28,6 @@ class OrganizeChoice:
 
     def read_prices(self, topology: Topology) -> dict[Link, float]:
         """The prices in the file; BadInput names a broker or link that cannot be."""
-        from pubweave.model.files.topology import read_topology
-
         if self.prices is None:
             return {}
         with blaming(f"--prices {self.prices}"):
@@ -70,13 +66,13 @@ _OPTIONS = (
     ),
     click.option(
         "--prices",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=EXISTING_FILE,
         help="A topology file, no tree, whose latency_ms are the prices of links that are or "
         "could be; the others go by --link-price.",
     ),
     click.option(
         "--broker-price",
-        type=click.FloatRange(min=0),
+        type=NOT_NEGATIVE,
         help="What handling a notification costs. [default: 1 with hops, else the measured ms]",
     ),
     click.option(
@@ -89,36 +85,12 @@ _OPTIONS = (
     click.option("--adapt-bloom", is_flag=True, help="Size Bloom filters by the load."),
     click.option("--damping", is_flag=True, help="Ask for more gain where links changed of late."),
 )
-_NAMES = (
-    "eta",
-    "organize_every",
-    "link_price",
-    "prices",
-    "broker_price",
-    "estimate",
-    "adapt_bloom",
-    "damping",
-)
 
 
-def organize_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """All of them; the command gets ``organize``, an `OrganizeChoice` or None."""
-
-    @functools.wraps(command)
-    def packed(*args: Any, **given: Any) -> Any:
-        mode = given.pop("self_organize")
-        chosen = {name: given.pop(name) for name in _NAMES}
-        return command(*args, organize=_choice(mode, chosen), **given)
-
-    for option in reversed(_OPTIONS):
-        packed = option(packed)
-    return packed
-
-
-def _choice(mode: str | None, chosen: dict[str, Any]) -> OrganizeChoice | None:
+def _choice(self_organize: str | None, **chosen: Any) -> OrganizeChoice | None:
     # A price of 0 is given, though 0 == False.
     given = {n: value for n, value in chosen.items() if value is not None and value is not False}
-    if mode is None:
+    if self_organize is None:
         if given:
             option = "--" + next(iter(given)).replace("_", "-")
             raise click.UsageError(f"{option} is for overlays with --self-organize")
@@ -130,4 +102,8 @@ def _choice(mode: str | None, chosen: dict[str, Any]) -> OrganizeChoice | None:
         given["link_price"] = LinkPrice(given["link_price"])
     if "estimate" in given:
         given["estimate"] = Estimate(given["estimate"])
-    return OrganizeChoice(OrganizeConfig(heuristic=Heuristic(mode), **given), prices)
+    return OrganizeChoice(OrganizeConfig(heuristic=Heuristic(self_organize), **given), prices)
+
+
+organize_options = packed("organize", _choice, *_OPTIONS)
+"""All of them; the command gets ``organize``, an `OrganizeChoice` or None."""

@@ -5,23 +5,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from pubweave.cli.errors import BadInput
+from pubweave.cli.kinds import DIRECTORY, Command, together
+from pubweave.runtime.client.client import Client, ClientError, NoConnectionError
+from pubweave.runtime.client.connect import connect
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.overlay.run_directory import (
     DEFAULT_RUN_DIRECTORY,
     RUN_DIRECTORY_VARIABLE,
     read_live_state,
 )
-
-if TYPE_CHECKING:
-    from pubweave.runtime.client.client import Client
-    from pubweave.runtime.security.credentials import Credentials
-
-Command = TypeVar("Command", bound=Callable[..., Any])
+from pubweave.runtime.security.credentials import Credentials
 
 CONNECT_LIMIT_S = 3.0
 """Whoever waits at a prompt is told soon that nobody answers."""
@@ -30,9 +27,8 @@ run_dir_option = click.option(
     "--run-dir",
     envvar=RUN_DIRECTORY_VARIABLE,
     default=DEFAULT_RUN_DIRECTORY,
-    show_default=True,
     show_envvar=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Where the overlay keeps its state, logs and telemetry.",
 )
 
@@ -50,16 +46,12 @@ def address_option(name: str, help: str) -> Callable[[Command], Command]:
     return click.option(name, type=parse_address, metavar="HOST:PORT", help=help)
 
 
-def broker_options(command: Command) -> Command:
-    """``--broker``, ``--address`` and ``--run-dir``: the broker a client attaches to."""
-    options = (
-        click.option("--broker", help="A broker of the overlay in --run-dir. [default: the first]"),
-        address_option("--address", help="The address of a broker, instead."),
-        run_dir_option,
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+broker_options = together(
+    click.option("--broker", help="A broker of the overlay in --run-dir. [default: the first]"),
+    address_option("--address", help="The address of a broker, instead."),
+    run_dir_option,
+)
+"""``--broker``, ``--address`` and ``--run-dir``: the broker a client attaches to."""
 
 
 def broker_address(broker: str | None, address: Address | None, run_dir: Path) -> Address:
@@ -83,9 +75,6 @@ async def attached(
     address: Address, credentials: Credentials | None = None
 ) -> AsyncIterator[Client]:
     """A client of the broker at an address; BadInput if there is none or it refuses."""
-    from pubweave.runtime.client.client import ClientError, NoConnectionError
-    from pubweave.runtime.client.connect import connect
-
     async with contextlib.AsyncExitStack() as stack:
         try:
             opening = connect(address, timeout_s=CONNECT_LIMIT_S, credentials=credentials)

@@ -11,14 +11,15 @@ from typing import Any
 
 import click
 
+from pubweave.cli.kinds import POSITIVE
+
 
 def time_limit_option(default_s: float, what: str) -> Callable[[Any], Any]:
     """``--time-limit`` of a verb that ends with the best it has."""
     return click.option(
         "--time-limit",
         default=default_s,
-        show_default=True,
-        type=click.FloatRange(min=0, min_open=True),
+        type=POSITIVE,
         metavar="SECONDS",
         help=f"End with the best {what} found by then.",
     )

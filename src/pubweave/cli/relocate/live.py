@@ -6,14 +6,15 @@ import asyncio
 import time
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from pubweave.cli.errors import FAILED, BadInput
 from pubweave.cli.output import print_json, progress_bar, remark, warn
-from pubweave.cli.relocate.view import print_clients, status_document
+from pubweave.cli.relocate.view import show_clients, status_document
 from pubweave.core.mqtt.session.session import native_id, session_of
+from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.records.status import (
     RELOCATE_SUBJECT,
     RELOCATION_SUBJECT,
@@ -23,10 +24,11 @@ from pubweave.model.records.status import (
     SelectionStatus,
     TraceRequest,
 )
-
-if TYPE_CHECKING:
-    from pubweave.model.ids import BrokerId, ClientId
-    from pubweave.runtime.client.observer import OverlayObserver
+from pubweave.runtime.client.observer import OverlayObserver
+from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.signals import StopRequest
+from pubweave.runtime.overlay.run_directory import read_live_state
+from pubweave.runtime.security.directory import operator_credentials
 
 LOOK_EVERY_S = 0.5
 MOVE_LIMIT_S = 30.0
@@ -59,12 +61,6 @@ class LiveRelocation(NamedTuple):
 
 async def relocate_overlay(run_dir: Path, asked: LiveRelocation) -> int:
     """Trace, show, and move unless it is a dry run; the exit code."""
-    from pubweave.runtime.client.observer import OverlayObserver
-    from pubweave.runtime.net.addresses import Address
-    from pubweave.runtime.net.signals import StopRequest
-    from pubweave.runtime.overlay.run_directory import read_live_state
-    from pubweave.runtime.security.directory import operator_credentials
-
     state = read_live_state(run_dir)
     credentials = operator_credentials(state.security)
     addresses = {broker: Address.parse(known.address) for broker, known in state.brokers.items()}
@@ -159,14 +155,10 @@ class _Session:
                 status_document(publisher, self._at[publisher], self._found.get(publisher))
                 for publisher in sorted(self._at)
             ]
-        if self._asked.as_json:
-            for document in documents:
-                print_json(document)
-            return
-        if not documents:
+        if documents or self._asked.as_json:
+            show_clients(documents, role, self._asked.as_json)
+        else:
             remark(f"no {role} of a traced publisher is attached to this overlay")
-            return
-        print_clients(documents, role, in_detail=len(documents) == 1)
 
     async def move(self) -> None:
         """Ask the brokers to move clients, and see how that ends."""

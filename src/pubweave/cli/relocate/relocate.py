@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from pubweave.cli.errors import BadInput, blaming
+from pubweave.cli.kinds import DIRECTORY, FILE, NOT_NEGATIVE, together
 from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import json_option, print_json, warn
+from pubweave.cli.relocate.live import LiveRelocation, relocate_overlay
+from pubweave.cli.relocate.view import (
+    print_selection,
+    profile_document,
+    selection_document,
+    show_clients,
+)
+from pubweave.core.config.relocation import RelocationConfig
+from pubweave.design.relocation.publisher_profile import traced_publishers
+from pubweave.design.relocation.rules import Preference, Priority
+from pubweave.design.relocation.subscriber import SubscriberPlacement
+from pubweave.design.relocation.subscriber_profile import subscriber_problem
+from pubweave.model.files.profile import WorkloadProfile
+from pubweave.model.records.status import TraceRequest
+from pubweave.runtime.net.signals import run_async
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def preference_options(command: Command) -> Command:
-    """GRAPE's two settings."""
-    options = [
-        click.option(
-            "--priority",
-            type=click.Choice(["load", "delay"]),
-            default="load",
-            show_default=True,
-            help="What to minimise first: the system's message rate or the average delay.",
-        ),
-        click.option(
-            "--weight",
-            type=click.FloatRange(0, 100),
-            default=100.0,
-            show_default=True,
-            help="How much of it: candidates within 100 - WEIGHT of the best stay.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+preference_options = together(
+    click.option(
+        "--priority",
+        type=click.Choice(["load", "delay"]),
+        default="load",
+        help="What to minimise first: the system's message rate or the average delay.",
+    ),
+    click.option(
+        "--weight",
+        type=click.FloatRange(0, 100),
+        default=100.0,
+        help="How much of it: candidates within 100 - WEIGHT of the best stay.",
+    ),
+)
+"""GRAPE's two settings."""
 
 
 @click.group(invoke_without_command=True)
@@ -51,7 +56,6 @@ def preference_options(command: Command) -> Command:
     "--least-gain",
     type=click.FloatRange(0, 99),
     default=0.0,
-    show_default=True,
     metavar="PERCENT",
     help="By how much a move has to lower what decides it; overlays that decide by themselves "
     "ask for 5.",
@@ -59,7 +63,7 @@ def preference_options(command: Command) -> Command:
 @click.option(
     "--from-profile",
     "profile_dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Decide from a workload profile, made by 'pubweave profile', instead of live traces.",
 )
 @click.option("--publisher", "publishers", multiple=True, help="Only this one; may be repeated.")
@@ -67,17 +71,11 @@ def preference_options(command: Command) -> Command:
     "--trace",
     type=click.IntRange(1, 4096),
     default=100,
-    show_default=True,
     metavar="PUBLICATIONS",
     help="How many publications of each publisher are traced.",
 )
 @click.option(
-    "--wait",
-    type=click.FloatRange(min=0),
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for them.",
+    "--wait", type=NOT_NEGATIVE, default=120.0, metavar="SECONDS", help="How long to wait for them."
 )
 @json_option
 @click.pass_context
@@ -121,10 +119,6 @@ def relocate(
         else:
             _from_profile(profile_dir, priority, weight, least_gain, publishers, as_json)
         return
-    from pubweave.cli.relocate.live import LiveRelocation, relocate_overlay
-    from pubweave.model.records.status import TraceRequest
-    from pubweave.runtime.net.signals import run_async
-
     request = TraceRequest(priority, weight, trace, least_gain / 100, subscribers)
     asked = LiveRelocation(request, publishers, wait, dry_run, as_json)
     ctx.exit(run_async(relocate_overlay(run_dir, asked)))
@@ -138,11 +132,7 @@ def _from_profile(
     publishers: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    from pubweave.cli.relocate.view import print_clients, profile_document
     from pubweave.design.relocation.publisher import DeliveryStatistics, select_broker
-    from pubweave.design.relocation.publisher_profile import traced_publishers
-    from pubweave.design.relocation.rules import Preference, Priority
-    from pubweave.model.files.profile import WorkloadProfile
 
     profile = WorkloadProfile(profile_dir)
     with blaming(str(profile_dir)):
@@ -160,23 +150,12 @@ def _from_profile(
         selection = select_broker(statistics, found.publisher_at, equally_far, preference)
         selection = selection.unless_less_than(least_gain / 100)
         documents.append(profile_document(found.publisher, selection))
-    if as_json:
-        for document in documents:
-            print_json(document)
-    else:
-        print_clients(documents, "publisher", in_detail=len(documents) == 1)
+    show_clients(documents, "publisher", as_json)
 
 
 def _subscribers_from_profile(
     profile_dir: Path, priority: str, weight: float, least_gain: float, as_json: bool
 ) -> None:
-    from pubweave.cli.relocate.view import print_clients, profile_document
-    from pubweave.core.config.relocation import RelocationConfig
-    from pubweave.design.relocation.rules import Preference, Priority
-    from pubweave.design.relocation.subscriber import SubscriberPlacement
-    from pubweave.design.relocation.subscriber_profile import subscriber_problem
-    from pubweave.model.files.profile import WorkloadProfile
-
     preference = Preference(Priority(priority), weight)
     profile = WorkloadProfile(profile_dir)
     with blaming(str(profile_dir)):
@@ -189,15 +168,11 @@ def _subscribers_from_profile(
         documents.append(profile_document(client, selection, "subscriber"))
         if selection.moves:
             placement.move(client, selection.choice)
-    if as_json:
-        for document in documents:
-            print_json(document)
-    else:
-        print_clients(documents, "subscriber", in_detail=len(documents) == 1)
+    show_clients(documents, "subscriber", as_json)
 
 
 @relocate.command()
-@click.argument("statistics_file", metavar="STATS", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("statistics_file", metavar="STATS", type=FILE)
 @preference_options
 @json_option
 def select(statistics_file: Path, priority: str, weight: float, as_json: bool) -> None:
@@ -211,10 +186,8 @@ def select(statistics_file: Path, priority: str, weight: float, as_json: bool) -
     Example:
       pubweave relocate select stats.json --priority load --weight 100 --json
     """
-    from pubweave.cli.relocate.view import print_selection, selection_document
     from pubweave.design.relocation.files import parse_statistics
     from pubweave.design.relocation.publisher import select_broker
-    from pubweave.design.relocation.rules import Preference, Priority
 
     with blaming(str(statistics_file)):
         given = parse_statistics(statistics_file.read_bytes())

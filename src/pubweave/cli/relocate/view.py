@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 
-from pubweave.cli.output import output_console, remark
+from pubweave.cli.output import new_table, output_console, print_json, remark
+from pubweave.design.relocation.rules import Selection
 from pubweave.model.ids import natural_order
-
-if TYPE_CHECKING:
-    from pubweave.design.relocation.rules import Selection
-    from pubweave.model.records.status import SelectionStatus
+from pubweave.model.records.status import SelectionStatus
 
 SHOWN_AT_MOST = 40
 
@@ -40,12 +39,9 @@ def selection_document(selection: Selection) -> dict[str, Any]:
 
 def print_selection(document: dict[str, Any], title: str) -> None:
     """The candidates as a table, the kept ones first, then the choice."""
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    prior = document["priority"]
-    for heading in ("broker", "delay, ms", "message rate", f"{prior}, 0 to 100", "kept", ""):
-        table.add_column(heading, justify="left" if heading in ("broker", "") else "right")
+    prior = f"{document['priority']}, 0 to 100"
+    headings = ("broker", "delay, ms", "message rate", prior, "kept", "")
+    table = new_table(*headings, left=("broker", ""), title=title, title_justify="left")
     ranked = sorted(document["candidates"], key=lambda row: (not row["kept"], row["normalized"]))
     named = {document["choice"], document["publisher_at"]}
     shown = [
@@ -76,8 +72,6 @@ def status_document(
 ) -> dict[str, Any]:
     """What a broker decided for a client, in the form of `selection_document`. ``role`` says
     whether it is named as a publisher or as a subscriber."""
-    import msgspec
-
     if selection is None:
         reason = "it has not published enough since it was asked: wait longer (--wait), or trace"
         return {
@@ -107,19 +101,20 @@ def profile_document(client: str, selection: Selection, role: str = "publisher")
     }
 
 
-def print_clients(documents: list[dict[str, Any]], role: str, *, in_detail: bool) -> None:
-    """One line per publisher or subscriber; in detail, all candidates of each."""
-    from rich.table import Table
-
-    if in_detail:
+def show_clients(documents: list[dict[str, Any]], role: str, as_json: bool) -> None:
+    """A line per publisher or subscriber; if there is only one, all its candidates."""
+    if as_json:
+        for document in documents:
+            print_json(document)
+        return
+    if len(documents) == 1:
         for document in documents:
             _print_in_detail(document, role)
         _remark_on_pings(documents, role)
         return
-    table = Table(title=f"{role}s", title_justify="left")
-    headings = (role, "now", "choice", "rule", "delay, ms", "message rate", "why")
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading in headings[4:6] else "left")
+    words = (role, "now", "choice", "rule", "why")
+    headings = (*words[:4], "delay, ms", "message rate", "why")
+    table = new_table(*headings, left=words, title=f"{role}s", title_justify="left")
     for document in documents:
         by_broker = {row["broker"]: row for row in document["candidates"]}
         ends = [by_broker.get(document[f"{role}_at"]), by_broker.get(document["choice"])]

@@ -1,8 +1,7 @@
 """Verbs that start and use an overlay: ``up``, ``broker``, ``status``, ``pub``, ``sub``.
 
 `up` starts an overlay of broker processes, `broker` one broker on its own host; `status` asks
-brokers (`status_view` prints it); `pub` and `sub` are clients. `tco_start`
-makes the topology of ``up --subscriptions``.
+brokers (`status_view` prints it); `pub` and `sub` are clients.
 
 Entry: the click command of each verb's module.
 Not here: starting and watching processes (`runtime.overlay`), the client library

@@ -13,26 +13,47 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from pubweave.cli.errors import BadInput
+from pubweave.cli.kinds import DIRECTORY, FILE, SHARE, packed
+from pubweave.cli.options.brokers import (
+    chosen_journal,
+    durability_options,
+    mqtt_option,
+    on_loop_option,
+    with_mqtt,
+)
 from pubweave.cli.options.coordination import given_target, zookeeper_options
-from pubweave.cli.options.durability import chosen_journal, durability_options
-from pubweave.cli.options.mqtt import mqtt_option, on_loop_option, with_mqtt
-from pubweave.cli.options.placement import check_placement, number_options
+from pubweave.cli.options.placement import NUMBER_OPTIONS, changed_fields, check_placement
 from pubweave.cli.options.security import broker_security_options
 from pubweave.cli.options.target import address_option
 from pubweave.cli.output import json_option, print_json, remark
-from pubweave.core.strategies import GRAPHS, STRATEGIES
+from pubweave.cli.run.up import warn_exposed
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.entry_limits import EntryLimits
+from pubweave.core.config.mqtt import MqttConfig, OnLoop
+from pubweave.core.config.placement import PlacementConfig
+from pubweave.core.config.relocation import RelocationConfig
+from pubweave.core.config.self_organizing import OrganizeConfig
+from pubweave.core.config.session import SessionLimits
+from pubweave.core.strategies import GRAPHS, STRATEGIES, make_strategy
+from pubweave.deploy.commands import create_topology
+from pubweave.deploy.layout import Layout
+from pubweave.model.files.topology import read_topology
 from pubweave.model.messages.topic_connected import TOPIC_PROTOCOL
-from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.broker.host_config import HostConfig
+from pubweave.runtime.net.addresses import Address, is_loopback
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.net.tls import server_context
+from pubweave.runtime.security.broker_files import BrokerSecurity, secured
+from pubweave.runtime.security.passwords import read_passwords
+from pubweave.runtime.store.session import opened_store, run_command
+from pubweave.runtime.store.zookeeper_target import Coordination
 
 if TYPE_CHECKING:
-    from pubweave.core.config.mqtt import OnLoop
     from pubweave.runtime.broker.host import BrokerHost
-    from pubweave.runtime.broker.host_config import HostConfig
     from pubweave.runtime.overlay.broker_process import BrokerService
-    from pubweave.runtime.security.broker_files import BrokerSecurity
-    from pubweave.runtime.store.zookeeper_target import Coordination
 
 
 def parse_neighbor(text: str) -> tuple[str, Address]:
@@ -72,31 +93,27 @@ class RingChoice:
         return replace(config, broker=replace(broker, topics=topics, placement=placement))
 
 
-def ring_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """All of them; the command gets ``ring``, a `RingChoice`."""
-
-    @click.option(
+ring_options = packed(
+    "ring",
+    lambda ring, members, **given: RingChoice(dict(ring), dict(members), changed_fields(**given)),
+    click.option(
         "--ring",
         multiple=True,
         type=parse_neighbor,
         metavar="ID=HOST:PORT",
         help="A broker of a ring, with --strategy topic_connected: be a gateway there.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--placement-with",
         "members",
         multiple=True,
         type=parse_neighbor,
         metavar="ID=HOST:PORT",
         help="Another broker of the placement cluster, with --strategy rendezvous.",
-    )
-    @number_options
-    @functools.wraps(command)
-    def packed(*args: Any, ring: Any, members: Any, placement: dict[str, Any], **given: Any) -> Any:
-        return command(*args, ring=RingChoice(dict(ring), dict(members), placement), **given)
-
-    return packed
-
+    ),
+    *NUMBER_OPTIONS,
+)
+"""All of them; the command gets ``ring``, a `RingChoice`."""
 
 _FILE_KEYS = ("id", "listen", "strategy", "neighbors", "telemetry", "sample", "settings")
 
@@ -131,31 +148,25 @@ class BrokerFile:
 )
 @ring_options
 @click.option(
-    "--config",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="A TOML file with the same and more; options go before it.",
+    "--config", type=FILE, help="A TOML file with the same and more; options go before it."
 )
 @zookeeper_options
 @click.option("--overlay", help="The overlay this broker belongs to, with --zookeeper.")
 @click.option(
     "--topology",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="What the overlay looks like at first, with --zookeeper: stored there unless one is.",
 )
 @mqtt_option
 @on_loop_option
 @address_option("--advertise", help="Where others reach this broker. [default: --listen]")
 @click.option("--strategy", type=click.Choice(sorted(STRATEGIES)), help="How to route.")
-@click.option(
-    "--telemetry",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Record what the broker does in this directory.",
-)
-@click.option("--sample", type=click.FloatRange(0, 1), help="The share of publications recorded.")
+@click.option("--telemetry", type=DIRECTORY, help="Record what the broker does in this directory.")
+@click.option("--sample", type=SHARE, help="The share of publications recorded.")
 @durability_options("")
 @click.option(
     "--held-file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Without a journal: a file to note in how much only this broker has. If it is killed, the "
     "one that is started in its place with the same file counts that as lost and says so.",
 )
@@ -210,9 +221,6 @@ def broker(
       pubweave broker --id b1 --listen 10.0.0.3:7001 --overlay demo --topology tree.json \\
         --zookeeper 10.0.0.1:2181
     """
-    from pubweave.cli.run.up import warn_exposed
-    from pubweave.runtime.net.addresses import is_loopback
-    from pubweave.runtime.net.signals import run_async
     from pubweave.runtime.overlay.broker_process import LOG_FORMAT
 
     written = BrokerFile() if config is None else read_broker_file(config)
@@ -235,10 +243,6 @@ def broker(
 
 
 def _secured(config: HostConfig, security: BrokerSecurity | None) -> HostConfig:
-    from pubweave.runtime.net.tls import server_context
-    from pubweave.runtime.security.broker_files import secured
-    from pubweave.runtime.security.passwords import read_passwords
-
     if security is not None:
         server_context(security.tls)
         if security.passwords is not None:
@@ -249,8 +253,6 @@ def _secured(config: HostConfig, security: BrokerSecurity | None) -> HostConfig:
 def _coordination(
     zookeeper: str | None, auth: str | None, overlay: str | None
 ) -> Coordination | None:
-    from pubweave.runtime.store.zookeeper_target import Coordination
-
     target = given_target(zookeeper, auth)
     if target is None:
         return None
@@ -261,11 +263,6 @@ def _coordination(
 
 async def _store_topology(path: Path, coordination: Coordination | None) -> None:
     """Put the topology of a file into the store, unless there is one."""
-    from pubweave.deploy.commands import create_topology
-    from pubweave.deploy.layout import Layout
-    from pubweave.model.files.topology import read_topology
-    from pubweave.runtime.store.session import opened_store, run_command
-
     if coordination is None:
         raise BadInput("--topology is for overlays with a store: give --zookeeper, too")
     topology = read_topology(path)
@@ -276,7 +273,6 @@ async def _store_topology(path: Path, coordination: Coordination | None) -> None
 async def _run(
     config: HostConfig, coordination: Coordination | None, topology: Path | None, as_json: bool
 ) -> int:
-    from pubweave.runtime.net.signals import StopRequest
     from pubweave.runtime.overlay.broker_process import BrokerService
 
     if topology is not None:
@@ -333,8 +329,6 @@ def _tell_problem(id_: str, as_json: bool, problem: str) -> None:
 
 
 def _tell_stopped(host: BrokerHost, as_json: bool) -> None:
-    import msgspec
-
     id_, counted = host.config.broker.id, host.broker.counters.status()
     if as_json:
         print_json({"event": "stopped", "broker": id_, "totals": msgspec.to_builtins(counted)})
@@ -375,18 +369,6 @@ def read_broker_file(path: Path) -> BrokerFile:
 
 def make_host_config(file: BrokerFile) -> HostConfig:
     """A broker's configuration; BadInput says what is missing or cannot be."""
-    import msgspec
-
-    from pubweave.core.config.broker import BrokerConfig
-    from pubweave.core.config.entry_limits import EntryLimits
-    from pubweave.core.config.mqtt import MqttConfig
-    from pubweave.core.config.placement import PlacementConfig
-    from pubweave.core.config.relocation import RelocationConfig
-    from pubweave.core.config.self_organizing import OrganizeConfig
-    from pubweave.core.config.session import SessionLimits
-    from pubweave.core.strategies import make_strategy
-    from pubweave.runtime.broker.host_config import HostConfig
-
     if not file.id or file.listen is None:
         raise BadInput("a broker needs --id and --listen (or id and listen in --config)")
     if file.id in file.neighbors:

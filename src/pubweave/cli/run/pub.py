@@ -11,24 +11,24 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from pubweave.cli.errors import BadInput, blaming
+from pubweave.cli.kinds import COUNT, NOT_NEGATIVE, POSITIVE
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.options.target import attached, broker_address, broker_options
 from pubweave.cli.output import Advance, json_option, print_json, progress_bar, remark
 from pubweave.core.client import NotAdvertisedError
 from pubweave.model.filters.filter import Filter, topic_filter
 from pubweave.model.filters.lexer import NotationError, Reader, TokenKind, tokens_of
+from pubweave.model.filters.text import parse_filter
 from pubweave.model.publications import Value, validate_publication_content
-
-if TYPE_CHECKING:
-    from pubweave.runtime.client.client import Client
-    from pubweave.runtime.net.addresses import Address
-    from pubweave.runtime.security.credentials import Credentials
+from pubweave.runtime.client.client import Client
+from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.security.credentials import Credentials
 
 SETTLE_S = 0.5
 CHUNKS_AHEAD = 4
@@ -90,18 +90,13 @@ def parse_value(text: str) -> Value:
     metavar="NAME=VALUE",
     help="An attribute; numbers, true and false are recognised, quotes force a string.",
 )
-@click.option("-p", "--payload", default="", help="TEXT, @FILE, or - for standard input.")
 @click.option(
-    "-n",
-    "--count",
-    default=1,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How many times to publish it.",
+    "-p", "--payload", default="", show_default=False, help="TEXT, @FILE, or - for standard input."
 )
+@click.option("-n", "--count", default=1, type=COUNT, help="How many times to publish it.")
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     help="Publications per second. [default: as fast as the broker takes them]",
 )
 @click.option(
@@ -114,8 +109,7 @@ def parse_value(text: str) -> Value:
 @click.option(
     "--settle",
     default=SETTLE_S,
-    show_default=True,
-    type=click.FloatRange(min=0),
+    type=NOT_NEGATIVE,
     help="Seconds to wait after advertising: what is published before the subscriptions "
     "elsewhere have found their way to the advertisement does not reach them.",
 )
@@ -147,9 +141,6 @@ def pub(
       pubweave pub load --attr cpu=0.7 --count 1000 --rate 100
       pubweave pub --stdin --advertise "class prefix 'sensor/'" < readings.jsonl
     """
-    from pubweave.model.filters.text import parse_filter
-    from pubweave.runtime.net.signals import run_async
-
     if topic is None and not from_stdin:
         raise click.UsageError("name a TOPIC, or give publications on standard input (--stdin)")
     if from_stdin and payload == "-":
@@ -243,8 +234,6 @@ async def _run(
     total: int | None,
     as_json: bool,
 ) -> int:
-    from pubweave.runtime.net.signals import StopRequest
-
     async with StopRequest() as stop, attached(address, credentials) as client:
         publisher = make_publisher(client)
         with progress_bar("publishing", total, shown=not as_json and total != 1) as advance:

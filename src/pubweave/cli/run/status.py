@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
+from rich.console import Group
 
 from pubweave.cli.errors import FAILED
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.options.target import address_option, attached, run_dir_option
 from pubweave.cli.output import LiveView, json_option, output_console, print_json
-
-if TYPE_CHECKING:
-    from rich.console import Group
-
-    from pubweave.cli.run.status_view import Pulse
-    from pubweave.model.ids import BrokerId, Link
-    from pubweave.runtime.client.observer import OverlayStatuses
-    from pubweave.runtime.net.addresses import Address
-    from pubweave.runtime.security.credentials import Credentials
+from pubweave.cli.run.status_view import (
+    LINES_SHOWN,
+    Pulse,
+    PulseMeter,
+    access_line,
+    broker_document,
+    broker_table,
+    journal_line,
+    link_document,
+    link_table,
+    migration_line,
+    organize_line,
+    relocation_line,
+)
+from pubweave.model.ids import BrokerId, Link
+from pubweave.runtime.client.observer import OverlayObserver, OverlayStatuses
+from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.overlay.run_directory import read_live_state
+from pubweave.runtime.security.credentials import Credentials
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,6 @@ class Watched:
 @click.option(
     "--interval",
     default=1.0,
-    show_default=True,
     type=click.FloatRange(min=0.1),
     help="Seconds between looks with --watch.",
 )
@@ -69,8 +81,6 @@ def status(
       pubweave status --watch
       pubweave status --address 127.0.0.1:7000 --json
     """
-    from pubweave.runtime.net.signals import run_async
-
     every_s = interval if watch else None
     credentials = security.credentials(run_dir if address is None else None)
     ctx.exit(run_async(_run(run_dir, address, credentials, every_s, as_json)))
@@ -83,10 +93,6 @@ async def _run(
     every_s: float | None,
     as_json: bool,
 ) -> int:
-    from pubweave.cli.run.status_view import PulseMeter
-    from pubweave.runtime.client.observer import OverlayObserver
-    from pubweave.runtime.net.signals import StopRequest
-
     watched = _overlay(run_dir) if address is None else await _single(address, credentials)
     meter = PulseMeter()
     view = LiveView(as_json=as_json)
@@ -113,10 +119,6 @@ async def _run(
 
 
 def _overlay(run_dir: Path) -> Watched:
-    from pubweave.model.ids import Link
-    from pubweave.runtime.net.addresses import Address
-    from pubweave.runtime.overlay.run_directory import read_live_state
-
     state = read_live_state(run_dir)
     return Watched(
         "overlay",
@@ -147,10 +149,6 @@ def _strategy(watched: Watched, snapshot: OverlayStatuses) -> str | None:
 
 
 def _document(watched: Watched, snapshot: OverlayStatuses, pulse: Pulse) -> dict[str, Any]:
-    import msgspec
-
-    from pubweave.cli.run.status_view import broker_document, link_document
-
     brokers = {
         broker: {
             "address": str(watched.addresses[broker]),
@@ -174,19 +172,6 @@ def _document(watched: Watched, snapshot: OverlayStatuses, pulse: Pulse) -> dict
 
 
 def _drawing(watched: Watched, snapshot: OverlayStatuses, pulse: Pulse, *, live: bool) -> Group:
-    from rich.console import Group
-
-    from pubweave.cli.run.status_view import (
-        LINES_SHOWN,
-        access_line,
-        broker_table,
-        journal_line,
-        link_table,
-        migration_line,
-        organize_line,
-        relocation_line,
-    )
-
     addresses = {broker: str(address) for broker, address in watched.addresses.items()}
     brokers = broker_table(snapshot, addresses, watched.pids, LINES_SHOWN if live else None)
     links = () if live or not snapshot.links else (link_table(snapshot), "")

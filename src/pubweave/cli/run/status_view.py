@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Group
 from rich.table import Table
 
-from pubweave.cli.output import bytes_in_words, seconds_in_words
+from pubweave.cli.output import bytes_in_words, new_table, seconds_in_words
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.records.status import BrokerStatus, CounterStatus
 from pubweave.runtime.client.observer import OverlayStatuses, RunningTotals, client_count
@@ -18,6 +18,7 @@ from pubweave.runtime.client.observer import OverlayStatuses, RunningTotals, cli
 LINES_SHOWN = 25
 """A live view shows at most this many brokers: a taller one cannot be redrawn in place."""
 
+_STYLE: dict[str, Any] = {"title_justify": "left", "box": None, "pad_edge": False}
 _ORGANIZE_SUMS = (
     "known_brokers",
     "proposed",
@@ -138,11 +139,11 @@ def broker_table(
     shown: int | None = None,
 ) -> Table:
     """The brokers, one line each, at most ``shown`` of them."""
-    table = Table(title="brokers", title_justify="left", box=None, pad_edge=False)
-    for name in ("id", "address", "pid", "state"):
-        table.add_column(name, no_wrap=True)
-    for name in ("uptime", "clients", "subs", "advs", "pubs/s", "deliveries/s", "queue"):
-        table.add_column(name, justify="right", no_wrap=True)
+    words = ("id", "address", "pid", "state")
+    numbers = ("uptime", "clients", "subs", "advs", "pubs/s", "deliveries/s", "queue")
+    table = new_table(*words, *numbers, left=words, title="brokers", **_STYLE)
+    for column in table.columns:
+        column.no_wrap = True
     statuses = list(snapshot.statuses.items())
     for broker, status in statuses[:shown]:
         place = (broker, addresses.get(broker, ""), str(pids.get(broker) or "-"))
@@ -237,11 +238,8 @@ def relocation_line(snapshot: OverlayStatuses) -> str:
 
 def link_table(snapshot: OverlayStatuses) -> Table:
     """The links, one line each."""
-    table = Table(title="links", title_justify="left", box=None, pad_edge=False)
-    table.add_column("link")
-    table.add_column("state")
-    table.add_column("rtt ms", justify="right")
-    table.add_column("queue", justify="right")
+    words = ("link", "state")
+    table = new_table(*words, "rtt ms", "queue", left=words, title="links", **_STYLE)
     for link in snapshot.links:
         told = link_document(snapshot, link)
         rtt = "-" if told["rtt_ms"] is None else f"{told['rtt_ms']:.2f}"

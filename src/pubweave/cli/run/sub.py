@@ -6,23 +6,24 @@ import asyncio
 import contextlib
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pubweave.cli.errors import FAILED
+from pubweave.cli.kinds import COUNT, POSITIVE
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.options.target import attached, broker_address, broker_options
 from pubweave.cli.output import LiveView, json_option, print_json, remark
-
-if TYPE_CHECKING:
-    from pubweave.model.filters.filter import Filter
-    from pubweave.model.publications import Publication
-    from pubweave.runtime.client.client import Client
-    from pubweave.runtime.client.subscription import Subscription
-    from pubweave.runtime.net.addresses import Address
-    from pubweave.runtime.net.signals import StopRequest
-    from pubweave.runtime.security.credentials import Credentials
+from pubweave.model.filters.filter import Filter
+from pubweave.model.filters.text import format_filter, parse_filter
+from pubweave.model.publications import Publication
+from pubweave.runtime.client.client import Client
+from pubweave.runtime.client.subscription import Subscription
+from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.clock import UnixClock
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.security.credentials import Credentials
 
 STATS_INTERVAL_S = 1.0
 REFUSALS_INTERVAL_S = 0.5
@@ -30,14 +31,8 @@ REFUSALS_INTERVAL_S = 0.5
 
 @click.command()
 @click.argument("filter_text", metavar="FILTER")
-@click.option(
-    "-n", "--count", type=click.IntRange(min=1), help="End after this many notifications."
-)
-@click.option(
-    "--duration",
-    type=click.FloatRange(min=0, min_open=True),
-    help="End after this many seconds.",
-)
+@click.option("-n", "--count", type=COUNT, help="End after this many notifications.")
+@click.option("--duration", type=POSITIVE, help="End after this many seconds.")
 @click.option("--stats", is_flag=True, help="Only how many come, every second.")
 @broker_options
 @client_security_options
@@ -66,9 +61,6 @@ def sub(
       pubweave sub "[class,eq,'STOCK'],[volume,>,1000]" --count 10 --json
       pubweave sub "*" --stats
     """
-    from pubweave.model.filters.text import parse_filter
-    from pubweave.runtime.net.signals import run_async
-
     wanted = parse_filter(filter_text)
     target = broker_address(broker, address, run_dir)
     credentials = security.credentials(run_dir if address is None else None)
@@ -79,8 +71,6 @@ class Printer:
     """Prints or only counts notifications."""
 
     def __init__(self, count: int | None, *, as_json: bool, silent: bool) -> None:
-        from pubweave.runtime.net.clock import UnixClock
-
         self.received = 0
         self.latency_ms_sum = 0.0
         self._count = count
@@ -119,9 +109,6 @@ async def _run(
     stats: bool,
     as_json: bool,
 ) -> int:
-    from pubweave.model.filters.text import format_filter
-    from pubweave.runtime.net.signals import StopRequest
-
     printer = Printer(count, as_json=as_json, silent=stats)
     async with StopRequest() as stop, attached(address, credentials) as client:
         subscription = await client.subscribe(wanted)

@@ -2,44 +2,66 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from pubweave.cli.errors import BadInput, blaming
+from pubweave.cli.kinds import FILE, PORT, POSITIVE, SHARE
+from pubweave.cli.options.brokers import (
+    check_on_loop,
+    chosen_journal,
+    durability_options,
+    mqtt_option,
+    on_loop_option,
+    store_for,
+)
 from pubweave.cli.options.coordination import given_target, zookeeper_options
-from pubweave.cli.options.durability import chosen_journal, durability_options
-from pubweave.cli.options.mqtt import check_on_loop, mqtt_option, on_loop_option
 from pubweave.cli.options.placement import PlacementChoice, placement_options
 from pubweave.cli.options.relocation import relocation_options
 from pubweave.cli.options.security import security_option
 from pubweave.cli.options.self_organizing import OrganizeChoice, organize_options
-from pubweave.cli.options.store import store_for
 from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import LiveView, json_option, print_json, progress_bar, remark, warn
-from pubweave.cli.run.tco_start import choose_source, topology_for
+from pubweave.cli.tco.files import named_links, read_wanted
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.mqtt import OnLoop
+from pubweave.core.config.relocation import RelocationConfig
+from pubweave.core.routing.topic_connected.membership_map import MAP_TOPIC
 from pubweave.core.strategies import STRATEGIES
+from pubweave.design.tco.interests import Subscriptions
+from pubweave.model.files.topology import read_topology
+from pubweave.model.ids import Link
+from pubweave.model.topology import Topology, TopologyError
+from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.net.tls import server_context
+from pubweave.runtime.overlay.events import BrokerDied, OverlayEvent, StoreChoice, StoreTrouble
+from pubweave.runtime.overlay.run_directory import (
+    JOURNAL_DIRECTORY,
+    TELEMETRY_DIRECTORY,
+    RunDirectory,
+)
+from pubweave.runtime.overlay.spec import OverlaySpec, exposed, make_spec, mqtt_addresses
+from pubweave.runtime.security.broker_files import secured
+from pubweave.runtime.security.directory import SecurityDirectory
 
 if TYPE_CHECKING:
     from pubweave.cli.run.status_view import PulseMeter
-    from pubweave.core.config.mqtt import OnLoop
-    from pubweave.core.config.relocation import RelocationConfig
-    from pubweave.model.topology import Topology
-    from pubweave.runtime.net.addresses import Address
-    from pubweave.runtime.net.signals import StopRequest
-    from pubweave.runtime.overlay.events import OverlayEvent, StoreChoice
     from pubweave.runtime.overlay.overlay import Overlay
-    from pubweave.runtime.overlay.spec import OverlaySpec
 
 LIVE_INTERVAL_S = 1.0
 LINE_INTERVAL_S = 5.0
 
 
 @click.command()
-@click.argument("topology", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("topology", required=False, type=FILE)
 @click.option(
     "--subscriptions",
     type=click.Path(path_type=Path),
@@ -47,20 +69,15 @@ LINE_INTERVAL_S = 5.0
     help="With --strategy topic_connected instead of TOPOLOGY: which brokers want which topics.",
 )
 @click.option("--in-process", is_flag=True, help="All brokers in one process.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where brokers listen.")
+@click.option("--host", default="127.0.0.1", help="Where brokers listen.")
 @click.option(
     "--port",
     default=7000,
-    show_default=True,
-    type=click.IntRange(0, 65535),
+    type=PORT,
     help="The first broker's port, the others count on; 0 takes any free ones.",
 )
 @click.option(
-    "--strategy",
-    default="tree",
-    show_default=True,
-    type=click.Choice(sorted(STRATEGIES)),
-    help="How brokers route.",
+    "--strategy", default="tree", type=click.Choice(sorted(STRATEGIES)), help="How brokers route."
 )
 @run_dir_option
 @security_option
@@ -71,26 +88,17 @@ LINE_INTERVAL_S = 5.0
 @relocation_options
 @placement_options
 @click.option(
-    "--telemetry/--no-telemetry",
-    default=True,
-    show_default=True,
-    help="Record what brokers do, in RUN_DIR/telemetry.",
+    "--telemetry/--no-telemetry", default=True, help="Record what brokers do, in RUN_DIR/telemetry."
 )
 @click.option(
-    "--sample",
-    default=1.0,
-    show_default=True,
-    type=click.FloatRange(0, 1),
-    help="The share of publications that telemetry records.",
+    "--sample", default=1.0, type=SHARE, help="The share of publications that telemetry records."
 )
 @mqtt_option
 @on_loop_option
 @durability_options("[default: RUN_DIR/journal, new with every start]")
 @click.option("--no-restart", is_flag=True, help="Leave broker processes that died alone.")
 @click.option(
-    "--duration",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Stop after this many seconds. [default: at Ctrl-C]",
+    "--duration", type=POSITIVE, help="Stop after this many seconds. [default: at Ctrl-C]"
 )
 @click.option(
     "--interval",
@@ -153,9 +161,6 @@ def up(
       pubweave up tree.json --strategy rendezvous --placement 10
       pubweave up --strategy topic_connected --subscriptions subscriptions.csv
     """
-    from pubweave.runtime.net.signals import run_async
-    from pubweave.runtime.overlay.run_directory import JOURNAL_DIRECTORY
-
     source = choose_source(topology, subscriptions, strategy)
     read = _read(source) if subscriptions is None else topology_for(subscriptions)
     spec = _with_mqtt(_spec(source, read, strategy, run_dir, given), mqtt, on_loop)
@@ -166,18 +171,15 @@ def up(
         spec = replace(spec, organize=organize.config, link_prices=organize.read_prices(read))
     _check_security(spec)
     store = _store(strategy, security_dir, given)
-    restart = not given["no_restart"]
-    start = OverlayStart(spec, run_dir, given["in_process"], restart, store, as_json)
+    how = {"in_process": given["in_process"], "restart": not given["no_restart"], "store": store}
+    opened = functools.partial(open_overlay, spec, run_dir, as_json, **how)
     view = LiveView(as_json=as_json, quiet=quiet)
-    ctx.exit(run_async(_run(start, view, given["duration"], given["interval"], quiet)))
+    ctx.exit(run_async(_run(opened, run_dir, view, given, not (quiet or as_json), as_json)))
 
 
 def _spec(
     source: Path, read: Topology, strategy: str, run_dir: Path, given: dict[str, Any]
 ) -> OverlaySpec:
-    from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
-    from pubweave.runtime.overlay.spec import make_spec
-
     with blaming(str(source)):
         return make_spec(
             read,
@@ -191,8 +193,6 @@ def _spec(
 
 
 def _with_mqtt(spec: OverlaySpec, mqtt: Address | None, on_loop: OnLoop | None) -> OverlaySpec:
-    from pubweave.runtime.overlay.spec import mqtt_addresses
-
     check_on_loop(mqtt, on_loop)
     if mqtt is None:
         return spec
@@ -208,8 +208,6 @@ def _store(strategy: str, security_dir: Path | None, given: dict[str, Any]) -> S
 
 
 def _store_login(security_dir: Path | None) -> str | None:
-    from pubweave.runtime.security.directory import SecurityDirectory
-
     return None if security_dir is None else SecurityDirectory(security_dir).store_login()
 
 
@@ -224,9 +222,6 @@ def usable_name(stem: str) -> str:
 
 def _read(path: Path) -> Topology:
     """The topology in a file; who has no file is told how to get one."""
-    from pubweave.model.files.topology import read_topology
-    from pubweave.model.topology import TopologyError
-
     try:
         return read_topology(path)
     except TopologyError as error:
@@ -237,12 +232,6 @@ def _read(path: Path) -> Topology:
 def _check_security(spec: OverlaySpec) -> None:
     """What secures the overlay is there and can be read, before anything is started; if nothing
     does, say what that means."""
-    from pubweave.core.config.broker import BrokerConfig
-    from pubweave.runtime.net.tls import server_context
-    from pubweave.runtime.overlay.spec import exposed
-    from pubweave.runtime.security.broker_files import secured
-    from pubweave.runtime.security.directory import SecurityDirectory
-
     if spec.security is None:
         if open_to_all := exposed([*spec.addresses.values(), *spec.mqtt.values()]):
             warn_exposed(str(open_to_all[0]))
@@ -262,73 +251,37 @@ def warn_exposed(address: str) -> None:
     )
 
 
-@dataclass(frozen=True)
-class OverlayStart:
-    """An overlay to be started, and how."""
-
-    spec: OverlaySpec
-    run_dir: Path
-    in_process: bool
-    restart: bool
-    store: StoreChoice | None
-    as_json: bool
-
-
 async def _run(
-    start: OverlayStart,
+    opened: Callable[[], Overlay],
+    run_dir: Path,
     view: LiveView,
-    duration: float | None,
-    interval: float | None,
-    quiet: bool,
+    given: dict[str, Any],
+    is_shown: bool,
+    as_json: bool,
 ) -> int:
     from pubweave.cli.run.status_view import PulseMeter
-    from pubweave.runtime.net.signals import StopRequest
 
     meter = PulseMeter()
-    as_json = start.as_json
     async with StopRequest() as stop:
-        overlay = open_overlay(
-            start.spec,
-            start.run_dir,
-            in_process=start.in_process,
-            restart=start.restart,
-            store=start.store,
-            as_json=as_json,
-        )
+        overlay = opened()
         try:
-            if await start_with_progress(overlay, stop, shown=not (quiet or as_json)):
-                _tell_started(overlay, start.run_dir, as_json)
+            if await start_with_progress(overlay, stop, shown=is_shown):
+                _tell_started(overlay, run_dir, as_json)
                 with view:
-                    await _watch(overlay, stop, view, meter, duration, interval, as_json)
+                    await _watch(overlay, stop, view, meter, given, as_json)
         finally:
             await overlay.stop()
         _tell_stopped(overlay, meter, as_json)
         return stop.exit_code
 
 
-def open_overlay(
-    spec: OverlaySpec,
-    run_dir: Path,
-    *,
-    in_process: bool,
-    restart: bool,
-    store: StoreChoice | None = None,
-    as_json: bool,
-) -> Overlay:
+def open_overlay(spec: OverlaySpec, run_dir: Path, as_json: bool, **how: Any) -> Overlay:
     """An overlay that reports its troubles; its run directory is claimed and its ports are had."""
     from pubweave.runtime.overlay.overlay import Overlay
-    from pubweave.runtime.overlay.run_directory import RunDirectory
 
     directory = RunDirectory(run_dir)
     try:
-        return Overlay(
-            spec,
-            directory,
-            in_process=in_process,
-            restart=restart,
-            store=store,
-            on_event=lambda event: _tell_event(event, as_json),
-        )
+        return Overlay(spec, directory, on_event=lambda event: _tell_event(event, as_json), **how)
     except BaseException:
         directory.release()
         raise
@@ -347,13 +300,13 @@ async def _watch(
     stop: StopRequest,
     view: LiveView,
     meter: PulseMeter,
-    duration: float | None,
-    interval: float | None,
+    given: dict[str, Any],
     as_json: bool,
 ) -> None:
     from pubweave.cli.run.status_view import live_drawing
 
-    every_s = interval or (LIVE_INTERVAL_S if view.is_live or as_json else LINE_INTERVAL_S)
+    duration: float | None = given["duration"]
+    every_s = given["interval"] or (LIVE_INTERVAL_S if view.is_live or as_json else LINE_INTERVAL_S)
     while True:
         addresses = {b: str(address) for b, address in overlay.observer.addresses.items()}
         snapshot = await overlay.snapshot()
@@ -373,8 +326,6 @@ async def _watch(
 
 
 def _tell_event(event: OverlayEvent, as_json: bool) -> None:
-    from pubweave.runtime.overlay.events import BrokerDied, StoreTrouble
-
     if not as_json:
         remark(str(event))
         return
@@ -413,8 +364,6 @@ def _tell_started(overlay: Overlay, run_dir: Path, as_json: bool) -> None:
 
 
 def _tell_stopped(overlay: Overlay, meter: PulseMeter, as_json: bool) -> None:
-    import msgspec
-
     totals = meter.totals.counters()
     if as_json:
         print_json(
@@ -432,3 +381,50 @@ def _tell_stopped(overlay: Overlay, meter: PulseMeter, as_json: bool) -> None:
         f"{totals.lost_in_words}, "
         f"{totals.clients_expired:,} clients expired, {overlay.deaths} broker deaths"
     )
+
+
+STRATEGY = "topic_connected"
+BROKERS_MAX = 500
+"""More processes than that are a mistake: somebody else's followers, taken for brokers."""
+
+
+def choose_source(topology: Path | None, subscriptions: Path | None, strategy: str) -> Path:
+    """The one file that an overlay is to be started from; `click.UsageError` if it is not one."""
+    if subscriptions is not None and strategy != STRATEGY:
+        raise click.UsageError(f"--subscriptions needs --strategy {STRATEGY}")
+    if topology is not None and subscriptions is not None:
+        raise click.UsageError(
+            "give either TOPOLOGY or --subscriptions, not both: the links are made from the latter"
+        )
+    source = topology or subscriptions
+    if source is None:
+        raise click.UsageError(
+            f"give a TOPOLOGY file, or --subscriptions FILE with --strategy {STRATEGY}"
+        )
+    return source
+
+
+def topology_for(path: Path) -> Topology:
+    """An overlay in which the subscribers of each topic are connected, and all brokers are."""
+    from pubweave.design.tco.low_oda import build_overlay
+
+    wanted = read_wanted(path)
+    if wanted.node_count > BROKERS_MAX:
+        raise BadInput(
+            f"{path}: {wanted.node_count:,} clients; one broker is started for each, at most "
+            f"{BROKERS_MAX}: let 'client' be the broker that wants the topic"
+        )
+    # Brokers find each other by the map, a topic of all: the overlay must be in one piece.
+    everybody = Subscriptions.of(
+        {
+            name: (MAP_TOPIC, *(wanted.topic_names[topic] for topic in wanted.topics_of(node)))
+            for node, name in enumerate(wanted.nodes)
+        }
+    )
+    links = build_overlay(everybody)
+    remark(
+        f"{path}: {wanted.node_count} brokers, {wanted.topic_count} topics, {len(links)} links "
+        f"(degree {2 * len(links) / wanted.node_count:.1f} on average)"
+    )
+    pairs = named_links(everybody, links)
+    return Topology(frozenset(wanted.nodes), frozenset(Link.between(a, b) for a, b in pairs))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,24 +41,20 @@ class CheckReport:
             "subject": self.subject,
             "open": list(self.findings),
             "may_do_everything": list(self.unlimited),
-            "limits": self._limits(),
+            "limits": asdict(self.entry),
         }
 
-    def observations(self) -> Iterator[str]:
-        """What is as the rules say, and yet worth a look."""
+    def lines(self) -> Iterator[str]:
+        """What is open, what is as the rules say and yet worth a look, and the limits."""
+        yield from (f"open: {finding}" for finding in self.findings)
         for user in self.unlimited:
             yield (
-                f"user {user} may do everything: operate, and publish and subscribe to all there "
-                "is; whoever has its key or password has the overlay"
+                f"note: user {user} may do everything: operate, and publish and subscribe to all "
+                "there is; whoever has its key or password has the overlay"
             )
-
-    def limits(self) -> Iterator[str]:
-        """One line for people."""
-        told = ", ".join(f"{name} {value:,}" for name, value in self._limits().items())
+        told = ", ".join(f"{name} {value:,}" for name, value in asdict(self.entry).items())
         yield f"limits: {told}"
-
-    def _limits(self) -> dict[str, float]:
-        return {f.name: getattr(self.entry, f.name) for f in fields(self.entry)}
+        yield f"{len(self.findings)} open" if self.findings else "nothing is open"
 
 
 def check_directory(path: Path, now: datetime.datetime) -> CheckReport:

@@ -6,23 +6,29 @@ import contextlib
 import datetime
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from pubweave.cli.errors import FAILED, BadInput, blaming
+from pubweave.cli.kinds import COUNT, DIRECTORY, FILE
 from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import json_option, print_json, progress_bar, remark
+from pubweave.cli.security.check import check_directory, check_run
+from pubweave.core.config.broker import BrokerConfig
+from pubweave.model.files.topology import read_topology
+from pubweave.runtime.net.tls import server_context
+from pubweave.runtime.overlay.run_directory import read_live_state
+from pubweave.runtime.security.broker_files import BrokerSecurity, read_revoked, secured
+from pubweave.runtime.security.directory import SecurityDirectory
+from pubweave.runtime.security.passwords import read_passwords
+from pubweave.runtime.security.setup import SecuritySetup
 
-_DIRECTORY = click.Path(file_okay=False, path_type=Path)
-_directory_argument = click.argument("directory", type=_DIRECTORY)
+_directory_argument = click.argument("directory", type=DIRECTORY)
 _days_option = click.option(
-    "--days",
-    default=365,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How long certificates are valid.",
+    "--days", default=365, type=COUNT, help="How long certificates are valid."
 )
 
 
@@ -42,11 +48,7 @@ def security() -> None:
 
 @security.command()
 @_directory_argument
-@click.option(
-    "--topology",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Certificates for all brokers of this topology file.",
-)
+@click.option("--topology", type=FILE, help="Certificates for all brokers of this topology file.")
 @click.option("--broker", "brokers", multiple=True, help="A certificate for this broker, too.")
 @click.option("--user", "users", multiple=True, help="A user besides 'operator'.")
 @_days_option
@@ -71,10 +73,6 @@ def init(
       pubweave up tree.json --security secure
       pubweave sub "*" --user alice
     """
-    from pubweave.model.files.topology import read_topology
-    from pubweave.runtime.security.directory import SecurityDirectory
-    from pubweave.runtime.security.setup import SecuritySetup
-
     named = list(brokers)
     if topology is not None:
         with blaming(str(topology)):
@@ -150,9 +148,6 @@ def add(
       pubweave security add secure --user carol --ask-password
       pubweave security add secure --user sensor --scram
     """
-    from pubweave.runtime.security.directory import SecurityDirectory
-    from pubweave.runtime.security.setup import SecuritySetup
-
     if not brokers and not users:
         raise BadInput("name a --broker or a --user")
     known = SecurityDirectory(directory)
@@ -184,7 +179,7 @@ _RELOAD = "'pubweave security reload' (elsewhere: kill -HUP of each broker)"
     "--certificate",
     "certificates",
     multiple=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Revoke the certificate in this file.",
 )
 def revoke(
@@ -204,9 +199,6 @@ def revoke(
       pubweave security revoke secure --user bob
       pubweave security revoke secure --certificate stolen.crt
     """
-    from pubweave.runtime.security.directory import SecurityDirectory
-    from pubweave.runtime.security.setup import SecuritySetup
-
     known = SecurityDirectory(directory)
     files = [known.broker_files(broker) for broker in brokers]
     files += [known.user_files(user) for user in users]
@@ -237,13 +229,11 @@ def reload(run_dir: Path) -> None:
     Example:
       pubweave security reload
     """
-    from pubweave.cli.security.reload import reload_run
-
     remark(f"{reload_run(run_dir)} brokers read their security files again")
 
 
 @security.command()
-@click.argument("directory", required=False, type=_DIRECTORY)
+@click.argument("directory", required=False, type=DIRECTORY)
 @run_dir_option
 @json_option
 @click.pass_context
@@ -258,18 +248,42 @@ def check(ctx: click.Context, directory: Path | None, run_dir: Path, as_json: bo
       pubweave security check secure
       pubweave security check
     """
-    from pubweave.cli.security.check import check_directory, check_run
-
     now = datetime.datetime.now(datetime.UTC)
     report = check_run(run_dir, now) if directory is None else check_directory(directory, now)
     if as_json:
         print_json(report.document())
     else:
-        for finding in report.findings:
-            click.echo(f"open: {finding}")
-        for observation in report.observations():
-            click.echo(f"note: {observation}")
-        for line in report.limits():
+        for line in report.lines():
             click.echo(line)
-        click.echo("nothing is open" if not report.findings else f"{len(report.findings)} open")
     ctx.exit(FAILED if report.findings else 0)
+
+
+def reload_run(run_dir: Path) -> int:
+    """How many brokers were told. BadInput or OverlayError if there is nothing to read again, or
+    it cannot be used: then nobody was told."""
+    state = read_live_state(run_dir)
+    if state.security is None:
+        raise BadInput(f"the overlay in {run_dir} is open: it has no security files")
+    directory = SecurityDirectory(Path(state.security))
+    running = {name: known.pid for name, known in state.brokers.items() if known.pid is not None}
+    if state.pid in running.values():
+        raise BadInput("brokers of 'up --in-process' cannot be told: start the overlay again")
+    for broker in sorted(running):
+        check_files(broker, directory.broker_security(broker))
+    told = 0
+    for pid in running.values():
+        try:
+            os.kill(pid, signal.SIGHUP)
+        except ProcessLookupError:
+            continue  # it has just died, and reads them when it is started again
+        told += 1
+    return told
+
+
+def check_files(broker: str, security: BrokerSecurity) -> None:
+    """OverlayError if one of the files cannot be used."""
+    secured(BrokerConfig(broker), security)
+    server_context(security.tls)
+    read_revoked(security.tls)
+    if security.passwords is not None:
+        read_passwords(Path(security.passwords))

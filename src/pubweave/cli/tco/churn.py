@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pubweave.cli.errors import FAILED, INTERRUPTED, BadInput, blaming
+from pubweave.cli.kinds import COUNT, COUNT_OR_ZERO, together
 from pubweave.cli.options.time_limit import SearchStop, stopping
 from pubweave.cli.output import json_option, print_json, progress_bar, remark, warn
-from pubweave.cli.tco.files import FILE, links_among, read_overlay, read_wanted, write_overlay
+from pubweave.cli.tco.files import FILE, links_among, read_wanted, write_overlay
 from pubweave.cli.tco.view import print_round, print_summary, summary_of
+from pubweave.model.files.atomic import replace_file
+from pubweave.model.files.topology import read_topology
 
 if TYPE_CHECKING:
     from pubweave.design.tco.changes import Change
@@ -37,61 +40,64 @@ VERIFIED_EACH_ROUND = 5_000
 """Larger overlays are verified every 100 rounds unless one asks for more."""
 
 
-def _setting_options(command: Any) -> Any:
-    options = [
-        click.option(
-            "--rule",
-            default="lean",
-            show_default=True,
-            type=click.Choice(["lean", "all", "shadows"]),
-            help="The degree links keep to: ours, which also drops needless links; or the paper's "
-            "maximum, over all nodes or over the shadow set.",
-        ),
-        click.option(
-            "--method",
-            default="shadow",
-            show_default=True,
-            type=click.Choice(["shadow", "naive"]),
-            help="Links are sought among shadows, or among everybody.",
-        ),
-        click.option(
-            "--backups",
-            default="primal-dual",
-            show_default=True,
-            type=click.Choice(["primal-dual", "greedy"]),
-            help="How backups are chosen.",
-        ),
-        click.option(
-            "--coverage",
-            default=3,
-            show_default=True,
-            type=click.IntRange(min=1),
-            help="How often backups cover each topic (the paper's lambda).",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+_setting_options = together(
+    click.option(
+        "--rule",
+        default="lean",
+        type=click.Choice(["lean", "all", "shadows"]),
+        help="The degree links keep to: ours, which also drops needless links; or the paper's "
+        "maximum, over all nodes or over the shadow set.",
+    ),
+    click.option(
+        "--method",
+        default="shadow",
+        type=click.Choice(["shadow", "naive"]),
+        help="Links are sought among shadows, or among everybody.",
+    ),
+    click.option(
+        "--backups",
+        default="primal-dual",
+        type=click.Choice(["primal-dual", "greedy"]),
+        help="How backups are chosen.",
+    ),
+    click.option(
+        "--coverage",
+        default=3,
+        type=COUNT,
+        help="How often backups cover each topic (the paper's lambda).",
+    ),
+)
 
 
 @click.command()
 @click.argument("overlay", type=FILE)
 @click.option("--subscriptions", type=FILE, required=True, help="Who wants what at the beginning.")
-@click.option("--joins", type=click.IntRange(min=0), help="So many random nodes join.")
-@click.option("--leaves", type=click.IntRange(min=0), help="So many random nodes leave.")
-@click.option("--per-round", default=1, show_default=True, type=click.IntRange(min=1),
-              help="With --joins and --leaves: so many of them in each round.")  # fmt: skip
-@click.option("--churn", "churn_file", type=FILE,
-              help="From a file: JSON lines, or CSV with round,change,client,topic.")  # fmt: skip
+@click.option("--joins", type=COUNT_OR_ZERO, help="So many random nodes join.")
+@click.option("--leaves", type=COUNT_OR_ZERO, help="So many random nodes leave.")
+@click.option(
+    "--per-round",
+    default=1,
+    type=COUNT,
+    help="With --joins and --leaves: so many of them in each round.",
+)
+@click.option(
+    "--churn",
+    "churn_file",
+    type=FILE,
+    help="From a file: JSON lines, or CSV with round,change,client,topic.",
+)
 @click.option("--follow", is_flag=True, help="Rounds from standard input, a line of JSON each.")
 @_setting_options
-@click.option("--verify-every", type=click.IntRange(min=0), metavar="ROUNDS",
-              help="Ask the verifier so often; 0 is never. "
-              "[default: 1, or 100 above 5,000 nodes]")  # fmt: skip
+@click.option(
+    "--verify-every",
+    type=COUNT_OR_ZERO,
+    metavar="ROUNDS",
+    help="Ask the verifier so often; 0 is never. [default: 1, or 100 above 5,000 nodes]",
+)
 @click.option("--compare", is_flag=True, help="At the end, beside a new overlay by Low-ODA.")
 @click.option("-o", "--output", type=FILE, help="Write the overlay as it is at the end.")
 @click.option("--subscriptions-out", type=FILE, help="Write who wants what at the end, as CSV.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--seed", default=0, type=COUNT_OR_ZERO)
 @json_option
 def churn(
     overlay: Path,
@@ -168,7 +174,7 @@ def _opened(
     from pubweave.design.tco.churn import MaintainedOverlay
     from pubweave.design.tco.verify import verify
 
-    topology, wanted = read_overlay(overlay), read_wanted(subscriptions)
+    topology, wanted = read_topology(overlay), read_wanted(subscriptions)
     links = links_among(topology, wanted)
     gaps = verify(wanted, links).gaps
     if gaps:
@@ -303,8 +309,6 @@ def _sound(
 
 
 def _write(maintained: MaintainedOverlay, output: Path | None, subscriptions: Path | None) -> None:
-    from pubweave.model.files.atomic import replace_file
-
     topics = maintained.topics()
     if output is not None:
         write_overlay(output, topics, maintained.links())

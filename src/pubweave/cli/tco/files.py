@@ -8,30 +8,19 @@ from pathlib import Path
 import click
 import numpy as np
 
-from pubweave.cli.errors import BadInput
 from pubweave.design.tco.interests import Indices, Subscriptions
-from pubweave.model.files.subscriptions import SubscriptionFileError, read_subscriptions
-from pubweave.model.files.topology import read_topology, write_topology
+from pubweave.model.files.subscriptions import read_subscriptions
+from pubweave.model.files.topology import write_topology
 from pubweave.model.ids import Link
-from pubweave.model.topology import Topology, TopologyError
+from pubweave.model.topology import Topology
 
 FILE = click.Path(path_type=Path)
 
 
 def read_wanted(path: Path) -> Subscriptions:
     """The subscriptions in a file; clients are the nodes, in the order they first come."""
-    try:
-        pairs = read_subscriptions(path)
-    except SubscriptionFileError as error:
-        raise BadInput(str(error)) from error
+    pairs = read_subscriptions(path)
     return Subscriptions.from_pairs(pairs.clients, pairs.topics, pairs.owners, pairs.wanted)
-
-
-def read_overlay(path: Path) -> Topology:
-    try:
-        return read_topology(path)
-    except TopologyError as error:
-        raise BadInput(str(error)) from error
 
 
 def links_among(overlay: Topology, wanted: Subscriptions) -> Indices:
@@ -48,10 +37,7 @@ def links_among(overlay: Topology, wanted: Subscriptions) -> Indices:
 def write_overlay(path: Path, nodes: Iterable[str], links: Iterable[tuple[str, str]]) -> None:
     """Node-link JSON (or GraphML by the ending), whole or not at all."""
     topology = Topology(frozenset(nodes), frozenset(Link.between(a, b) for a, b in links))
-    try:
-        write_topology(topology, path)
-    except TopologyError as error:
-        raise BadInput(str(error)) from error
+    write_topology(topology, path)
 
 
 def named_links(wanted: Subscriptions, links: Indices) -> Iterable[tuple[str, str]]:

@@ -6,6 +6,7 @@ Parsing, progress, printing and exit codes only. Nodes are the clients of a subs
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from pubweave.cli.tco.files import (
     FILE,
     links_among,
     named_links,
-    read_overlay,
     read_wanted,
     write_overlay,
 )
+from pubweave.design.tco.interests import Indices, Subscriptions
+from pubweave.design.tco.low_oda import Mode
+from pubweave.model.files.topology import read_topology
 
 GAPS_SHOWN = 10
 
@@ -50,14 +53,12 @@ tco.add_command(churn)
 @click.option(
     "--mode",
     default="low-oda",
-    show_default=True,
     type=click.Choice(["low-oda", "gm"]),
     help="Low maximum and average degree, or the least average degree whatever the maximum.",
 )
 @click.option(
     "--rho",
     default=3.0,
-    show_default=True,
     type=click.FloatRange(min=1),
     help="low-oda: how many times more a link must contribute to raise the maximum degree.",
 )
@@ -65,19 +66,17 @@ tco.add_command(churn)
 @click.option(
     "--part-size",
     default=20_000,
-    show_default=True,
     type=click.IntRange(min=2),
     help="--spark: nodes of a part; larger parts mean lower degrees and more time.",
 )
 @click.option(
     "--variant",
     default="divide",
-    show_default=True,
     type=click.Choice(["divide", "backbone"]),
     help="--spark: join parts by representatives, or attach everybody to a backbone.",
 )
-@click.option("--master", default="local[*]", show_default=True, help="--spark: its master URL.")
-@click.option("--memory", default="4g", show_default=True, help="--spark: memory of its driver.")
+@click.option("--master", default="local[*]", help="--spark: its master URL.")
+@click.option("--memory", default="4g", help="--spark: memory of its driver.")
 @json_option
 def build(
     subscriptions: Path,
@@ -110,8 +109,6 @@ def build(
             bar.to(round(100 * share))
 
         if spark:
-            from pubweave.cli.tco.spark import build_on_spark
-
             links = build_on_spark(
                 wanted, Mode(mode), rho, log=output.with_suffix(".spark.log"), tell=tell, **scale
             )
@@ -172,7 +169,7 @@ def verify(overlay: Path, subscriptions: Path, as_json: bool) -> None:
     """
     from pubweave.design.tco.verify import verify as verified
 
-    topology, wanted = read_overlay(overlay), read_wanted(subscriptions)
+    topology, wanted = read_topology(overlay), read_wanted(subscriptions)
     links = links_among(topology, wanted)
     verdict = verified(wanted, links)
     missing = [client for client in wanted.nodes if client not in topology.brokers]
@@ -209,3 +206,39 @@ def _print_verdict(verdict: Any, missing: list[str], degrees: dict[str, Any]) ->
         f"{state}; {degrees['links']:,} links among {degrees['nodes']:,} clients, degree "
         f"{degrees['average_degree']:.2f} on average, {degrees['max_degree']} at most"
     )
+
+
+PARTS_SHARE = 0.9
+"""Of the work, as far as a progress bar is concerned."""
+
+
+def build_on_spark(
+    wanted: Subscriptions,
+    mode: Mode,
+    rho: float,
+    *,
+    part_size: int,
+    variant: str,
+    master: str,
+    memory: str,
+    log: Path,
+    tell: Callable[[float], None],
+) -> Indices:
+    """The links of an overlay, by whichever variant."""
+    from pubweave.design.tco.attached import build_attached
+    from pubweave.design.tco.divided import build_divided
+    from pubweave.pipeline.batch.tco_build import on_spark
+    from pubweave.pipeline.frames.session import spark_session
+
+    # Tasks are sent and collected as single values, as large as parts are.
+    conf = {"spark.rpc.message.maxSize": "1024", "spark.driver.maxResultSize": "0"}
+    session = spark_session(
+        master, memory=memory, quick=True, conf=conf, log=log, name="pubweave tco build"
+    )
+    try:
+        run_all = on_spark(session, lambda share: tell(PARTS_SHARE * share))
+        if variant == "backbone":
+            return build_attached(wanted, part_size, run_all, mode, rho=rho, on_progress=tell)
+        return build_divided(wanted, part_size, run_all, mode, rho=rho, on_progress=tell)
+    finally:
+        session.stop()

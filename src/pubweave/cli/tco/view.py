@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pubweave.cli.output import output_console, warn
+from pubweave.cli.output import new_table, output_console, warn
 
 if TYPE_CHECKING:
     from pubweave.design.tco.churn import MaintainedOverlay
@@ -80,14 +80,12 @@ def print_round(record: RoundRecord) -> None:
 
 def print_summary(summary: dict[str, Any]) -> None:
     """What the rounds did, by kind."""
-    from rich.table import Table
-
     if summary["kinds"]:
-        table = Table(title="means of a round")
-        for heading in ("", "rounds", "links added", "removed", "shadow set"):
-            table.add_column(heading, justify="right" if heading else "left")
-        for heading in ("repair, ms", "backups, ms", "tidying, ms"):
-            table.add_column(heading, justify="right")
+        counts, times = (
+            ("rounds", "links added", "removed", "shadow set"),
+            ("repair", "backups", "tidying"),
+        )
+        table = new_table("", *counts, *(f"{name}, ms" for name in times), title="means of a round")
         for kind, means in summary["kinds"].items():
             table.add_row(
                 kind,

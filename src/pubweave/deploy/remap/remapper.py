@@ -23,7 +23,7 @@ from pubweave.deploy.documents import BrokerDocument, ExecutorDocument, PartDocu
 from pubweave.deploy.layout import Layout, validate_name
 from pubweave.deploy.mirror import Mirror
 from pubweave.deploy.remap.documents import RemapDocument
-from pubweave.deploy.store import Create, Delete, StoreEvent, StoreRequest, Write
+from pubweave.deploy.store import Create, StoreEvent, StoreRequest, Write
 from pubweave.model.ids import BrokerId
 from pubweave.model.remaps import RemapStep
 
@@ -102,16 +102,9 @@ class Remapper:
 
     def _elect(self) -> bool:
         """Whether this one leads. Whoever has the ephemeral node does."""
-        mirror, path = self._mirror, self._layout.remapper
-        own = ExecutorDocument(name=self.config.name, session=mirror.sessions)
-        if not mirror.is_settled(path):
-            return False
-        holder = mirror.document(path, ExecutorDocument)
-        if holder is None:
-            mirror.send(Create(path, encode(own), ephemeral=True))
-        elif holder != own and holder.name == own.name:
-            mirror.send(Delete(path, mirror.version(path)))  # an earlier session's
-        return holder == own
+        own = ExecutorDocument(name=self.config.name, session=self._mirror.sessions)
+        path = self._layout.remapper
+        return self._mirror.hold(path, own, lambda holder: holder.name == own.name) is True
 
     # --- step by step ----------------------------------------------------------------------
 
@@ -210,13 +203,8 @@ class RemapAgent:
 
     def _register(self) -> None:
         """Keep the node that says that this broker lives in place, and no older one's."""
-        mirror, path = self._mirror, self._layout.broker(self.config.broker)
-        if mirror.is_settled(path):
-            there = mirror.document(path, BrokerDocument)
-            if there is None:
-                mirror.send(Create(path, encode(self._self()), ephemeral=True))
-            elif there != self._self() and there.epoch <= self.config.epoch:
-                mirror.send(Delete(path, mirror.version(path)))
+        path, epoch = self._layout.broker(self.config.broker), self.config.epoch
+        self._mirror.hold(path, self._self(), lambda there: there.epoch <= epoch)
 
     def _write_part(self) -> None:
         """Say once that the broker has done a step."""

@@ -11,7 +11,6 @@ import asyncio
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 
 import msgspec
 
@@ -135,12 +134,7 @@ class OverlayObserver:
     async def __aenter__(self) -> OverlayObserver:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 

@@ -15,13 +15,14 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from pubweave.core.vocabulary.effects import DecideAction, ReportAction, ReportRemap
+from pubweave.core.vocabulary.events import RemapAnnounced
 from pubweave.deploy.agent import Agent, AgentConfig, AgentEvent, CoreEvent, StatusTaken
-from pubweave.deploy.documents import BrokerDocument, BrokerReport, DocumentError, decode
+from pubweave.deploy.documents import BrokerReport, DocumentError
 from pubweave.deploy.layout import Layout
+from pubweave.deploy.remap.remapper import RemapAgent, Remapper, RemapperConfig, RemapProgress
 from pubweave.deploy.store import (
-    Outcome,
-    Read,
     StoreAnswer,
+    StoreEvent,
     StoreNotice,
     StoreRequest,
     TimerFired,
@@ -30,7 +31,7 @@ from pubweave.model.ids import BrokerId
 from pubweave.runtime.broker.host import BrokerHost
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.clock import DeadlineTimer, UnixClock
-from pubweave.runtime.store.session import run_command
+from pubweave.runtime.store.session import read_address, run_command
 from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.store.zookeeper_target import ZooKeeperTarget
 
@@ -159,13 +160,11 @@ class AgentHost:
 
     async def _resolve(self, broker: BrokerId) -> Address | None:
         """Where a broker listens: as it says in the store, or said last, or as configured."""
-        path = self._layout.broker(broker)
         try:
             async with asyncio.timeout(RESOLVE_LIMIT_S):
-                answer = await self._store.ask(Read(path))
-            if answer.outcome is Outcome.OK:
-                told = decode(answer.data, BrokerDocument, path)
-                self._addresses[broker] = Address.parse(told.address)
+                told = await read_address(self._store, self._layout, broker)
+            if told is not None:
+                self._addresses[broker] = told
         except TimeoutError:
             log.debug("the store did not tell in time where %s listens", broker)
         except (DocumentError, ValueError) as error:
@@ -177,3 +176,50 @@ class AgentHost:
             await asyncio.sleep(REPORT_EVERY_S)
             status = self._host.broker.status(self._clock.now())
             self._hand_in(StatusTaken(BrokerReport.of(status)))
+
+
+class RemapAgentHost(AgentHost):
+    """The agent of a broker of a rendezvous overlay, and beside it one that sees remappings
+    through, if no other does: every broker stands by for that, so it goes on whoever dies. Both
+    run from `start`, after the broker listens, until `stop`, over one session."""
+
+    async def start(self) -> None:
+        host = self._host
+        epoch = self._clock.epoch()
+        broker = host.config.broker.id
+        address = str(host.config.advertised or host.address)
+        self._remap_agent = RemapAgent(AgentConfig(broker, self._overlay, address, epoch))
+        self._remapper = Remapper(RemapperConfig(self._overlay, f"{broker}:{epoch:x}"))
+        host.resolve = self._resolve
+        host.on_action = self._on_action
+        self._store.start()
+
+    def _handle(self, event: AgentEvent | ReportRemap) -> None:
+        now = self._clock.now()
+        try:
+            if isinstance(event, ReportRemap):
+                effects = [*self._remap_agent.handle(event, now)]
+            else:
+                assert isinstance(event, StoreEvent)
+                effects = [*self._remap_agent.handle(event, now)]
+                effects += self._remapper.handle(event, now)  # type: ignore[arg-type]
+        except DocumentError as error:
+            log.warning("the agent of %s waits: %s", self._remap_agent.config.broker, error)
+            return
+        except Exception:
+            # A bug of ours: the broker must go on routing.
+            log.exception("the agent failed at %s", event)
+            return
+        for effect in effects:
+            if isinstance(effect, RemapAnnounced):
+                log.info("remapping %s: %s", effect.version, effect.step.value)
+                self._host.handle(effect)
+            elif isinstance(effect, RemapProgress):
+                log.debug("%s", effect)
+            else:
+                self._store.request(effect)
+
+    def _arm(self) -> None:
+        deadline = min(self._remap_agent.next_deadline(), self._remapper.next_deadline())
+        if deadline < math.inf:
+            self._timer.arm(deadline)

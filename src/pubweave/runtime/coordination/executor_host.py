@@ -14,7 +14,6 @@ import secrets
 import socket
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 
 from pubweave.deploy.executor import Executor, ExecutorConfig, ExecutorReport
 from pubweave.deploy.store import StoreAnswer, StoreEvent, StoreNotice, TimerFired
@@ -76,12 +75,7 @@ class ExecutorHost:
             )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._timer.cancel()
         await self.store.stop()
 

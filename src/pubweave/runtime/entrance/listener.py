@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from pubweave.core.session.admission import Admission, Refusal, Rejection
-from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.addresses import Address, bound_sockets
 from pubweave.runtime.net.connection import Connection
 from pubweave.runtime.net.mqtt_connection import MqttSocket
 
@@ -77,17 +77,10 @@ class Listener:
         found = await loop.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        port = address.port
         try:
-            for family, kind, protocol, _, place in dict.fromkeys(found):
-                listening = socket.socket(family, kind, protocol)
+            for listening in bound_sockets(found, address.port):
                 self._sockets.append(listening)
                 listening.setblocking(False)
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                listening.bind((place[0], port, *place[2:]))
-                port = listening.getsockname()[1]
                 listening.listen(BACKLOG)
         except OSError:
             self.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import socket
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 DEFAULT_HOST = "127.0.0.1"
 PORT_MAX = 65535
@@ -33,6 +35,23 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def bound_sockets(places: Iterable[Any], port: int) -> Iterator[socket.socket]:
+    """A socket bound at each of the places that ``getaddrinfo`` found, all at one port: that of the
+    first, if any would do. OSError where one cannot be had."""
+    for family, kind, protocol, _, place in dict.fromkeys(places):
+        bound = socket.socket(family, kind, protocol)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            bound.bind((place[0], port, *place[2:]))
+        except OSError:
+            bound.close()
+            raise
+        port = bound.getsockname()[1]
+        yield bound
 
 
 def is_loopback(host: str) -> bool:

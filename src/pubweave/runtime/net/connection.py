@@ -32,11 +32,6 @@ _numbers = itertools.count(UnixClock().epoch())
 """Not used by an earlier process either: a broker that comes back from its journal knows those."""
 
 
-def next_number() -> ConnectionId:
-    """The number of one more connection of this process."""
-    return next(_numbers)
-
-
 class ConnectionOwner(Protocol):
     """Who a connection tells what happens to it."""
 
@@ -47,7 +42,39 @@ class ConnectionOwner(Protocol):
     def connection_closed(self, connection: Connection) -> None: ...
 
 
-class Connection(asyncio.Protocol):
+class NumberedSocket(asyncio.Protocol):
+    """What connections of native and of MQTT clients have in common."""
+
+    def __init__(self, unread_bytes: int, on_lost: Callable[[], None]) -> None:
+        self.number: ConnectionId = next(_numbers)
+        self.certified = ""
+        """Whom the far end's certificate names; `model.access.Certified` reads it."""
+        self.serial: int | None = None
+        """The number of that certificate."""
+        self.was_made = False
+        self.refusal = Refusal.FRAME
+        """Which limit it broke, if it broke one."""
+        self._unread_bytes = unread_bytes
+        self._on_lost = on_lost
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self.was_made = True
+        sock: socket.socket | None = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._transport.set_write_buffer_limits(high=self._unread_bytes)
+        self.certified = owner_uri(transport)
+        self.serial = serial_of(transport)
+
+    def abort(self) -> None:
+        """Close at once, as a cut cable would."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class Connection(NumberedSocket):
     """One connection, numbered; tells its owner and writes what the owner wants written."""
 
     def __init__(
@@ -62,42 +89,25 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """``hello_frame_bytes``: the far end is a stranger, and its frames may be no longer than
         this until ``is_known`` says that it is none any more."""
-        self.number: ConnectionId = next_number()
+        super().__init__(unread_bytes, on_lost)
         self.frame_error: str | None = None
-        self.refusal = Refusal.FRAME
-        """Which limit it broke, if there is a `frame_error`."""
         self.lost_error: Exception | None = None
         """What ended it, unless this side did: then whatever still comes is no failure (asyncio
         takes data behind its own end of TLS for one)."""
         self._is_over = False
-        self.certified = ""
-        """Whom the far end's certificate names; `model.records.access.Certified` reads it."""
-        self.serial: int | None = None
-        """The number of that certificate."""
         self.is_stranger = hello_frame_bytes is not None
-        self.was_made = False
         self._owner = owner
         self._max_frame_bytes = max_frame_bytes
-        self._unread_bytes = unread_bytes
-        self._on_lost = on_lost
         self._is_known = is_known
         self._decoder = FrameDecoder(hello_frame_bytes or max_frame_bytes)
         self._frames_seen = 0
-        self._transport: asyncio.Transport | None = None
 
     @classmethod
     def factory(cls, owner: ConnectionOwner, *, max_frame_bytes: int) -> Callable[[], Connection]:
         return lambda: cls(owner, max_frame_bytes=max_frame_bytes)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
-        self.was_made = True
-        sock: socket.socket | None = transport.get_extra_info("socket")
-        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._transport.set_write_buffer_limits(high=self._unread_bytes)
-        self.certified = owner_uri(transport)
-        self.serial = serial_of(transport)
+        super().connection_made(transport)
         self._owner.connection_opened(self)
 
     @property
@@ -165,10 +175,8 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_later(LINGER_S, self.abort)
 
     def abort(self) -> None:
-        """Close at once, as a cut cable would."""
         self._is_over = True
-        if self._transport is not None:
-            self._transport.abort()
+        super().abort()
 
     def _break_off(self, refusal: Refusal, reason: str) -> None:
         if self.frame_error is None:

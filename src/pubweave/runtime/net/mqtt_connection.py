@@ -8,19 +8,16 @@ may drop); one that lets its other packets pile up nevertheless is cut off.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 import mqtt5
 import msgspec
 
 from pubweave.core.session.admission import Refusal
-from pubweave.core.vocabulary.events import ConnectionId
 from pubweave.model.mqtt_packets import ConnAck, Disconnect, FromClient, Reason, ToClient
-from pubweave.runtime.net.connection import next_number
+from pubweave.runtime.net.connection import NumberedSocket
 from pubweave.runtime.net.mqtt_packets import received, to_send
-from pubweave.runtime.net.tls import owner_uri, serial_of
 from pubweave.wire.mqtt.codec import V5, MqttDecoder, MqttProtocolError, encode
 
 UNREAD_FACTOR = 16
@@ -52,7 +49,7 @@ class MqttOwner(Protocol):
     def mqtt_closed(self, connection: MqttSocket) -> None: ...
 
 
-class MqttSocket(asyncio.Protocol):
+class MqttSocket(NumberedSocket):
     """One connection, numbered like those of native clients."""
 
     def __init__(
@@ -63,37 +60,23 @@ class MqttSocket(asyncio.Protocol):
         unread_bytes: int,
         on_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        self.number: ConnectionId = next_number()
-        self.certified = ""
-        self.serial: int | None = None
+        super().__init__(unread_bytes, on_lost)
         self.fault: str | None = None
         """What was wrong with what the client sent, if anything."""
-        self.refusal = Refusal.FRAME
         self.proof: bytes | None = None
         """What the client is told when it is let in, if it wanted the server to prove itself."""
         self._limit: int | None = None
         """The longest packet that the client takes."""
-        self.was_made = False
         self._owner = owner
-        self._on_lost = on_lost
-        self._unread_bytes = unread_bytes
         self._decoder = MqttDecoder(max_packet_bytes)
         self._is_inside = False
         """The client was told that it is in."""
         self._packets_seen = 0
         self._unread_seen: int | None = None
         """How much the client had not read yet when it was last looked at, after a hang-up."""
-        self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self.was_made = True
-        sock: socket.socket | None = transport.get_extra_info("socket")
-        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._transport.set_write_buffer_limits(high=self._unread_bytes)
-        self.certified = owner_uri(transport)
-        self.serial = serial_of(transport)
+        super().connection_made(transport)
         self._owner.mqtt_opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -192,10 +175,6 @@ class MqttSocket(asyncio.Protocol):
         if self._is_inside:
             self.write((Disconnect(Reason.SERVER_SHUTTING_DOWN),))
         self.close()
-
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
 
     def _refuse(self, reason: int, text: str) -> None:
         """Bytes that are no MQTT: say so, as far as the client can hear it, and hang up."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from types import TracebackType
 
 from pubweave.model.ids import BrokerId
-from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.addresses import Address, bound_sockets
 from pubweave.runtime.net.errors import OverlayError
 
 
@@ -35,14 +34,8 @@ class ReservedPorts:
             found = socket.getaddrinfo(
                 address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
-            for family, kind, protocol, _, place in found:
-                reserved = socket.socket(family, kind, protocol)
+            for reserved in bound_sockets(found, port):
                 self._sockets.append(reserved)
-                reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    reserved.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                # A name may have several addresses: all of them get the port of the first.
-                reserved.bind((place[0], port, *place[2:]))
                 port = reserved.getsockname()[1]
         except OSError as error:
             raise OverlayError(
@@ -60,10 +53,5 @@ class ReservedPorts:
     def __enter__(self) -> ReservedPorts:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Coroutine, Iterator
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -99,10 +99,5 @@ class StopRequest:
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._restore()

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 import msgspec
@@ -158,16 +157,12 @@ class OverlaySource:
         self._troubles = TroubleBook()
         self._observer = OverlayObserver({}, ())
         self._rates = OverlayRates()
-        self._reader: StoreReader | None = None
+        self.reader: StoreReader | None = None
+        """The session with the store, if the overlay has one."""
         self._reader_stack = contextlib.AsyncExitStack()
         self._tail: tuple[Path, TelemetryTail] | None = None
         self._last: Snapshot | None = None
         self._view = StoreView()
-
-    @property
-    def reader(self) -> StoreReader | None:
-        """The session with the store, if the overlay has one."""
-        return self._reader
 
     async def snapshot(self) -> Snapshot:
         now = time.time()
@@ -190,10 +185,10 @@ class OverlaySource:
 
     async def wait_for_news(self, limit_s: float) -> None:
         """Until a plan or a decision changed in the store, or the time is over."""
-        if self._reader is None:
+        if self.reader is None:
             await asyncio.sleep(limit_s)
             return
-        news = self._reader.has_news
+        news = self.reader.has_news
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
                 await news.wait()
@@ -234,12 +229,12 @@ class OverlaySource:
             self._troubles.report("no_zookeeper", Severity.NOTE, text, now)
             await self._let_go_of_store()
             return StoreView()
-        if self._reader is None or self._reader.where != found.coordination:
+        if self.reader is None or self.reader.where != found.coordination:
             await self._let_go_of_store()
             reader = StoreReader(found.coordination)
-            self._reader = await self._reader_stack.enter_async_context(reader)
+            self.reader = await self._reader_stack.enter_async_context(reader)
         try:
-            self._view = await self._reader.look(with_addresses=found.addresses is None)
+            self._view = await self.reader.look(with_addresses=found.addresses is None)
             if self._view.problem:
                 kind = "decision_unreadable"
                 self._troubles.report(kind, Severity.WARNING, self._view.problem, now)
@@ -251,7 +246,7 @@ class OverlaySource:
         return self._view
 
     async def _let_go_of_store(self) -> None:
-        self._reader, self._view = None, StoreView()
+        self.reader, self._view = None, StoreView()
         await self._reader_stack.aclose()
 
     # --- brokers -----------------------------------------------------------------------------
@@ -311,12 +306,7 @@ class OverlaySource:
     async def __aenter__(self) -> OverlaySource:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._let_go()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
 
 from pubweave.generate.workloads.clients import Content, WorkloadPublisher, WorkloadSubscriber
 from pubweave.model.ids import BrokerId, ClientId
@@ -60,12 +59,7 @@ class SubscriberGroup:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._close()
 
     async def _close(self) -> None:
@@ -122,12 +116,7 @@ class PublisherGroup:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._close()
 
     async def _close(self) -> None:

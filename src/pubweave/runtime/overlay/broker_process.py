@@ -183,13 +183,11 @@ class BrokerService:
 
 def _make_agent(host: BrokerHost, coordination: Coordination) -> AgentHost:
     # Imported late: brokers without a store do without kazoo.
-    from pubweave.runtime.coordination.agent_host import AgentHost
+    from pubweave.runtime.coordination.agent_host import AgentHost, RemapAgentHost
 
-    if host.config.broker.strategy == RENDEZVOUS_PROTOCOL:
-        from pubweave.runtime.coordination.remap_agent_host import RemapAgentHost
-
-        return RemapAgentHost(host, coordination.target, coordination.overlay)
-    return AgentHost(host, coordination.target, coordination.overlay)
+    is_ring = host.config.broker.strategy == RENDEZVOUS_PROTOCOL
+    make = RemapAgentHost if is_ring else AgentHost
+    return make(host, coordination.target, coordination.overlay)
 
 
 async def serve(

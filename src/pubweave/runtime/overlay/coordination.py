@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 from pubweave.deploy.commands import create_topology
 from pubweave.deploy.documents import (
-    BrokerDocument,
     DocumentError,
     TopologyDocument,
     decode,
@@ -39,7 +38,7 @@ from pubweave.runtime.overlay.run_directory import RunDirectory
 from pubweave.runtime.overlay.spec import OverlaySpec
 from pubweave.runtime.security.directory import write_private
 from pubweave.runtime.store.embedded_zookeeper import EmbeddedZooKeeper
-from pubweave.runtime.store.session import delete_tree, opened_store, run_command
+from pubweave.runtime.store.session import delete_tree, opened_store, read_address, run_command
 from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.store.zookeeper_target import ZooKeeperTarget, parse_target
 
@@ -156,12 +155,8 @@ class OverlayCoordination:
         self._on_topology(topology, {b: known[b] for b in known if b in topology.brokers})
 
     async def _address(self, store: ZooKeeperStore, broker: BrokerId) -> Address | None:
-        path = self._layout.broker(broker)
-        answer = await store.ask(Read(path))
-        if answer.outcome is not Outcome.OK:
-            return None
         try:
-            return Address.parse(decode(answer.data, BrokerDocument, path).address)
+            return await read_address(store, self._layout, broker)
         except (DocumentError, ValueError) as error:
             log.warning("%s", error)
             return None

@@ -16,7 +16,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from pubweave.deploy.layout import Layout, validate_name
@@ -205,12 +204,7 @@ class Overlay:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     # --- the store ---------------------------------------------------------------------------

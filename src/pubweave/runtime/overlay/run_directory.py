@@ -85,6 +85,12 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         """OverlayError if another overlay lives there, OSError if it cannot be written."""
         self.path = path
+        self.telemetry = path / TELEMETRY_DIRECTORY
+        self.zookeeper = path / ZOOKEEPER_DIRECTORY
+        """All that an embedded ZooKeeper has; for this user only."""
+        self.zookeeper_auth = path / ZOOKEEPER_AUTH_FILE
+        """The login at an embedded ZooKeeper."""
+        self._logs = path / LOG_DIRECTORY
         path.mkdir(parents=True, exist_ok=True)
         self._lock = self._claim()
         try:
@@ -93,24 +99,6 @@ class RunDirectory:
         except BaseException:
             self._lock.close()
             raise
-
-    @property
-    def telemetry(self) -> Path:
-        return self.path / TELEMETRY_DIRECTORY
-
-    @property
-    def _logs(self) -> Path:
-        return self.path / LOG_DIRECTORY
-
-    @property
-    def zookeeper(self) -> Path:
-        """All that an embedded ZooKeeper has; for this user only."""
-        return self.path / ZOOKEEPER_DIRECTORY
-
-    @property
-    def zookeeper_auth(self) -> Path:
-        """The login at an embedded ZooKeeper."""
-        return self.path / ZOOKEEPER_AUTH_FILE
 
     def log_file(self, broker: BrokerId) -> Path:
         # Ids are free text; the number keeps apart what the replacement makes equal.

@@ -14,10 +14,10 @@ What others must not read is readable by its owner only.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from urllib.parse import quote
 
+from pubweave.model.files.atomic import replace_file
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.net.tls import TlsFiles
@@ -106,14 +106,9 @@ def operator_credentials(security: str | None) -> Credentials | None:
 
 def write_private(path: Path, content: bytes | str) -> None:
     """A file that only its owner can read, from its first byte on; what was there is replaced."""
-    data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_MODE)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(file.fileno(), PRIVATE_MODE)
-        file.write(data)
-    scratch.replace(path)
+    data = content.encode() if isinstance(content, str) else content
+    replace_file(path, data, PRIVATE_MODE)
 
 
 def is_private(path: Path) -> bool:

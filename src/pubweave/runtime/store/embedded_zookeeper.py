@@ -22,7 +22,6 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from pubweave.runtime.net.addresses import DEFAULT_HOST, Address
@@ -41,7 +40,6 @@ STOP_LIMIT_S = 5.0
 RESTART_PAUSE_S = 0.5
 LOG_FILE = "zookeeper.log"
 STANDALONE_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
-MEMBER_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 # All of Spark's jars would do as well, at twice the memory and a longer start.
 _JARS = ("zookeeper-", "slf4j-api-", "log4j-", "netty-", "metrics-core-", "snappy-java-")
 # Becomes the server after asking Linux to end it with its parent, which only it itself can do. What
@@ -62,33 +60,7 @@ class ZooKeeperUnavailable(OverlayError):
     """No ZooKeeper can be started here, with the reason and the remedy in words."""
 
 
-class _Started:
-    """Something that is up inside ``async with``, and gone afterwards, also if it never came up."""
-
-    async def start(self) -> None:
-        raise AssertionError("provided by subclasses")
-
-    async def stop(self) -> None:
-        raise AssertionError("provided by subclasses")
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:  # a cancellation, too, must not leave a server behind
-            await self.stop()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
-
-
-class EmbeddedZooKeeper(_Started):
+class EmbeddedZooKeeper:
     """One server: ``async with EmbeddedZooKeeper(directory) as server``; clients use `address`."""
 
     def __init__(
@@ -113,13 +85,24 @@ class EmbeddedZooKeeper(_Started):
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:  # a cancellation, too, must not leave a server behind
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
     async def start(self, limit_s: float = START_LIMIT_S) -> None:
         """Returns when it answers. ZooKeeperUnavailable, with the end of its log, if it cannot."""
         java, class_path = find_java(), find_jars()
         self._ports = ReservedPorts({"zookeeper": Address(DEFAULT_HOST, 0)})
-        settings = _settings(_private_home(self._directory))
+        settings = common_settings(private_home(self._directory))
         settings += [f"clientPort={self.address.port}", f"clientPortAddress={DEFAULT_HOST}"]
-        config = _write_config(self._directory / "zoo.cfg", settings)
+        config = write_config(self._directory / "zoo.cfg", settings)
         command = java_command(java, class_path, STANDALONE_CLASS, config)
         self._process = ServerProcess(command, self.address, self._directory / LOG_FILE)
         await self._process.start()
@@ -147,48 +130,6 @@ class EmbeddedZooKeeper(_Started):
                 await self._process.wait_until_serving(START_LIMIT_S)
             except OverlayError as error:
                 self._on_trouble(str(error))
-
-
-class ZooKeeperEnsemble(_Started):
-    """Several servers that agree with each other: survives the loss of the fewer half."""
-
-    def __init__(self, directory: Path, size: int = 3) -> None:
-        self._directory = directory
-        self._size = size
-        self._ports: ReservedPorts | None = None
-        self.servers: list[ServerProcess] = []
-
-    @property
-    def addresses(self) -> tuple[Address, ...]:
-        return tuple(server.address for server in self.servers)
-
-    async def start(self, limit_s: float = START_LIMIT_S) -> None:
-        java, class_path = find_java(), find_jars()
-        names = [f"{use} {n}" for n in range(1, self._size + 1) for use in ("peer", "vote", "use")]
-        self._ports = ReservedPorts({name: Address(DEFAULT_HOST, 0) for name in names})
-        at = {name: address.port for name, address in self._ports.addresses.items()}
-        members = [
-            f"server.{n}={DEFAULT_HOST}:{at[f'peer {n}']}:{at[f'vote {n}']}"
-            f";{DEFAULT_HOST}:{at[f'use {n}']}"
-            for n in range(1, self._size + 1)
-        ]
-        for n in range(1, self._size + 1):
-            home = self._directory / f"server-{n}"
-            data = _private_home(home)
-            write_private(data / "myid", f"{n}\n")
-            settings = [*_settings(data), "initLimit=10", "syncLimit=5", *members]
-            command = java_command(
-                java, class_path, MEMBER_CLASS, _write_config(home / "zoo.cfg", settings)
-            )
-            address = Address(DEFAULT_HOST, at[f"use {n}"])
-            self.servers.append(ServerProcess(command, address, home / LOG_FILE))
-        await asyncio.gather(*(server.start() for server in self.servers))
-        await asyncio.gather(*(server.wait_until_serving(limit_s) for server in self.servers))
-
-    async def stop(self) -> None:
-        await asyncio.gather(*(server.stop() for server in self.servers))
-        if self._ports is not None:
-            self._ports.close()
 
 
 class ServerProcess:
@@ -333,7 +274,7 @@ def java_command(java: Path, class_path: str, main_class: str, config: Path) -> 
     ]
 
 
-def _private_home(home: Path) -> Path:
+def private_home(home: Path) -> Path:
     """A server's directory, for this user only, made if it is not there; where its data go."""
     data = home / "data"
     for directory in (home, data):
@@ -348,7 +289,7 @@ def _private_log(path: Path) -> IO[bytes]:
     return os.fdopen(descriptor, "ab")
 
 
-def _settings(data: Path) -> list[str]:
+def common_settings(data: Path) -> list[str]:
     return [
         f"dataDir={data.absolute()}",
         f"tickTime={TICK_MS}",
@@ -358,6 +299,6 @@ def _settings(data: Path) -> list[str]:
     ]
 
 
-def _write_config(path: Path, settings: Sequence[str]) -> Path:
+def write_config(path: Path, settings: Sequence[str]) -> Path:
     write_private(path, "".join(f"{line}\n" for line in settings))
     return path.absolute()

@@ -10,7 +10,19 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import TypeVar
 
-from pubweave.deploy.store import Delete, List, Outcome, StoreAnswer, StoreNotice, StoreRequest
+from pubweave.deploy.documents import BrokerDocument, decode
+from pubweave.deploy.layout import Layout
+from pubweave.deploy.store import (
+    Delete,
+    List,
+    Outcome,
+    Read,
+    StoreAnswer,
+    StoreNotice,
+    StoreRequest,
+)
+from pubweave.model.ids import BrokerId
+from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.store.zookeeper_target import ZooKeeperTarget
@@ -62,6 +74,16 @@ async def run_command(store: ZooKeeperStore, command: Generator[StoreRequest, St
         return result
     finally:
         command.close()
+
+
+async def read_address(store: ZooKeeperStore, layout: Layout, broker: BrokerId) -> Address | None:
+    """Where a broker listens, as it says in the store; None if it is not there. DocumentError or
+    ValueError for a document that is none of ours."""
+    path = layout.broker(broker)
+    answer = await store.ask(Read(path))
+    if answer.outcome is not Outcome.OK:
+        return None
+    return Address.parse(decode(answer.data, BrokerDocument, path).address)
 
 
 async def delete_tree(store: ZooKeeperStore, path: str) -> None:

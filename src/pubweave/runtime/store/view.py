@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from pubweave.control.records import ControlError, decision_ids, read_autopilot, read_decision
 from pubweave.dashboard.snapshot import ActionView, DeploymentView
@@ -179,12 +178,7 @@ class StoreReader:
         self.store.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.store.stop()
 
 

@@ -12,7 +12,7 @@ from pubweave.cli.deploy.plan_control import _waiting
 from pubweave.cli.deploy.view import Look, end_in_words
 from pubweave.cli.errors import BadInput
 from pubweave.cli.main import run
-from pubweave.cli.options.coordination import find_coordination
+from pubweave.cli.options.coordination import DeploymentChoice
 from pubweave.deploy.commands import ActionStatus
 from pubweave.deploy.documents import DeploymentDocument
 from pubweave.deploy.executor import ActionProgress, ExecutorReport, ExecutorRole
@@ -104,17 +104,17 @@ def test_the_store_is_found_through_the_run_directory(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
     directory.write(state("127.0.0.1:2181/a"))
     directory.release()
-    found = find_coordination(tmp_path, None, "me:secret", None)
+    found = DeploymentChoice(tmp_path, None, "me:secret").find()
     assert (found.overlay, str(found.target), found.target.auth) == (
         "demo",
         "127.0.0.1:2181/a",
         "me:secret",
     )
     with pytest.raises(BadInput, match="is 'demo', not 'other'"):
-        find_coordination(tmp_path, None, None, "other")
-    assert find_coordination(tmp_path, "zk1", None, "other").overlay == "other"
+        DeploymentChoice(tmp_path, None, None, "other").find()
+    assert DeploymentChoice(tmp_path, "zk1", None, "other").find().overlay == "other"
     with pytest.raises(BadInput, match="needs --overlay"):
-        find_coordination(tmp_path, "zk1", None, None)
+        DeploymentChoice(tmp_path, "zk1", None).find()
 
 
 def test_an_overlay_without_zookeeper_cannot_be_transformed(

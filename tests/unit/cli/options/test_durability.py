@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from pubweave.cli.errors import BadInput
 from pubweave.cli.lab.simulate import simulate
-from pubweave.cli.options.durability import chosen_journal
+from pubweave.cli.options.brokers import chosen_journal
 from pubweave.sim.simulate import DURABLE
 
 

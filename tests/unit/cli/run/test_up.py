@@ -9,8 +9,7 @@ import pytest
 
 from pubweave.cli import main
 from pubweave.cli.run.broker import broker
-from pubweave.cli.run.tco_start import topology_for
-from pubweave.cli.run.up import up
+from pubweave.cli.run.up import topology_for, up
 from pubweave.core.strategies import STRATEGIES
 from pubweave.model.files.topology import write_topology
 from pubweave.model.ids import Link

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from pubweave.cli import main
-from pubweave.cli.options.mqtt import with_mqtt
+from pubweave.cli.options.brokers import with_mqtt
 from pubweave.cli.run.broker import BrokerFile, broker, make_host_config
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.model import mqtt_packets as model

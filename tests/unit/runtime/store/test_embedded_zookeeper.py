@@ -17,7 +17,6 @@ from pubweave.deploy.store import Create, Delete, List, Outcome, Read, Write
 from pubweave.runtime.store import embedded_zookeeper
 from pubweave.runtime.store.embedded_zookeeper import (
     EmbeddedZooKeeper,
-    ZooKeeperEnsemble,
     ZooKeeperUnavailable,
     find_jars,
     find_java,
@@ -26,6 +25,7 @@ from pubweave.runtime.store.embedded_zookeeper import (
 from pubweave.runtime.store.session import opened_store
 from pubweave.runtime.store.zookeeper_target import parse_target
 from tests.contract.zookeeper_users import needs_zookeeper
+from tests.unit.runtime.store.ensemble import ZooKeeperEnsemble
 
 needs_server = [pytest.mark.sockets, needs_zookeeper()]
 
