@@ -85,7 +85,7 @@ class AutopilotScenario(VirtualPilot):
         self._trace = trace
         self._away_until = 0.0
         super().__init__(DayOverlay(world, start, settings), settings, rng)
-        self._run_all(create_topology(self.layout, start))
+        self.run_script(create_topology(self.layout, start))
 
     # --- life --------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class AutopilotScenario(VirtualPilot):
         plan = plan_quickly(PlanningProblem(source, target)).plan
         if plan is None or not plan.steps or self._breaks_limits(target):
             return
-        begun = self._run_all(submit(self.layout, PlanRecord(plan), purpose="a person's"))
+        begun = self.run_script(submit(self.layout, PlanRecord(plan), purpose="a person's"))
         for step in plan.steps:
             source = apply_actions(source, spell_out_step(source, step))
         self.overlay.topology = source
@@ -238,24 +238,15 @@ class AutopilotScenario(VirtualPilot):
             if record.expires_at is not None and now >= record.expires_at:
                 continue
             if dice < self.person.approves:
-                self._run_all(approve(self.layout, record.id, "ann", now))
+                self.run_script(approve(self.layout, record.id, "ann", now))
             elif dice < self.person.approves + self.person.rejects:
-                self._run_all(reject(self.layout, record.id, "bob", now))
+                self.run_script(reject(self.layout, record.id, "bob", now))
 
     # --- telling -----------------------------------------------------------------------------
 
     def _records(self) -> tuple[DecisionRecord, ...]:
-        records: tuple[DecisionRecord, ...] = self._run_all(list_decisions(self.layout))
+        records: tuple[DecisionRecord, ...] = self.run_script(list_decisions(self.layout))
         return records
-
-    def _run_all(self, script: Generator[Any, Any, Any]) -> Any:
-        """A script that nothing happens to."""
-        try:
-            request = next(script)
-            while True:
-                request = script.send(self.memory.handle(self._session, request))
-        except StopIteration as finished:
-            return finished.value
 
     def _note(self, request: object, value: object) -> None:
         if self._trace is not None:

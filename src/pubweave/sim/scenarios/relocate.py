@@ -101,9 +101,9 @@ class _MovingOverlay(_MeasuredOverlay):
         else:
             self.places[client.name].append((client.home.name, self.world.now))
 
-    def join(self, name: str, home: BrokerId, **options: Any) -> None:
+    def join(self, name: str, home: BrokerId, **options: Any) -> SimClient:
         self.places[name].append((home, self.world.now))
-        super().join(name, home, **options)
+        return super().join(name, home, **options)
 
     def places_since(self, client: str, instant: float) -> set[BrokerId]:
         """Where a client was at an instant, and everywhere it has been afterwards."""

@@ -8,13 +8,12 @@ subscriber's broker crashed since all was last at rest.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
-from pubweave.generate.topologies.latencies import Matrix
 from pubweave.model.ids import BrokerId
 from pubweave.sim.kernel.nodes import SimClient
 from pubweave.sim.kernel.random_content import random_filter
-from pubweave.sim.kernel.trace import Trace
-from pubweave.sim.scenarios.routing import RoutingScenario, TelemetrySink
+from pubweave.sim.scenarios.routing import RoutingScenario
 
 BUSY_S = 0.03
 """A client that has to move looks so often whether all it said has arrived."""
@@ -23,27 +22,12 @@ BUSY_S = 0.03
 class SteadyScenario(RoutingScenario):
     """A run with clients that stay put, on a topology that changes under them."""
 
-    def __init__(
-        self,
-        seed: int,
-        *,
-        max_brokers: int,
-        rtt: Matrix | None,
-        trace: Trace | None,
-        on_telemetry: TelemetrySink | None,
-        durability: str = "memory",
-    ) -> None:
+    def __init__(self, seed: int, **options: Any) -> None:
+        """As `RoutingScenario`."""
         self._steady: list[str] = []
         self._crashed: set[BrokerId] = set()
         """Since the last rest."""
-        super().__init__(
-            seed,
-            max_brokers=max_brokers,
-            rtt=rtt,
-            trace=trace,
-            on_telemetry=on_telemetry,
-            durability=durability,
-        )
+        super().__init__(seed, **options)
         self.overlay.on_told_to_move = self._move_client
 
     def _join_steady(
@@ -51,15 +35,14 @@ class SteadyScenario(RoutingScenario):
     ) -> None:
         world = self.world
         home, latency_s = world.choice(self.homes()), world.uniform(0.0005, 0.005)
-        self.overlay.join(
+        client = self.overlay.join(
             name, home, latency_s=latency_s, limits=self.setting.limits, can_move=can_move
         )
         self._steady.append(name)
-        client = self.overlay.clients[name]
         if publishes:
             client.core.advertise(random_filter(world))
         for _ in range(world.integer(1, 3) if subscribes else 0):
-            self._subscribe_as(client)
+            self.overlay.subscribe(client, self.draw_filter())
         client.flush()
 
     def always_due(self, publisher: SimClient) -> Collection[str]:

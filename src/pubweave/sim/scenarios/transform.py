@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.deploy.commands import abort, create_topology, resume, submit
@@ -33,14 +34,9 @@ from pubweave.sim.kernel.nodes import SimBroker, SimClient
 from pubweave.sim.kernel.random_plans import PlanDraw, one_by_one
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.kernel.store_links import SimStore
-from pubweave.sim.kernel.trace import Trace
 from pubweave.sim.overlays.tree import TreeOverlay
 from pubweave.sim.scenarios.crash_losses import Ends, Holdings
-from pubweave.sim.scenarios.routing import (
-    REST_LIMIT_S,
-    RoutingSetting,
-    TelemetrySink,
-)
+from pubweave.sim.scenarios.routing import REST_LIMIT_S, RoutingSetting
 from pubweave.sim.scenarios.steady_clients import SteadyScenario
 from pubweave.sim.scenarios.transform_measures import (
     FAULTS,
@@ -85,9 +81,7 @@ class TransformScenario(SteadyScenario):
         serial: bool = False,
         max_brokers: int = 60,
         rtt: Matrix | None = None,
-        trace: Trace | None = None,
-        on_telemetry: TelemetrySink | None = None,
-        durability: str = "memory",
+        **options: Any,
     ) -> None:
         if fault is not None and fault not in FAULTS:
             raise ValueError(f"unknown fault {fault!r}: choose one of {', '.join(FAULTS)}")
@@ -97,14 +91,7 @@ class TransformScenario(SteadyScenario):
         self._rtt = rtt
         self._leaving: set[BrokerId] = set()
         self.tally: Counter[str] = Counter()
-        super().__init__(
-            seed,
-            max_brokers=max_brokers,
-            rtt=rtt,
-            trace=trace,
-            on_telemetry=on_telemetry,
-            durability=durability,
-        )
+        super().__init__(seed, max_brokers=max_brokers, rtt=rtt, **options)
         transform = self.transform
         self.layout = Layout(OVERLAY)
         self.store = SimStore(
