@@ -244,21 +244,11 @@ def validate(
     ctx.exit(0 if verdict["valid"] else FAILED)
 
 
-def solve_with(problem: PlanningProblem, *, method: str, **settings: Any) -> PlanResult:
-    """Plan by a method; our own planner's solvers are imported only where it is asked."""
-    from pubweave.planning.check.validate import InvalidPlanError
+def solve_with(problem: PlanningProblem, **settings: Any) -> PlanResult:
+    """Plan by a method; solvers are imported only where one is asked."""
+    from pubweave.planning.solve import solve
 
-    try:
-        if method.startswith(("ip-", "bfs")):
-            from pubweave.planning.paper.algorithm_1 import solve_by_paper
-
-            return solve_by_paper(problem, method=method, **settings)
-        from pubweave.planning.solve import solve
-
-        return solve(problem, method=method, **settings)
-    except InvalidPlanError as error:
-        # Not the user's doing: a ValueError would be taken for bad input.
-        raise RuntimeError(f"the planner ({method}) made an invalid plan: {error}") from error
+    return solve(problem, **settings)
 
 
 def _exit_code(result: PlanResult) -> int:

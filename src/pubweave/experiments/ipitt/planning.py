@@ -16,8 +16,7 @@ import numpy as np
 
 from pubweave.generate.topologies.mutation import change_links
 from pubweave.generate.topologies.trees import ipitt_topologies
-from pubweave.planning.check.validate import InvalidPlanError
-from pubweave.planning.paper.algorithm_1 import PAPER_METHODS, ip_problem, solve_by_paper
+from pubweave.planning.paper.algorithm_1 import ip_problem
 from pubweave.planning.paper.highs import HighsSession
 from pubweave.planning.paper.integer_program import ActionSet, model_size
 from pubweave.planning.problem.problem import PlanningProblem
@@ -116,16 +115,9 @@ def points(
 
 def planner_of(seed: int) -> Planner:
     """The paper's methods and ours, by the clock."""
-
-    def plan(problem: PlanningProblem, method: str, stop: Stop) -> PlanResult:
-        solver = solve_by_paper if method in PAPER_METHODS else solve
-        try:
-            return solver(problem, method=method, stop=stop, clock=time.perf_counter, seed=seed)
-        except InvalidPlanError as error:
-            # A ValueError would be taken for bad input.
-            raise RuntimeError(f"the planner ({method}) made an invalid plan: {error}") from error
-
-    return plan
+    return lambda problem, method, stop: solve(
+        problem, method=method, stop=stop, clock=time.perf_counter, seed=seed
+    )
 
 
 def until(limit_s: float) -> Stop:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from types import TracebackType
 
 from pubweave.planning.paper import highs_worker
 from pubweave.planning.paper.integer_program import IpProblem
@@ -97,10 +96,5 @@ class HighsSession:
     def __enter__(self) -> HighsSession:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

@@ -63,7 +63,6 @@ def solve(
     return IpOutcome(
         status=status,
         steps=steps,
-        solve_s=highs.getRunTime(),
         variables=columns,
         constraints=rows,
         memory_mb=most_memory_mb(),

@@ -31,7 +31,6 @@ class IpOutcome:
 
     status: IpStatus
     steps: ChosenActions | None = None
-    solve_s: float = 0.0
     variables: int = 0
     constraints: int = 0
     memory_mb: float = 0.0
