@@ -172,9 +172,9 @@ def _subscribers_from_profile(
 ) -> None:
     from pubweave.cli.relocate.view import print_clients, profile_document
     from pubweave.core.config.relocation import RelocationConfig
+    from pubweave.design.relocation.publisher_profile import subscriber_problem
     from pubweave.design.relocation.rules import Preference, Priority
     from pubweave.design.relocation.subscriber import SubscriberPlacement
-    from pubweave.design.relocation.subscriber_profile import subscriber_problem
     from pubweave.model.files.profile import WorkloadProfile
 
     preference = Preference(Priority(priority), weight)

@@ -30,12 +30,12 @@ from pubweave.design.dynatops.placement.similarity import (
 from pubweave.design.dynatops.rivals.bayeux import prefix_overlay
 from pubweave.design.dynatops.rivals.tco import RepairPolicy
 from pubweave.design.tco.interests import Indices, Integers
-from pubweave.experiments.dynatops.rows import SystemRun
 from pubweave.experiments.dynatops.systems import (
     Account,
     ConnectedOverlay,
     FixedOverlay,
     RingOverlay,
+    SystemRun,
     broker_keys,
 )
 from pubweave.generate.workloads.dynatops import MODE_SIZE, Pattern, drawn_topics

@@ -2,7 +2,7 @@
 
 `integer_program` builds Eqs. 1-15, `action_sets` the three sets of shifts it may use,
 `algorithm_1` asks for T steps and for one more while there is no plan. `highs` solves in a child
-process (`highs_worker`). `best_first_search` is the baseline of the evaluation.
+process. `best_first_search` is the baseline of the evaluation.
 
 Entry: `solve` in `planning`. Not here: our own planners (`greedy`, `exact`).
 Invariant: `integer_program` imports no solver and gets no tricks: it is the baseline that ours is

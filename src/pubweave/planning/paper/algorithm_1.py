@@ -18,11 +18,13 @@ from pubweave.planning.check.validate import validate_plan
 from pubweave.planning.paper.highs import HighsSession
 from pubweave.planning.paper.integer_program import (
     ActionSet,
+    ChosenActions,
+    IpOutcome,
     IpProblem,
+    IpStatus,
     generate_actions,
     transformation_paths,
 )
-from pubweave.planning.paper.outcome import ChosenActions, IpOutcome, IpStatus
 from pubweave.planning.problem.problem import PlanningProblem
 from pubweave.planning.problem.result import (
     OnProgress,

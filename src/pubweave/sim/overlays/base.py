@@ -324,15 +324,12 @@ class SimOverlay:
 
     def truth(self) -> Truth:
         """What all attached clients have asked for."""
-        return Truth(
-            subscriptions={
-                id_: (client.home.name, client.name, filter_)
-                for client in self.clients.values()
-                for id_, filter_ in client.core.subscriptions.items()
-            },
-            advertisements={
-                id_: (client.home.name, client.name, filter_)
-                for client in self.clients.values()
-                for id_, filter_ in client.core.advertisements.items()
-            },
-        )
+        wanted: dict[str, tuple[BrokerId, str, Filter]] = {}
+        offered: dict[str, tuple[BrokerId, str, Filter]] = {}
+        for client in self.clients.values():
+            for found, asked in (
+                (wanted, client.core.subscriptions),
+                (offered, client.core.advertisements),
+            ):
+                found.update({i: (client.home.name, client.name, f) for i, f in asked.items()})
+        return Truth(wanted, offered)

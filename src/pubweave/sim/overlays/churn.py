@@ -52,7 +52,7 @@ class ChurnSimBroker(TopicSimBroker):
 class ChurnOverlay(TopicOverlay):
     """Brokers and clients of one run of the scenario `churn`."""
 
-    broker_type = ChurnSimBroker
+    broker_type: type[SimBroker] = ChurnSimBroker
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """As `SimOverlay`."""

@@ -13,6 +13,7 @@ from pubweave.core.mqtt.protocol.wildcard_topics import way_of
 from pubweave.core.routing.rendezvous.maintenance import FIRST_VERSION
 from pubweave.model.ids import BrokerId
 from pubweave.sim.hosts.mqtt import MqttSimBroker
+from pubweave.sim.kernel.nodes import SimBroker
 from pubweave.sim.overlays.base import SimOverlay
 from pubweave.sim.overlays.rendezvous import FAST, RendezvousOverlay
 from pubweave.sim.overlays.topic_connected import TopicOverlay
@@ -24,7 +25,7 @@ TREE = "tree"
 class _WithDoors:
     """An overlay whose brokers each have a door."""
 
-    broker_type = MqttSimBroker
+    broker_type: type[SimBroker] = MqttSimBroker
 
     def home_of(self, client: str) -> BrokerId:
         """The broker of a native client of a door: of a session, or the door's own."""

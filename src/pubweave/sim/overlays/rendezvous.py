@@ -51,7 +51,7 @@ def way_between(positions: tuple[int, ...], start: int, end: int) -> tuple[int, 
 class RendezvousOverlay(ChurnOverlay):
     """Brokers and clients of one run."""
 
-    broker_type = SimBroker
+    broker_type: type[SimBroker] = SimBroker
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.leaving: dict[BrokerId, None] = {}

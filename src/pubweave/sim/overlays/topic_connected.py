@@ -96,7 +96,7 @@ class TopicSimBroker(SimBroker):
 class TopicOverlay(SimOverlay):
     """Brokers and clients of one run; `brokers` are those that live."""
 
-    broker_type = TopicSimBroker
+    broker_type: type[SimBroker] = TopicSimBroker
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """As `SimOverlay`."""

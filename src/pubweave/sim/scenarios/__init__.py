@@ -6,8 +6,7 @@ Entry: `RoutingScenario` in `routing`. `TransformScenario` in `transform` carrie
 in `shift` (run by tests only) has shifts without executors and store, with `shift_arbiter` in
 their place.
   rounds of: random activity under faults -> all heals -> rest: tables = truth, nothing lost
-`steady_clients` has clients that stay, `crash_losses` what a crash may lose, `durability`
-journals.
+`SteadyScenario` in `transform` has clients that stay, `crash_losses` what a crash may lose.
 Not here: overlays that route by topic under churn (`sim.churn`), the control loop
 (`sim.autopilot`).
 Invariant: what a run is like is drawn from its seed.

@@ -158,12 +158,12 @@ class TransformSetting:
     executors: int
     store_s: tuple[float, float]
     session_limit_s: float
-    executor_crash_per_s: float
-    line_break_per_s: float
-    abort_after_s: float | None
+    executor_crash_per_s: float = 0.0
+    line_break_per_s: float = 0.0
+    abort_after_s: float | None = None
     """An operator loses patience."""
-    pauses: bool
-    steady_clients: int
+    pauses: bool = False
+    steady_clients: int = 0
     spare_brokers: int = 0
     """How many brokers can join; with some, brokers leave, too."""
 

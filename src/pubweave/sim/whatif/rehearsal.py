@@ -64,11 +64,6 @@ class Rehearsal(TransformScenario):
             executors=1,
             store_s=STORE_S,
             session_limit_s=8.0,
-            executor_crash_per_s=0.0,
-            line_break_per_s=0.0,
-            abort_after_s=None,
-            pauses=False,
-            steady_clients=0,
         )
         return RoutingSetting(
             topology=self._given,

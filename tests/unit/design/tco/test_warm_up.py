@@ -25,8 +25,8 @@ def called_kernels() -> dict[str, Any]:
         for name in CALL.findall(path.read_text())
     }
     found = {}
-    for path in folder.glob("_kernels_*.py"):
-        module = importlib.import_module(f"{tco.__name__}.{path.stem}")
+    for path in (folder / "_kernels").glob("*.py"):
+        module = importlib.import_module(f"{tco.__name__}._kernels.{path.stem}")
         known = {name: getattr(module, name, None) for name in names}
         found.update({name: k for name, k in known.items() if hasattr(k, "signatures")})
     return found

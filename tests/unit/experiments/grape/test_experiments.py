@@ -153,7 +153,7 @@ def test_the_commands_draw_and_judge(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = replace(SETTING, brokers=7, publishers=1, duration_s=12.0, measured_s=4.0)
-    monkeypatch.setattr("pubweave.experiments.grape.setting.Setting", lambda: quick)
+    monkeypatch.setattr("pubweave.experiments.grape.setting.GrapeSetting", lambda: quick)
     monkeypatch.setattr(grape_figures, "SPREADS", (1, 4))
     for figure in grape_figures.FIGURES:
         assert main.run(["reproduce", figure, "--out", str(tmp_path)]) == 0
