@@ -260,7 +260,7 @@ class MqttScenario:
         name = f"mqtt:{client.name}@{client.home.name}"
         destination = self._any_broker().name
         if destination != client.home.name and client.home.is_up():
-            client.home.take(MigrationRequested(name, destination))
+            client.home.handle(MigrationRequested(name, destination))
 
     def _on_redirected(self, client: SimMqttClient, address: str) -> None:
         self.redirected += 1
