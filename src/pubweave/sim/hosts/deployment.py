@@ -35,14 +35,10 @@ class SimAgent:
         self._store = store
         self._overlay = overlay
         self._agent: Agent | None = None
-        self._line: StoreLine | None = None
+        self.line: StoreLine | None = None
         broker.on_action = self._on_action
         broker.before_start = self._before_start
         self._begin(broker.incarnation)
-
-    @property
-    def line(self) -> StoreLine | None:
-        return self._line
 
     @property
     def is_ready(self) -> bool:
@@ -50,9 +46,9 @@ class SimAgent:
 
     def crashed(self) -> None:
         """The broker is about to crash, and its agent with it."""
-        if self._line is not None:
-            self._line.die()
-        self._agent = self._line = None
+        if self.line is not None:
+            self.line.die()
+        self._agent = self.line = None
 
     def _before_start(self, broker: SimBroker) -> None:
         # Only the store knows which links a restarted broker has.
@@ -74,7 +70,7 @@ class SimAgent:
             ended=() if actions is None else actions.reports(),
         )
         self._agent = agent = Agent(config)
-        self._line = self._store.connect(self.broker.name, lambda event: self._give(agent, event))
+        self.line = self._store.connect(self.broker.name, lambda event: self._give(agent, event))
 
     def _on_action(self, broker: SimBroker, effect: ActionEffect) -> None:
         if isinstance(effect, DecideAction | ReportAction) and self._agent is not None:
@@ -85,11 +81,11 @@ class SimAgent:
 
     def _give(self, agent: Agent, event: AgentEvent) -> None:
         world = self.broker.world
-        if agent is not self._agent or self._line is None:
+        if agent is not self._agent or self.line is None:
             return
         for effect in agent.handle(event, world.now):
             if isinstance(effect, StoreRequest):
-                self._line.ask(effect)
+                self.line.ask(effect)
             else:
                 self.broker.handle(effect)
                 if isinstance(effect, LinkAdded):

@@ -217,8 +217,6 @@ def _show_event(event: Event) -> str:
     return f"{type(event).__name__}({fields})"
 
 
-__all__ = ["HandlingTime", "SimBroker", "SimClient"]
-
 REDIAL_S = (0.05, 0.3)
 
 

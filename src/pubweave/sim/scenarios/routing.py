@@ -198,11 +198,11 @@ class RoutingScenario:
         for client in self.overlay.clients.values():
             client.carry_out(client.core.release(), client.incarnation)
         if not self.overlay.run_until_quiet(REST_LIMIT_S):
-            self.violations.append(f"{self.world.now:.3f} the overlay does not come to rest")
+            self._violate("the overlay does not come to rest")
             return False
         self.overlay.checker.check_all_delivered(self.world.now)
         for difference in self.overlay.check_tables():
-            self.violations.append(f"{self.world.now:.3f} {difference}")
+            self._violate(difference)
         self._is_shaken = False
         return True
 
@@ -211,7 +211,7 @@ class RoutingScenario:
         for _ in range(BURST):
             self._publish(is_quiet=True)
         if not self.overlay.run_until_quiet(REST_LIMIT_S):
-            self.violations.append(f"{self.world.now:.3f} the overlay does not come to rest")
+            self._violate("the overlay does not come to rest")
         self.overlay.checker.check_all_delivered(self.world.now)
 
     def _on_crash(self, broker: SimBroker) -> None:
@@ -374,6 +374,9 @@ class RoutingScenario:
             **journal_counts(self.overlay),
         }
         return self.result_of(violations, counts)
+
+    def _violate(self, text: str) -> None:
+        self.violations.append(f"{self.world.now:.3f} {text}")
 
     def result_of(
         self,

@@ -328,9 +328,6 @@ class TransformScenario(SteadyScenario):
 
     # --- checks ----------------------------------------------------------------------------
 
-    def _violate(self, text: str) -> None:
-        self.violations.append(f"{self.world.now:.3f} {text}")
-
     def _check_end(self, plan: Plan, target: object) -> None:
         """A plan is done and the target reached, or aborted for a reason."""
         deployment = self.watch.deployment
