@@ -15,7 +15,8 @@ brokers that come and go, and what adapting costs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from operator import add
 from statistics import mean
 from typing import Any, Protocol
 
@@ -119,9 +120,7 @@ class Adapted:
     messages: float
 
     def __add__(self, other: Adapted) -> Adapted:
-        return Adapted(
-            self.times + other.times, self.cost + other.cost, self.messages + other.messages
-        )
+        return Adapted(*map(add, astuple(self), astuple(other)))
 
 
 NOT_ADAPTED = Adapted(0, 0.0, 0.0)
