@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from pubweave.design.tco.attached import build_attached
 from pubweave.design.tco.changes import Leave
-from pubweave.design.tco.divided import build_divided
+from pubweave.design.tco.divided import build_attached, build_divided
 from pubweave.design.tco.interests import Subscriptions
 from pubweave.design.tco.low_oda import Mode, build_overlay
 from pubweave.design.tco.verify import verify

@@ -21,7 +21,6 @@ from pubweave.generate.topologies.mutation import change_links
 from pubweave.generate.topologies.trees import ipitt_topologies
 from pubweave.model.plans import PlanStatus
 from pubweave.model.topology import Topology
-from pubweave.planning.paper.algorithm_1 import PAPER_METHODS, solve_by_paper
 from pubweave.planning.problem.problem import PlanningProblem
 from pubweave.planning.problem.result import PlanningProgress
 from pubweave.planning.solve import solve
@@ -102,8 +101,7 @@ def planned(name: str, problem: PlanningProblem, method: str, limit_s: float, se
         if bounds is not None and bounds.steps >= plan.step_count:
             proven_at.append(passed())
 
-    own = solve_by_paper if method in PAPER_METHODS else solve
-    result = own(
+    result = solve(
         problem,
         method=method,
         stop=lambda: passed() >= limit_s,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from pubweave.design.relocation.rules import DeliveryReport, Preference, Priority
-from pubweave.design.relocation.subscriber import SubscriberProblem
+from pubweave.design.relocation.subscriber import SubscriberPlacement, SubscriberProblem
 
 
 def total_delay(
@@ -81,3 +81,22 @@ def messages_of_placement(problem: SubscriberProblem, at: Mapping[str, str]) -> 
         }
         total += message_rate(reports, home, None)
     return total
+
+
+def place_subscribers(problem: SubscriberProblem) -> dict[str, str]:
+    """Who should move, and where to; those who should stay are not in it."""
+    placement = SubscriberPlacement(problem)
+    for _ in range(10):
+        moves = 0
+        for client in placement.subscribers:
+            selection = placement.choose(client)
+            if selection.moves:
+                placement.move(client, selection.choice)
+                moves += 1
+        if not moves:
+            break
+    return {
+        before.client: placement.subscribers[before.client].broker
+        for before in problem.subscribers
+        if placement.subscribers[before.client].broker != before.broker
+    }

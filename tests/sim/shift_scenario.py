@@ -1,7 +1,7 @@
 """The scenario `shift`: random shifts on a random tree while clients do everything they can do.
 
 As `scenarios/routing`, with shifts begun at random all the time, alone and several at once, also
-such as share brokers. Some clients are steady (`steady_clients`). After each round the overlay
+such as share brokers. Some clients are steady (`SteadyScenario`). After each round the overlay
 must be a tree again, that of the decisions taken, with tables that equal the truth.
 """
 
@@ -28,7 +28,7 @@ from pubweave.sim.scenarios.routing import (
     RoutingSetting,
     TelemetrySink,
 )
-from pubweave.sim.scenarios.steady_clients import SteadyScenario
+from pubweave.sim.scenarios.transform import SteadyScenario
 from tests.sim.action_arbiter import ActionArbiter, ActionRecord
 
 LATENCY_S = (0.01, 0.05)

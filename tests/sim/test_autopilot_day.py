@@ -17,6 +17,7 @@ from pubweave.model.topology import validate_tree
 from pubweave.sim.autopilot.day import Change, DayCost, DayOverlay, Policy, run_day, starting_tree
 from pubweave.sim.autopilot.drifting_traffic import SLOT_S, DaySetting, DriftingWorld
 from tests.naive.control import naive_cost
+from tests.naive.traffic import groups_of
 
 SMALL = DaySetting(brokers=8, regions=2, topics=10, sets_per_topic=2, hours=3.0, hot_s=3600.0)
 DEAR = replace(SMALL, rate_per_s=5.0, entries_per_broker=3000.0)
@@ -36,7 +37,7 @@ def test_traffic_costs_what_the_slow_twin_says() -> None:
         prices = truth.prices
         processing = dict(zip(prices.brokers, prices.processing.tolist(), strict=True))
         latency = {link: prices.of_link(link) for link in tree.links}
-        slow += naive_cost(tree, truth.traffic.groups(), processing, latency) / SLOT_S * length
+        slow += naive_cost(tree, groups_of(truth.traffic), processing, latency) / SLOT_S * length
     assert overlay.account.traffic_ms == pytest.approx(slow)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any
 
@@ -64,14 +64,7 @@ class Day:
         return {
             "seed": self.seed,
             "policies": {
-                policy.value: {
-                    "total_ms": round(day.total_ms),
-                    "traffic_ms": round(day.traffic_ms),
-                    "change_ms": round(day.change_ms),
-                    "changes": day.changes,
-                    "links_changed": day.links_changed,
-                    "undone": day.undone,
-                }
+                policy.value: {name: round(value) for name, value in asdict(day).items()}
                 for policy, day in self.by_policy.items()
             },
             "below": {

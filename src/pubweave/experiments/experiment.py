@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -200,6 +201,32 @@ class Experiment(Generic[Opts, Task, Row]):
     path_field: str | None = "picture"
     """The JSON field with the path of the picture, or of the folder."""
     tells_folder: bool = False
+
+
+def figures(
+    options: type[Opts],
+    *,
+    tasks: Callable[[str, Opts], Sequence[Task]],
+    report: Callable[[str, Opts, Sequence[Row]], Report],
+    draw: Callable[[str, Sequence[Row], Path], None],
+    **facts: Any,
+) -> Callable[..., Experiment[Opts, Task, Row]]:
+    """What makes an experiment of a figure's name, its sentence and its example, where all figures
+    of a paper are run alike. ``facts`` are those of `Experiment`."""
+
+    def figure(name: str, about: str, example: str = "") -> Experiment[Opts, Task, Row]:
+        return Experiment(
+            name,
+            about,
+            options,
+            tasks=partial(tasks, name),
+            report=partial(report, name),
+            plot=lambda _, rows, path: draw(name, rows, path),
+            example=example,
+            **facts,
+        )
+
+    return figure
 
 
 def documents_of(rows: Iterable[Any]) -> list[Any]:

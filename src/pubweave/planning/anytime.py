@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from types import TracebackType
 
 from pubweave.model.plans import Bounds, Plan, PlanStatus
 from pubweave.planning.bounds.reachability import Reachability
@@ -154,12 +153,7 @@ class BackgroundBound:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._left.set()
 
     def wait(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from pubweave.model.plans import Plan
 from pubweave.planning.anytime import Anytime, BackgroundBound
 from pubweave.planning.bounds.infeasibility import Exhaustion
 from pubweave.planning.bounds.reachability import Reachability
+from pubweave.planning.check.validate import InvalidPlanError, validate_plan
 from pubweave.planning.exact.process import ExactProcess
 from pubweave.planning.exact.search import SearchDirection
 from pubweave.planning.greedy.fewer_rounds import quieter_plan
@@ -23,7 +25,7 @@ from pubweave.planning.greedy.greedy import Greedy
 from pubweave.planning.moves import fewest_move_steps, plan_moves
 from pubweave.planning.problem.indexed import IndexedProblem, NumberedSteps, indexed
 from pubweave.planning.problem.membership import split_membership
-from pubweave.planning.problem.problem import PlanningError, PlanningProblem
+from pubweave.planning.problem.problem import PlanningError, PlanningProblem, validate_problem
 from pubweave.planning.problem.result import (
     OnProgress,
     PlanningProgress,
@@ -32,7 +34,9 @@ from pubweave.planning.problem.result import (
     ignore_progress,
 )
 
-METHODS = ("auto", "exact", "fast", "ip-naive", "ip-all-paths", "ip-each-path", "bfs")
+OWN_METHODS = ("auto", "exact", "fast")
+PAPER_METHODS = ("ip-naive", "ip-all-paths", "ip-each-path", "bfs", "bfs-parallel")
+METHODS = (*OWN_METHODS, *PAPER_METHODS)
 Clock = Callable[[], float]
 
 # Above this the exact model has too many positions to be built: auto stays with the greedy.
@@ -66,7 +70,8 @@ def solve(
     ----------
     method : one of METHODS. ``exact`` runs until everything is proven or stopped, ``fast`` never
         proves more than the bounds show and runs until stopped or until it meets them, ``auto``
-        is ``exact`` where the problem is small enough and ``fast`` otherwise.
+        is ``exact`` where the problem is small enough and ``fast`` otherwise. The others are
+        IPITT's own: three integer programs and a baseline.
     stop : asked often; from the first True on, the best plan so far is returned.
     clock : seconds, for the result's ``seconds``.
 
@@ -76,22 +81,45 @@ def solve(
     """
     if method not in METHODS:
         raise PlanningError(f"no method {method!r}: use one of {', '.join(METHODS)}")
-    if method.startswith("ip-") or method == "bfs":
-        from pubweave.planning.paper.algorithm_1 import solve_by_paper
-
-        return solve_by_paper(
-            problem, method=method, stop=stop, clock=clock, seed=seed, on_progress=on_progress
-        )
+    validate_problem(problem)
     split = split_membership(problem)
-    if split.is_trivial:
-        return _Solver(problem, method, stop, clock, seed, on_progress).result()
 
     def wrapped(progress: PlanningProgress) -> None:
         plan = None if progress.plan is None else split.wrap(progress.plan)
         on_progress(PlanningProgress(progress.message, plan))
 
-    inner = _Solver(split.inner, method, stop, clock, seed, wrapped).result()
-    return split.wrap_result(inner)
+    tell = on_progress if split.is_trivial else wrapped
+    try:
+        if method in OWN_METHODS:
+            inner = _Solver(split.inner, method, stop, clock, seed, tell).result()
+        else:
+            inner = _by_paper(split.inner, method, stop, clock, seed, tell)
+        result = split.wrap_result(inner)
+        if result.plan is not None and not split.is_trivial:
+            validate_plan(problem, result.plan)
+    except InvalidPlanError as error:
+        # Nobody's input is to blame, as for another ValueError.
+        raise RuntimeError(f"the planner ({method}) made an invalid plan: {error}") from error
+    return result
+
+
+def _by_paper(
+    problem: PlanningProblem,
+    method: str,
+    stop: Stop,
+    clock: Clock,
+    seed: int,
+    on_progress: OnProgress,
+) -> PlanResult:
+    """One of `PAPER_METHODS`, for one set of brokers."""
+    from pubweave.planning.paper.algorithm_1 import plan_by_paper
+    from pubweave.planning.paper.best_first_search import plan_by_bfs
+    from pubweave.planning.paper.integer_program import ActionSet
+
+    given: dict[str, Any] = {"stop": stop, "clock": clock, "seed": seed, "on_progress": on_progress}
+    if method.startswith("bfs"):
+        return plan_by_bfs(problem, parallel=method == "bfs-parallel", **given)
+    return plan_by_paper(problem, action_set=ActionSet(method.removeprefix("ip-")), **given)
 
 
 class _Solver:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from pubweave.cli.main import cli
 from pubweave.experiments.ci.real import KINDS, PLANETLAB, SEATTLE, make_real_world
 from pubweave.experiments.ci.setting import CiSetting
+from tests.naive.traffic import groups_of
 from tests.shared_data import shared_data
 
 BROKERS = 9
@@ -75,7 +76,7 @@ def test_links_change_where_they_were_measured_again_and_again(data: Path) -> No
 
 def test_demands_say_who_talks_to_whom(data: Path) -> None:
     world = make_real_world("sndlib", 3, data, SETTING)
-    for members, _ in world.traffic[0].groups():
+    for members, _ in groups_of(world.traffic[0]):
         one, other = sorted(int(name[1:]) for name in members)
         assert other - one in (1, BROKERS - 1)
 

@@ -44,7 +44,6 @@ from pubweave.model.files.plan import (
 )
 from pubweave.model.files.topology import read_topology
 from pubweave.planning.check.validate import InvalidPlanError, validate_plan
-from pubweave.planning.paper.algorithm_1 import solve_by_paper
 from pubweave.planning.problem.problem import PlanningProblem
 from pubweave.planning.problem.result import (
     OnProgress,
@@ -246,17 +245,11 @@ def validate(
     ctx.exit(0 if verdict["valid"] else FAILED)
 
 
-def solve_with(problem: PlanningProblem, *, method: str, **settings: Any) -> PlanResult:
-    """Plan by a method; our own planner's solvers are imported only where it is asked."""
-    try:
-        if method.startswith(("ip-", "bfs")):
-            return solve_by_paper(problem, method=method, **settings)
-        from pubweave.planning.solve import solve
+def solve_with(problem: PlanningProblem, **settings: Any) -> PlanResult:
+    """Plan by a method; solvers are imported only where one is asked."""
+    from pubweave.planning.solve import solve
 
-        return solve(problem, method=method, **settings)
-    except InvalidPlanError as error:
-        # Not the user's doing: a ValueError would be taken for bad input.
-        raise RuntimeError(f"the planner ({method}) made an invalid plan: {error}") from error
+    return solve(problem, **settings)
 
 
 def _exit_code(result: PlanResult) -> int:

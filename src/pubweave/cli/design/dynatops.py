@@ -142,8 +142,12 @@ def _found(
     given: MappingInputs, method: str, stop: SearchStop, on_progress: OnSwaps
 ) -> tuple[BestMapping, float]:
     """What a method comes to, and how many seconds it took; greedy needs no bound, we show one."""
-    from pubweave.design.dynatops.mapping.best import BestMapping, best_mapping
-    from pubweave.design.dynatops.mapping.bounds import least_delay, lower_bound
+    from pubweave.design.dynatops.mapping.best import (
+        BestMapping,
+        best_mapping,
+        least_delay,
+        lower_bound,
+    )
     from pubweave.design.dynatops.mapping.ssbr import ssbr_greedy
 
     problem, mapping = given.problem, given.mapping

@@ -18,10 +18,9 @@ from pubweave.cli.relocate.view import (
     show_clients,
 )
 from pubweave.core.config.relocation import RelocationConfig
-from pubweave.design.relocation.publisher_profile import traced_publishers
+from pubweave.design.relocation.publisher_profile import subscriber_problem, traced_publishers
 from pubweave.design.relocation.rules import Preference, Priority
 from pubweave.design.relocation.subscriber import SubscriberPlacement
-from pubweave.design.relocation.subscriber_profile import subscriber_problem
 from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.records.status import TraceRequest
 from pubweave.runtime.net.signals import run_async

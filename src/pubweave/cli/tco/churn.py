@@ -30,7 +30,7 @@ from pubweave.model.files.topology import read_topology
 if TYPE_CHECKING:
     from pubweave.design.tco.changes import Change
     from pubweave.design.tco.churn import MaintainedOverlay
-    from pubweave.experiments.shadows.rounds import RoundRecord
+    from pubweave.experiments.shadows.setting import RoundRecord
 
     Named = tuple[str, Sequence[Change] | str]
     """A round, or the line of JSON that has one, and where it is from."""
@@ -129,7 +129,7 @@ def churn(
       tail -f changes.jsonl | pubweave tco churn overlay.json --subscriptions s.csv --follow
     """
     from pubweave.design.tco.warm_up import warm_up_tco
-    from pubweave.experiments.shadows.rounds import play
+    from pubweave.experiments.shadows.setting import play
 
     warm_up_tco()
     maintained = _opened(overlay, subscriptions, seed, options)
@@ -242,7 +242,7 @@ def _count(options: dict[str, Any]) -> int | None:
 
 
 def _file_rounds(path: Path) -> Iterator[Named]:
-    from pubweave.design.tco.change_lines import parse_rows
+    from pubweave.design.tco.changes import parse_rows
 
     with path.open(encoding="utf-8-sig", newline="") as file:
         if path.suffix.lower() != ".csv":
@@ -291,8 +291,7 @@ def _sound(
 
     A bad round in a file ends with an error; in a stream it is left out with a warning.
     """
-    from pubweave.design.tco.change_lines import parse_round
-    from pubweave.design.tco.changes import ChurnError, check_changes
+    from pubweave.design.tco.changes import ChurnError, check_changes, parse_round
 
     for where, found in rounds:
         if stop():

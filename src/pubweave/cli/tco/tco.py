@@ -225,8 +225,7 @@ def build_on_spark(
     tell: Callable[[float], None],
 ) -> Indices:
     """The links of an overlay, by whichever variant."""
-    from pubweave.design.tco.attached import build_attached
-    from pubweave.design.tco.divided import build_divided
+    from pubweave.design.tco.divided import build_attached, build_divided
     from pubweave.pipeline.batch.tco_build import on_spark
     from pubweave.pipeline.frames.session import spark_session
 

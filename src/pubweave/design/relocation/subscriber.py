@@ -8,8 +8,7 @@ priority and weight, with one limit that publishers do not need: a broker takes 
 What a subscriber adds at a broker are, on the way from each of its publishers, the publications
 that nobody at or behind a broker wants but it. One pass down the tree prices all brokers:
 O(brokers x words of a bit vector) for each subscriber and publisher. A move must be strictly
-better by the rule, so with a weight of 100 the cost falls with each, and it ends; with other
-weights rounds are bounded.
+better by the rule, so with a weight of 100 the cost falls with each, and it ends.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ from pubweave.design.relocation.rules import Preference, Selection
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.topology import Topology, validate_tree
-
-MOST_ROUNDS = 10
 
 
 @dataclass(frozen=True)
@@ -125,25 +122,6 @@ class SubscriberPlacement:
             self._trees[publisher].remove(subscriber.broker, bits)
             self._trees[publisher].add(destination, bits)
         self.subscribers[client] = replace(subscriber, broker=destination)
-
-
-def place_subscribers(problem: SubscriberProblem) -> dict[ClientId, BrokerId]:
-    """Who should move, and where to; those who should stay are not in it."""
-    placement = SubscriberPlacement(problem)
-    for _ in range(MOST_ROUNDS):
-        moves = 0
-        for client in placement.subscribers:
-            selection = placement.choose(client)
-            if selection.moves:
-                placement.move(client, selection.choice)
-                moves += 1
-        if not moves:
-            break
-    return {
-        before.client: placement.subscribers[before.client].broker
-        for before in problem.subscribers
-        if placement.subscribers[before.client].broker != before.broker
-    }
 
 
 class WantedTree:

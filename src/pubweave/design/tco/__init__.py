@@ -1,9 +1,9 @@
 """Topic-connected overlays (Shadows): build with low degree, maintain, verify.
 
-In a topic-connected overlay the subscribers of each topic are connected among themselves.
-`low_oda` builds one from scratch; `divided` and `attached` build large ones in parts (`AttachTask`
-is the task of one part). `churn` repairs it when nodes join, leave or resubscribe, `trimming`
-keeps degrees low, `verify` proves connectivity. `changes` and `change_lines` are the churn input.
+In a topic-connected overlay the subscribers of each topic are connected among themselves. `low_oda`
+builds one from scratch; `divided` builds large ones in parts, in two ways. `churn` repairs it when
+nodes join, leave or resubscribe, `trimming` keeps degrees low, `verify` proves connectivity.
+`changes` is the churn input.
 
 Entry: `build_overlay` in `low_oda`, `MaintainedOverlay` in `churn`, `verify` in `verify`.
 `mending_by_name` makes the same choices as the kernels by name, for live brokers.

@@ -19,7 +19,6 @@ import numpy as np
 from pubweave.design.tco import trimming as tidying
 from pubweave.design.tco._kernels import backups as _kernels_backups
 from pubweave.design.tco._kernels import churn as kernels
-from pubweave.design.tco._kernels import joining as _kernels_joining
 from pubweave.design.tco._kernels import mending as _kernels_mending
 from pubweave.design.tco.changes import (
     Backups,
@@ -238,7 +237,7 @@ class MaintainedOverlay:
         if self.settings.rule is DegreeRule.ALL:
             return self.max_degree
         if degrees is None:
-            return _kernels_joining.OVER_SHADOWS
+            return kernels.OVER_SHADOWS
         return int(degrees.max(initial=0))
 
     def _forget(self, leavers: list[int], stayers: list[int]) -> None:
@@ -260,7 +259,7 @@ class MaintainedOverlay:
         """Algorithms 3, 9 and 10: links of a node with new topics; the size of its shadow set."""
         state, settings = self.state, self.settings
         topics = state.topic_numbers(names)
-        found = _kernels_joining.join(
+        found = kernels.join(
             self._weighing(),
             state.backups,
             state.primaries,

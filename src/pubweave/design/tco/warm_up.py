@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from pubweave.design.tco.attached import build_attached
 from pubweave.design.tco.changes import (
     Backups,
     ChurnSettings,
@@ -18,6 +17,7 @@ from pubweave.design.tco.changes import (
     Resubscribe,
 )
 from pubweave.design.tco.churn import MaintainedOverlay
+from pubweave.design.tco.divided import build_attached
 from pubweave.design.tco.interests import Subscriptions
 from pubweave.design.tco.low_oda import Mode, build_overlay
 from pubweave.design.tco.verify import verify

@@ -130,16 +130,6 @@ class Traffic:
             self.brokers, owner[kept], self.members[kept], drawn * scale, self.deliveries
         )
 
-    def groups(self) -> list[tuple[tuple[BrokerId, ...], float]]:
-        """The sets by name, for people and tests."""
-        return [
-            (
-                tuple(self.brokers[m] for m in self.members[self.starts[s] : self.starts[s + 1]]),
-                float(self.weights[s]),
-            )
-            for s in range(self.set_count)
-        ]
-
 
 def _distinct_sets(owner: Integers, member: Integers) -> tuple[Integers, Integers, Integers]:
     """Of sorted pairs: where each distinct set begins, which of them each set is, their sizes.

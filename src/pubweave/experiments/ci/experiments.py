@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from pubweave.experiments.ci import plots
@@ -26,6 +25,7 @@ from pubweave.experiments.experiment import (
     ResultTable,
     Verdicts,
     data_folder,
+    figures,
     option,
 )
 
@@ -69,20 +69,10 @@ def _report(figure: str, options: CiOptions, runs: Sequence[Run]) -> Report:
     )
 
 
-def _figure(name: str, about: str, example: str) -> Experiment[CiOptions, CiTask, Run]:
-    return Experiment(
-        name,
-        about,
-        CiOptions,
-        tasks=partial(_tasks, name),
-        run=run_task,
-        report=partial(_report, name),
-        plot=lambda _, runs, path: plots.draw(name, runs, path),
-        example=example,
-        unit="underlays",
-        spark=_master,
-        tells_folder=True,
-    )
+_figure = figures(
+    CiOptions, tasks=_tasks, run=run_task, report=_report, draw=plots.draw, unit="underlays",
+    spark=_master, tells_folder=True,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

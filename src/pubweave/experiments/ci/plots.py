@@ -81,6 +81,18 @@ TITLES = {
 }
 
 
+def _line(
+    axes: Any, variant: str, xs: Sequence[float], points: Sequence[Mean], unit: float, **style: Any
+) -> None:
+    """A heuristic's means with their intervals, in a unit of the axis."""
+    axes.errorbar(
+        xs,
+        [unit * point.value for point in points],
+        yerr=[abs(unit) * point.half for point in points],
+        **{"color": COLOURS[variant], "label": LABELS[variant], "capsize": 3, **style},
+    )
+
+
 def _figure_4(axes: Any, runs: Sequence[Run]) -> None:
     for variant in ALL:
         curves = [run.curve for run in chosen(runs, variant)]
@@ -88,19 +100,13 @@ def _figure_4(axes: Any, runs: Sequence[Run]) -> None:
             continue
         points = [mean(column) for column in zip(*curves, strict=True)]
         ticks = [MEASURED_TICKS * (place + 1) / 1000 for place in range(len(points))]
-        axes.errorbar(
-            ticks,
-            [point.value / 1e6 for point in points],
-            yerr=[point.half / 1e6 for point in points],
-            errorevery=(ALL.index(variant), 10),
-            color=COLOURS[variant],
-            label=LABELS[variant],
-            linewidth=1.5,
-            linestyle="--" if variant == "best" else "-",
+        style = "--" if variant == "best" else "-"
+        every = (ALL.index(variant), 10)
+        _line(
+            axes, variant, ticks, points, 1e-6, linestyle=style, errorevery=every, linewidth=1.5,
             capsize=2,
-        )
-    axes.set_xlabel("time, 1,000 ticks")
-    axes.set_ylabel("cost of 1,000 ticks, millions")
+        )  # fmt: skip
+    axes.set(xlabel="time, 1,000 ticks", ylabel="cost of 1,000 ticks, millions")
     axes.set_ylim(bottom=0)
 
 
@@ -116,18 +122,9 @@ def _figure_5(axes: Any, runs: Sequence[Run]) -> None:
         ):
             groups = [chosen(runs, variant, eta) for eta in etas]
             points = [mean([getattr(run, name) for run in group]) for group in groups]
-            axes.errorbar(
-                etas,
-                [point.value / 1e6 for point in points],
-                yerr=[point.half / 1e6 for point in points],
-                color=COLOURS[variant],
-                linestyle=style,
-                label=f"{LABELS[variant]}: {label}",
-                marker="o",
-                capsize=3,
-            )
-    axes.set_xlabel("eta: size of the neighborhood in hops")
-    axes.set_ylabel("accumulated cost, millions")
+            words = f"{LABELS[variant]}: {label}"
+            _line(axes, variant, etas, points, 1e-6, linestyle=style, label=words, marker="o")
+    axes.set(xlabel="eta: size of the neighborhood in hops", ylabel="accumulated cost, millions")
     axes.set_ylim(bottom=0)
 
 
@@ -135,14 +132,6 @@ def _figure_6(axes: Any, runs: Sequence[Run]) -> None:
     alphas = sorted({run.point for run in runs if run.point is not None})
     for variant in ("ci", "ci-damped", "ci-sides", "lmst", "lmit"):
         points = [ratio(runs, (variant, alpha), (STATIC, alpha)) for alpha in alphas]
-        axes.errorbar(
-            alphas,
-            [-100 * point.value for point in points],
-            yerr=[100 * point.half for point in points],
-            color=COLOURS[variant],
-            label=LABELS[variant],
-            marker="o",
-            capsize=3,
-        )
+        _line(axes, variant, alphas, points, -100, marker="o")
     axes.set_xlabel("alpha: weight of processing costs")
     axes.set_ylabel("improvement over the static tree, %")

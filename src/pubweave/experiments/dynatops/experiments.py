@@ -10,8 +10,8 @@ from typing import Any
 
 from pubweave.experiments.dynatops import mapping, plots, statements, sweep
 from pubweave.experiments.dynatops.mapping import Saving
-from pubweave.experiments.dynatops.rows import SystemRun
 from pubweave.experiments.dynatops.sweep import SweepScale, Task
+from pubweave.experiments.dynatops.systems import SystemRun
 from pubweave.experiments.experiment import (
     Experiment,
     Report,

@@ -8,10 +8,10 @@ from typing import Any
 
 from pubweave.design.dynatops.placement.lasting import LastingRule
 from pubweave.experiments.dynatops import mapping
-from pubweave.experiments.dynatops.location_systems import LASTING_WEIGHT, LOAD_WEIGHT
+from pubweave.experiments.dynatops.location import LASTING_WEIGHT, LOAD_WEIGHT
 from pubweave.experiments.dynatops.mapping import Saving
 from pubweave.experiments.dynatops.poisson import PoissonSetting
-from pubweave.experiments.dynatops.rows import SystemRun, mean_over_seeds
+from pubweave.experiments.dynatops.systems import SystemRun, mean_over_seeds
 from pubweave.experiments.plotting import sheet, tidy
 
 COLOURS = {"uniform": "#1b4965", "multimodal": "#2a9d5c"}
@@ -71,9 +71,7 @@ def draw_systems(name: str, rows: Sequence[SystemRun], output: Path) -> None:
                 _panel(axes, chosen, axis, metric, is_relative=label.endswith("of the shortest"))
                 if axis == "free_period_h":
                     axes.set_xscale("log")  # hours for one model, weeks for the other
-                axes.set_xlabel(words)
-                axes.set_ylabel(label)
-                axes.set_title(pattern)
+                axes.set(xlabel=words, ylabel=label, title=pattern)
                 tidy(axes)
         places[0][0].legend(frameon=False, fontsize=7)
 

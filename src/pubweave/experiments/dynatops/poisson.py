@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,12 @@ from pubweave.design.dynatops.placement.similarity import (
 from pubweave.design.dynatops.rivals.bayeux import prefix_overlay
 from pubweave.design.dynatops.rivals.tco import RepairPolicy
 from pubweave.design.tco.interests import Indices, Integers
-from pubweave.experiments.dynatops.rows import SystemRun
 from pubweave.experiments.dynatops.systems import (
     Account,
     ConnectedOverlay,
     FixedOverlay,
     RingOverlay,
+    SystemRun,
     broker_keys,
 )
 from pubweave.generate.workloads.dynatops import MODE_SIZE, Pattern, drawn_topics
@@ -171,6 +172,7 @@ def _accounts(setting: PoissonSetting, topics: Indices, rng: np.random.Generator
     def connected(name: str, upkeep: RepairPolicy) -> Account:
         return Account(name, ConnectedOverlay(static, upkeep, seed), static)
 
+    wide = partial(_wide_account, setting, topics, cluster_of)
     told = clusters.pairs
     makers = {
         "bayeux": lambda: Account("bayeux", bayeux(1), static),
@@ -181,18 +183,14 @@ def _accounts(setting: PoissonSetting, topics: Indices, rng: np.random.Generator
         "dynatops-bnr": lambda: Account("dynatops-bnr", ring(), static, is_managed=True),
         "dynatops-up": lambda: Account("dynatops-up", ring(), by_paper, told=told),
         "dynatops": lambda: Account("dynatops", ring(), by_paper, is_managed=True, told=told),
-        "dynatops-wide": lambda: _wide_account(
-            "dynatops-wide", setting, topics, cluster_of, ring()
-        ),
-        "dynatops-plus": lambda: _wide_account(
-            "dynatops-plus", setting, topics, cluster_of, ring(thorough=True)
-        ),
+        "dynatops-wide": lambda: wide("dynatops-wide", ring()),
+        "dynatops-plus": lambda: wide("dynatops-plus", ring(thorough=True)),
     }
     return [makers[name]() for name in setting.systems]
 
 
 def _wide_account(
-    name: str, setting: PoissonSetting, topics: Indices, cluster_of: Integers, ring: RingOverlay
+    setting: PoissonSetting, topics: Indices, cluster_of: Integers, name: str, ring: RingOverlay
 ) -> Account:
     """Large clusters, told through one broker: users by the paper's rule, or where they last."""
     clusters = Clusters.of(setting.brokers, min(setting.brokers, WIDE_CLUSTER))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pubweave.experiments.dynatops.location_systems import LOAD_WEIGHT
-from pubweave.experiments.dynatops.rows import SystemRun, mean_over_seeds, saved
+from pubweave.experiments.dynatops.location import LOAD_WEIGHT
+from pubweave.experiments.dynatops.systems import SystemRun, mean_over_seeds, saved
 from pubweave.experiments.experiment import Statement
 
 FIELDS = {

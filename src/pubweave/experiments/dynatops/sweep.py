@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from pubweave.experiments.dynatops import location_systems as location
-from pubweave.experiments.dynatops import poisson
+from pubweave.experiments.dynatops import location, poisson
 from pubweave.experiments.dynatops.location import run_location
-from pubweave.experiments.dynatops.rows import SystemRun
+from pubweave.experiments.dynatops.systems import SystemRun
 from pubweave.generate.workloads.checkins import Travels, drawn_travels, read_travels
 from pubweave.generate.workloads.dynatops import Pattern
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from pubweave.experiments.experiment import (
-    Experiment,
     Report,
     ResultTable,
     Verdicts,
     data_folder,
+    figures,
     option,
 )
 from pubweave.experiments.grape import plots, setting
-from pubweave.experiments.grape.figures import GrapeTask, mean_of, run_task, tasks
-from pubweave.experiments.grape.run import RunOutcome
+from pubweave.experiments.grape.figures import mean_of, run_task, tasks
+from pubweave.experiments.grape.run import GrapeTask, RunOutcome
 from pubweave.experiments.grape.statements import headlines, statements
 
 COLUMNS = (
@@ -96,18 +95,7 @@ def _report(figure: str, options: GrapeOptions, outcomes: Sequence[RunOutcome]) 
     return Report({"runs": list(outcomes)}, [table], [beside, *verdicts])
 
 
-def _figure(name: str, about: str, example: str) -> Experiment[GrapeOptions, GrapeTask, RunOutcome]:
-    return Experiment(
-        name,
-        about,
-        GrapeOptions,
-        tasks=partial(_tasks, name),
-        run=_run,
-        report=partial(_report, name),
-        plot=lambda _, rows, path: plots.draw(name, rows, path),
-        example=example,
-    )
-
+_figure = figures(GrapeOptions, tasks=_tasks, run=_run, report=_report, draw=plots.draw)
 
 EXPERIMENTS = (
     _figure(

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pubweave.experiments.grape.run import (
     BASELINE,
     POP,
     WITH_SUBSCRIBERS,
+    GrapeTask,
     RunOutcome,
     StockRun,
-    named,
 )
 from pubweave.experiments.grape.setting import FULL, GrapeSetting, make_stock_world, read_data
 from pubweave.generate.workloads.stocks import Distribution
@@ -32,20 +31,6 @@ MIDDLE = 16
 """The spread at which weights and thresholds are varied (5.2)."""
 THRESHOLDS, FULL_THRESHOLDS = (10, 50, 100), (10, 25, 50, 100, 200)
 METRICS = ("message_rate", "input_utilization", "delay_ms", "hops")
-
-
-@dataclass(frozen=True)
-class GrapeTask:
-    """One run of a figure."""
-
-    setting: GrapeSetting
-    variant: str
-    distribution: Distribution
-    spread: int
-    threshold: int
-    seed: int
-    data: Path | None
-    with_timeline: bool = False
 
 
 Point = tuple[str, Distribution, int, int]
@@ -97,9 +82,7 @@ def run_task(task: GrapeTask) -> RunOutcome:
     world = make_stock_world(
         task.setting, task.distribution, task.spread, task.seed, quotes, rtt_ms
     )
-    run = StockRun(world, task.setting, task.variant, task.seed, task.threshold)
-    outcome = run.play(with_timeline=task.with_timeline)
-    return named(outcome, task.distribution.value, task.spread)
+    return StockRun(world, task).play()
 
 
 def chosen(

@@ -51,11 +51,9 @@ def draw(figure: str, outcomes: Sequence[RunOutcome], output: Path) -> None:
 def _figure_5(places: list[Any], outcomes: Sequence[RunOutcome]) -> None:
     for axes, (metric, label, factor) in zip(places, PANELS, strict=False):
         _by_spread(axes, outcomes, metric, factor, Distribution.CLUSTERED)
-        axes.set_ylabel(label)
-        axes.set_title("clustered")
+        axes.set(ylabel=label, title="clustered")
     _by_spread(places[6], outcomes, "delay_ms", 1.0, Distribution.RANDOM)
-    places[6].set_ylabel("delivery delay, ms")
-    places[6].set_title("random")
+    places[6].set(ylabel="delivery delay, ms", title="random")
     _by_weight(places[7], outcomes)
 
 
@@ -93,8 +91,7 @@ def _by_weight(axes: Any, outcomes: Sequence[RunOutcome]) -> None:
         axes.annotate(label, (x, y), fontsize=7, xytext=(3, 3), textcoords="offset points")
     axes.set_xlim(left=0)
     axes.set_xlabel("messages per s and broker")
-    axes.set_ylabel("delivery delay, ms")
-    axes.set_title(f"weights, subscribers at {middle} brokers")
+    axes.set(ylabel="delivery delay, ms", title=f"weights, subscribers at {middle} brokers")
 
 
 def _figure_6(places: list[Any], outcomes: Sequence[RunOutcome]) -> None:
@@ -109,14 +106,10 @@ def _figure_6(places: list[Any], outcomes: Sequence[RunOutcome]) -> None:
         )
         if group:
             axes.plot(*zip(*group, strict=True), marker="o", color=COLOURS[POP])
-        axes.set_xlabel("brokers with subscribers")
-        axes.set_ylabel("s")
-        axes.set_title(title)
+        axes.set(xlabel="brokers with subscribers", ylabel="s", title=title)
     waits = waits_by_hops(outcomes)
     places[2].plot(list(waits), list(waits.values()), "o-", color=COLOURS["delay100"])
-    places[2].set_xlabel("hops of the migration path")
-    places[2].set_ylabel("s")
-    places[2].set_title("publisher wait time")
+    places[2].set(xlabel="hops of the migration path", ylabel="s", title="publisher wait time")
     for axes, metric, title in (
         (places[3], "delay_ms", "GRAPE delivery delay, ms"),
         (places[4], "hops", "GRAPE hop count"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.relocation import RelocationConfig, RelocationMode
@@ -17,7 +18,7 @@ from pubweave.core.vocabulary.effects import FollowRedirect, ReportMove
 from pubweave.design.relocation.rules import Preference, Priority
 from pubweave.experiments.grape.setting import GrapeSetting, StockWorld
 from pubweave.generate.workloads.clients import Content
-from pubweave.generate.workloads.stocks import StockPublisher
+from pubweave.generate.workloads.stocks import Distribution, StockPublisher
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.publications import Publication
@@ -116,6 +117,20 @@ class RunOutcome:
     timeline: tuple[Figures, ...] = field(default=(), repr=False)
 
 
+@dataclass(frozen=True)
+class GrapeTask:
+    """One run of a figure."""
+
+    setting: GrapeSetting
+    variant: str
+    distribution: Distribution
+    spread: int
+    threshold: int
+    seed: int
+    data: Path | None
+    with_timeline: bool = False
+
+
 class StockOverlay(TreeOverlay):
     """An overlay that counts deliveries instead of checking each."""
 
@@ -146,22 +161,12 @@ class StockOverlay(TreeOverlay):
 class StockRun:
     """One variant in one world."""
 
-    def __init__(
-        self,
-        world: StockWorld,
-        setting: GrapeSetting,
-        variant: str,
-        seed: int,
-        threshold: int = 100,
-    ) -> None:
+    def __init__(self, world: StockWorld, task: GrapeTask) -> None:
         self.world = world
-        self.setting = setting
-        self.variant = variant
-        self._threshold = threshold
-        self._seed = seed
-        config = relocation_of(variant, threshold, setting)
+        self.task = task
+        config = relocation_of(task.variant, task.threshold, task.setting)
         self.overlay = StockOverlay(
-            World(seed),
+            World(task.seed),
             world.topology,
             make_config=lambda name: BrokerConfig(name, relocation=config),
             handling=HANDLING,
@@ -223,9 +228,9 @@ class StockRun:
 
     # --- the run ---------------------------------------------------------------------------
 
-    def play(self, *, with_timeline: bool = False) -> RunOutcome:
+    def play(self) -> RunOutcome:
         """Let it run to its end."""
-        overlay, setting = self.overlay, self.setting
+        overlay, setting = self.overlay, self.task.setting
         if not overlay.run_until_quiet(SETTLING_S):
             raise RuntimeError("the overlay has not settled")
         self._wanted = self._count_filters()
@@ -242,10 +247,9 @@ class StockRun:
         ]
         end = self._pass(until - overlay.world.now)
         after = self._counted()
-        if with_timeline:
-            timeline.append(end)
+        timeline.append(end)
         overlay.run_until_quiet(SETTLING_S)
-        return self._outcome(before, after, end, tuple(timeline) if with_timeline else ())
+        return self._outcome(before, after, end, tuple(timeline) if self.task.with_timeline else ())
 
     def _pass(self, seconds: float) -> Figures:
         """Let time pass; the averages of it."""
@@ -295,11 +299,11 @@ class StockRun:
         ]
         decided = sum(status.decided for status in statuses)
         return RunOutcome(
-            variant=self.variant,
-            distribution="",
-            spread=0,
-            threshold=self._threshold,
-            seed=self._seed,
+            variant=self.task.variant,
+            distribution=self.task.distribution.value,
+            spread=self.task.spread,
+            threshold=self.task.threshold,
+            seed=self.task.seed,
             end=end,
             overhead=(messages - publications) / messages,
             publications=publications,
@@ -318,8 +322,3 @@ class StockRun:
             doubled=overlay.doubled,
             timeline=timeline,
         )
-
-
-def named(outcome: RunOutcome, distribution: str, spread: int) -> RunOutcome:
-    """An outcome that says which workload it is of."""
-    return replace(outcome, distribution=distribution, spread=spread)

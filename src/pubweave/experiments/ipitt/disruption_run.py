@@ -210,13 +210,9 @@ class DisruptionRun(Rehearsal):
         )
 
     def _delay_ms(self, delivery: JudgedDelivery) -> float:
-        links = self.overlay.links
-        return delivery.latency_ms - 1000 * sum(links[link].latency_s for link in _sorted(delivery))
-
-
-def _sorted(delivery: JudgedDelivery) -> list[Link]:
-    # Sums of floats depend on their order, and sets have none.
-    return sorted(delivery.way)
+        # Sums of floats depend on their order, and sets have none.
+        way = [self.overlay.links[link] for link in sorted(delivery.way)]
+        return delivery.latency_ms - 1000 * sum(link.latency_s for link in way)
 
 
 def _gaps(actions: Iterable[ActionHistory]) -> list[float]:

@@ -26,7 +26,9 @@ from pubweave.experiments.ipitt.disruption import (
 )
 from pubweave.experiments.ipitt.disruption_targets import PANELS, bars, ours
 from pubweave.experiments.ipitt.planning import (
+    FIGURE_5_WORDS,
     METHODS,
+    TABLE_1,
     Measured,
     ModelSize,
     averages,
@@ -34,9 +36,7 @@ from pubweave.experiments.ipitt.planning import (
     planner_of,
     until,
 )
-from pubweave.experiments.ipitt.plots_disruption import draw_figure_6
-from pubweave.experiments.ipitt.plots_planning import draw_figure_5, draw_table_1
-from pubweave.experiments.ipitt.reported import FIGURE_5_WORDS, TABLE_1
+from pubweave.experiments.ipitt.plots_planning import draw_figure_5, draw_figure_6, draw_table_1
 
 LIMIT_S, FULL_LIMIT_S = 5.0, 600.0
 TOPOLOGIES, FULL_TOPOLOGIES = 2, 12

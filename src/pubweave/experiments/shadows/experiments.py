@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,11 @@ from pubweave.experiments.experiment import (
     ResultTable,
     Verdicts,
     data_folder,
+    figures,
     option,
 )
-from pubweave.experiments.shadows import figures, plots
+from pubweave.experiments.shadows import figures as shadow_figures
+from pubweave.experiments.shadows import plots
 from pubweave.experiments.shadows.figures import Row, ShadowsTask, chosen, mean_of
 from pubweave.experiments.shadows.real import FILES, described, run_real
 from pubweave.experiments.shadows.statements import statements
@@ -65,7 +66,7 @@ def _tasks(figure: str, options: ShadowsOptions) -> list[ShadowsTask]:
     count = options.seeds or (FULL_SEEDS if options.full else 1)
     every = options.low_oda_every or (10 if options.full else 25)
     names = options.popularities or (POPULARITIES if options.full else POPULARITIES[:1])
-    return figures.tasks(
+    return shadow_figures.tasks(
         figure,
         seeds=range(options.seed, options.seed + count),
         popularities=[Popularity(name) for name in names],
@@ -79,7 +80,7 @@ def _tasks(figure: str, options: ShadowsOptions) -> list[ShadowsTask]:
 
 
 def _run(task: ShadowsTask) -> list[Row]:
-    return figures.run_task(task, time.perf_counter)
+    return shadow_figures.run_task(task, time.perf_counter)
 
 
 def _report(figure: str, options: ShadowsOptions, rows: Sequence[Row]) -> Report:
@@ -95,20 +96,10 @@ def _report(figure: str, options: ShadowsOptions, rows: Sequence[Row]) -> Report
     return Report({"rows": len(rows)}, [table], [Verdicts(statements(figure, rows))])
 
 
-def _figure(name: str, about: str) -> Experiment[ShadowsOptions, ShadowsTask, Row]:
-    return Experiment(
-        name,
-        f"Shadows Figure {name.removeprefix('shadows-fig')}: {about}",
-        ShadowsOptions,
-        tasks=partial(_tasks, name),
-        run=_run,
-        report=partial(_report, name),
-        plot=lambda _, rows, path: plots.draw(name, rows, path),
-        example="--popularity zipf --seeds 3",
-        unit="instances",
-        path_field="folder",
-        tells_folder=True,
-    )
+_figure = figures(
+    ShadowsOptions, tasks=_tasks, run=_run, report=_report, draw=plots.draw, unit="instances",
+    path_field="folder", tells_folder=True,
+)  # fmt: skip
 
 
 # --- real subscriptions --------------------------------------------------------------------------
@@ -173,7 +164,14 @@ def _churn_notes(document: dict[str, Any]) -> list[str]:
 
 
 EXPERIMENTS: tuple[Experiment[Any, Any, Any], ...] = (
-    *(_figure(name, about) for name, about in ABOUT.items()),
+    *(
+        _figure(
+            name,
+            f"Shadows Figure {name.removeprefix('shadows-fig')}: {about}",
+            "--popularity zipf --seeds 3",
+        )
+        for name, about in ABOUT.items()
+    ),
     Experiment(
         "shadows-real",
         "Overlays from scratch and under churn for subscriptions of real people.",

@@ -56,8 +56,7 @@ def _panel(figure: str, axes: Any, rows: Sequence[Row]) -> None:
                       for row in own]  # fmt: skip
             _dots(axes, own, "topics", [100 * share for share in shares], COLOURS[place], variant)
         axes.set_yscale("log")
-        axes.set_xlabel("topics of the node that joins or leaves")
-        axes.set_ylabel("% of the links")
+        axes.set(xlabel="topics of the node that joins or leaves", ylabel="% of the links")
         return
     names = ("max_degree",) if figure == "shadows-fig5" else ("max_degree", "average_degree")
     for place, variant in enumerate(variants):
@@ -77,8 +76,7 @@ def _times(axes: Any, rows: Sequence[Row], variants: Sequence[str]) -> None:
             _dots(axes, own, "shadow_size", shares, COLOURS[place], f"{variant}, {kind}", marker)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("nodes that links were sought among")
-    axes.set_ylabel("% of Low-ODA's time")
+    axes.set(xlabel="nodes that links were sought among", ylabel="% of Low-ODA's time")
 
 
 def _dots(

@@ -8,20 +8,18 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pubweave.design.tco.changes import Change
 from pubweave.design.tco.churn import MaintainedOverlay
 from pubweave.design.tco.interests import Indices, Subscriptions
 from pubweave.design.tco.low_oda import Mode, build_overlay
 from pubweave.design.tco.verify import verify
-from pubweave.experiments.shadows.rounds import RoundRecord, play
-from pubweave.experiments.shadows.setting import VARIANTS
+from pubweave.experiments.shadows.setting import VARIANTS, RoundRecord, play
 from pubweave.generate.workloads.churn_rounds import random_rounds
 from pubweave.model.files.subscriptions import read_subscriptions
 
@@ -76,8 +74,10 @@ def run_real(kind: str, data: Path, rounds: int, seed: int, clock: Callable[[], 
         overlay = MaintainedOverlay(
             wanted, overlays[Mode.LOW_ODA], VARIANTS[variant], np.random.default_rng([seed, 2])
         )
-        drawn = random_rounds(wanted, rounds // 2, rounds - rounds // 2, _rng(seed))
-        played[variant] = list(play(overlay, _single(list(drawn)), clock, verify_every=10))
+        rng = np.random.default_rng([seed, 1])
+        drawn = list(random_rounds(wanted, rounds // 2, rounds - rounds // 2, rng))
+        singly = [[change] for change in drawn]
+        played[variant] = list(play(overlay, singly, clock, verify_every=10))
         now, links = overlay.snapshot()
         began = clock()
         again = build_overlay(now)
@@ -114,14 +114,6 @@ def described(run: RealRun) -> dict[str, Any]:
         "built": run.built,
         "churn": churn,
     }
-
-
-def _rng(seed: int) -> np.random.Generator:
-    return np.random.default_rng([seed, 1])
-
-
-def _single(changes: Sequence[Change]) -> list[list[Change]]:
-    return [[change] for change in changes]
 
 
 def _described(wanted: Subscriptions, links: Indices, seconds: float) -> dict[str, Any]:

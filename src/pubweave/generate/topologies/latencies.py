@@ -42,27 +42,18 @@ def read_rtt_matrix(path: str | Path, time_slice: int | None = None) -> Matrix:
     stands for no measurement and becomes NaN. Raises ValueError naming the file.
     """
     path = Path(path)
-    lines = _lines(path)
-    has_slices = lines[0].lower().startswith("slice,")
+    rows, has_slices = _numbers(path)
     if time_slice is not None and not has_slices:
         raise ValueError(f"{path}: has no time slices, leave out the slice {time_slice}")
-    try:
-        rows = np.loadtxt(lines[1:] if has_slices else lines, delimiter=",", ndmin=2)
-    except ValueError as error:
-        raise ValueError(f"{path}: not a matrix of numbers: {error}") from error
     return _with_gaps(path, _one_slice(path, rows, time_slice) if has_slices else rows)
 
 
 def read_rtt_slices(path: str | Path) -> list[Matrix]:
     """All squares of a file with time slices, in their order. Raises ValueError naming the file."""
     path = Path(path)
-    lines = _lines(path)
-    if not lines[0].lower().startswith("slice,"):
+    rows, has_slices = _numbers(path)
+    if not has_slices:
         raise ValueError(f"{path}: has no time slices")
-    try:
-        rows = np.loadtxt(lines[1:], delimiter=",", ndmin=2)
-    except ValueError as error:
-        raise ValueError(f"{path}: not a matrix of numbers: {error}") from error
     numbers = np.unique(rows[:, 0]).astype(int).tolist()
     return [_with_gaps(path, _one_slice(path, rows, number)) for number in numbers]
 
@@ -91,7 +82,8 @@ def assign_latencies(topology: Topology, rtt_ms: Matrix, rng: np.random.Generato
     return replace(topology, latency_ms=latency_ms)
 
 
-def _lines(path: Path) -> list[str]:
+def _numbers(path: Path) -> tuple[Matrix, bool]:
+    """The rows of a file, and whether they are of time slices."""
     try:
         content = path.read_bytes()
         if content.startswith(b"\x1f\x8b"):
@@ -103,7 +95,12 @@ def _lines(path: Path) -> list[str]:
         raise ValueError(f"{path}: not a CSV file of numbers") from error
     if not lines:
         raise ValueError(f"{path}: the file is empty")
-    return lines
+    has_slices = lines[0].lower().startswith("slice,")
+    try:
+        rows = np.loadtxt(lines[1:] if has_slices else lines, delimiter=",", ndmin=2)
+    except ValueError as error:
+        raise ValueError(f"{path}: not a matrix of numbers: {error}") from error
+    return rows, has_slices
 
 
 def _one_slice(path: Path, rows: Matrix, time_slice: int | None) -> Matrix:

@@ -72,19 +72,12 @@ Quotes = Mapping[str, tuple[Quote, ...]]
 """The quotes of each symbol in the order of their dates."""
 
 
-def read_quotes(path: str | Path, symbols: Collection[str] | None = None) -> Quotes:
-    """Quotes from a CSV file, plain or gzipped, of all symbols or only of these.
-
-    Raises ValueError naming the file and the line.
-    """
+def read_quotes(path: str | Path) -> Quotes:
+    """Quotes from a CSV file, plain or gzipped; ValueError names the file and the line."""
     path = Path(path)
     found: dict[str, list[Quote]] = {}
     for line, row in _rows(path):
-        if symbols is None or row[1] in symbols:
-            found.setdefault(row[1], []).append(_quote(row, f"{path}: line {line}"))
-    missing = sorted(set(symbols or ()) - set(found))
-    if missing:
-        raise ValueError(f"{path}: no quotes of {', '.join(missing)}")
+        found.setdefault(row[1], []).append(_quote(row, f"{path}: line {line}"))
     return {s: tuple(sorted(found[s], key=lambda quote: quote.date)) for s in sorted(found)}
 
 

@@ -162,15 +162,6 @@ def symbol_filter(symbol: str) -> Filter:
     )
 
 
-def selectivity(quotes: Sequence[Quote], wanted: Filter) -> float:
-    """The share of the quotes that a filter matches."""
-    matched = 0
-    for quote in quotes:
-        attributes = {TOPIC_ATTRIBUTE: STOCK_TOPIC, **quote.attributes()}
-        matched += all(p.holds(attributes.get(p.attribute)) for p in wanted.predicates)
-    return matched / len(quotes)
-
-
 def _medium_predicates(quotes: Sequence[Quote]) -> list[Predicate]:
     wanted = MEDIUM_SHARE * len(quotes)
     changes = [quote.open_close_diff for quote in quotes]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as StillRunning
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -45,21 +45,3 @@ def _completed(spark: SparkSession) -> int:
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     return sum(stage.numCompletedTasks for stage in stages if stage is not None)
-
-
-Row = dict[str, Any]
-
-
-def swept_rows(
-    spark: SparkSession,
-    run: Callable[[Row], list[Row]],
-    parameters: Sequence[Row],
-    on_progress: Callable[[float], None],
-) -> list[Row]:
-    """What `run` makes of each row of parameters, in their order; one Spark task each.
-
-    ``run`` must be a function of a module: workers import it."""
-    if not parameters:
-        return []
-    found = on_spark(spark, on_progress)(run, parameters)
-    return [row for rows in found for row in rows]

@@ -1,6 +1,6 @@
 """Delivery trees, what they cost, and the audit of due deliveries.
 
-`trees` groups publications by the way they took, `tree_paths` follows each tree up to its root,
+`trees` groups publications by the way they took and follows each tree up to its root,
 `costs` is the papers' cost model (CI Eqs. 1 and 2, DYNATOPS Eqs. 1-5) on the trees really taken.
 `due` says which deliveries were due, `audit` which of them are missing, doubled or unproven.
 

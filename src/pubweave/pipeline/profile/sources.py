@@ -53,10 +53,6 @@ class TelemetrySource:
     files: Mapping[str, tuple[str, ...]]
     refused: tuple[RefusedFile, ...]
 
-    @property
-    def file_count(self) -> int:
-        return sum(len(files) for files in self.files.values())
-
 
 def open_source(storage: Storage, location: str) -> TelemetrySource:
     """Look at a run directory or at its telemetry; raises `TelemetryError` if it has none."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pubweave.pipeline.deliveries import audit, costs, due, tree_paths, trees
+from pubweave.pipeline.deliveries import audit, costs, due, trees
 from pubweave.pipeline.frames.mergeable import Sums
 from pubweave.pipeline.frames.schemas import local_frame, profile_schema
 from pubweave.pipeline.frames.settings import ProfileSettings
@@ -201,7 +201,7 @@ def _tree_tasks(inputs: ProfileInputs) -> list[TableTask]:
                   sets, chosen, hops, inputs.old("example_links"))),
         _task("tree_links", "example_links", "tree_roots", make=trees.tree_links),
         _task("tree_paths", "tree_links", "tree_roots", "links",
-              make=lambda away, roots, priced: tree_paths.tree_paths(
+              make=lambda away, roots, priced: trees.tree_paths(
                   neighborhoods.longest_path(priced, len(inputs.broker_ids)),
                   len(inputs.broker_ids), away, roots, priced)),
         _task("delivery_trees", "tree_sets", "tree_roots", "tree_links", "tree_receivers",

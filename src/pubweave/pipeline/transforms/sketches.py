@@ -63,11 +63,3 @@ def quantile_columns(sketch: str, name: str) -> list[str]:
         f"kll_sketch_get_quantile_double({sketch}, {percent / 100.0}D) AS {name}_ms_p{percent}"
         for percent in PERCENTS
     ]
-
-
-def rank_error(kll_k: int) -> float:
-    """How far the rank of an answer may be from the asked one, with 99 % confidence.
-
-    The published fit for KLL sketches (single-sided) with a factor for three quantiles at a time.
-    """
-    return float(2.296 / kll_k**0.9021)

@@ -93,3 +93,125 @@ def others_pivots(here: Bits, then: Bits, kept: Bits, out: Bits) -> None:
             for k in range(words):
                 rests = here[m, w, k] & then[m, w, k]
                 out[m, w, k] = kept[w, k] | (once[w, k] & ~rests) | twice[w, k]
+
+
+# Single bits, transposing, and closing up columns.
+
+
+ONE = np.uint64(1)
+NONE = np.uint64(0)
+_LEVELS = 6
+_TRANSPOSE_MASKS = np.array(
+    [
+        0x00000000FFFFFFFF,
+        0x0000FFFF0000FFFF,
+        0x00FF00FF00FF00FF,
+        0x0F0F0F0F0F0F0F0F,
+        0x3333333333333333,
+        0x5555555555555555,
+    ],
+    dtype=np.uint64,
+)
+
+
+@njit(cache=True)
+def has_bit(row: Bits, place: int) -> bool:
+    return bool((row[place >> 6] >> np.uint64(place & 63)) & ONE)
+
+
+@njit(cache=True)
+def set_bit(row: Bits, place: int) -> None:
+    row[place >> 6] |= ONE << np.uint64(place & 63)
+
+
+@njit(cache=True)
+def bit_count(word: np.uint64) -> int:
+    """The number of bits set, by adding up halves of ever larger fields."""
+    word = word - ((word >> ONE) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + (
+        (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
+    )
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@njit(cache=True)
+def _transpose_block(block: Bits) -> None:
+    """A 64 x 64 bit matrix in place: swap halves, quarters, and so on down to single bits."""
+    width = 32
+    for level in range(_LEVELS):
+        mask = _TRANSPOSE_MASKS[level]
+        shift = np.uint64(width)
+        row = 0
+        while row < 64:
+            swapped = ((block[row] >> shift) ^ block[row + width]) & mask
+            block[row] ^= swapped << shift
+            block[row + width] ^= swapped
+            row += 1
+            if row & width:
+                row += width
+        width >>= 1
+
+
+@njit(cache=True)
+def transpose(rows: Bits, row_count: int, column_count: int, out: Bits) -> None:
+    """``out`` gets the columns of a bit matrix as rows; both may have room to spare."""
+    block = np.empty(64, dtype=np.uint64)
+    for first in range(0, row_count, 64):
+        for word in range((column_count + 63) >> 6):
+            anything = NONE
+            for k in range(64):
+                block[k] = rows[first + k, word] if first + k < row_count else NONE
+                anything |= block[k]
+            if anything:
+                _transpose_block(block)
+            for k in range(min(64, column_count - 64 * word)):
+                out[64 * word + k, first >> 6] = block[k]
+
+
+@njit(cache=True)
+def closing_moves(kept: npt.NDArray[np.bool_]) -> Bits:
+    """How to push the kept columns of a row together: for each word its kept bits, the moves by
+    1, 2, 4 .. 32 places to the right, and how many kept bits come before the word."""
+    words = (len(kept) + 63) >> 6
+    out = np.zeros((words, _LEVELS + 2), dtype=np.uint64)
+    before = 0
+    for word in range(words):
+        mask = NONE
+        for k in range(min(64, len(kept) - 64 * word)):
+            if kept[64 * word + k]:
+                mask |= ONE << np.uint64(k)
+        out[word, 0] = mask
+        out[word, _LEVELS + 1] = np.uint64(before)
+        before += bit_count(mask)
+        # Each bit moves by the number of dropped bits below it, one binary digit at a time.
+        dropped = ~mask << ONE
+        for level in range(_LEVELS):
+            parity = dropped ^ (dropped << ONE)
+            for shift in (2, 4, 8, 16, 32):
+                parity ^= parity << np.uint64(shift)
+            moved = parity & mask
+            out[word, 1 + level] = moved
+            mask = (mask ^ moved) | (moved >> (ONE << np.uint64(level)))
+            dropped &= ~parity
+    return out
+
+
+@njit(cache=True)
+def close_up(row: Bits, moves: Bits, out: Bits) -> None:
+    """``out``, all zeros before, gets the kept columns of ``row`` one beside the other."""
+    for word in range(len(moves)):
+        bits = row[word] & moves[word, 0]
+        if not bits:
+            continue
+        for level in range(_LEVELS):
+            moved = bits & moves[word, 1 + level]
+            bits = (bits ^ moved) | (moved >> (ONE << np.uint64(level)))
+        first = moves[word, _LEVELS + 1]
+        shift = first & np.uint64(63)
+        place = first >> np.uint64(6)
+        out[place] |= bits << shift
+        # Bits that do not fit go to the next word; a shift by 64 would not be one by 0.
+        over = (bits >> ONE) >> (np.uint64(63) - shift)
+        if over:
+            out[place + ONE] |= over

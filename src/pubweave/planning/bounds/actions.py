@@ -17,14 +17,14 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from pubweave.planning.bounds._kernels_moves import (
+from pubweave.planning.bounds._kernels_reach import Bits
+from pubweave.planning.bounds._kernels_slides import (
     FAR,
     Moves,
     cheapest_pairing,
     moves_backward,
     moves_forward,
 )
-from pubweave.planning.bounds._kernels_reach import Bits
 from pubweave.planning.bounds.reachability import Reach, Reachability, bit_matrix, dense
 
 _ROUNDS_MAX = 12

@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pubweave.planning.bounds._kernels_meeting import project, restrict
 from pubweave.planning.bounds._kernels_pairs import (
     KEPT,
     advance,
@@ -32,6 +31,8 @@ from pubweave.planning.bounds._kernels_pairs import (
     drop_lonely,
     exclusions,
     open_pairs,
+    project,
+    restrict,
     shrink,
     size_of,
 )

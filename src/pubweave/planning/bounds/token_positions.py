@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pubweave.planning.bounds._kernels_reach import Bits
 from pubweave.planning.bounds._kernels_slides import Flags, Ints, slides
 from pubweave.planning.bounds.reachability import Reach, Reachability, bit_matrix, dense
-from pubweave.planning.problem.indexed import IndexedProblem, NumberedSteps
+from pubweave.planning.problem.indexed import IndexedProblem, NumberedSteps, link_keys, walks
 
 Place = frozenset[int]
 
@@ -104,7 +104,7 @@ class TokenPositions:
         early = self.meeting + 1
         states = [*front[:early], *back[len(back) - len(self.at) + early :]]
         return [
-            [int(self.at[k, m, u, v]) for m, (u, v) in enumerate(state)]
+            [int(self.at[k, m, u, v]) for m, (u, v) in enumerate(state.tolist())]
             for k, state in enumerate(states)
         ]
 
@@ -175,7 +175,7 @@ def _place(at: Ints, holds: npt.NDArray[np.bool_]) -> Place:
 # other; that nothing is found proves nothing.
 
 
-Walk = list[list[tuple[int, int]]]
+Walk = npt.NDArray[np.int64]
 
 
 def corridor(
@@ -199,21 +199,14 @@ def corridor(
 def token_walks(indexed: IndexedProblem, plan: NumberedSteps) -> tuple[Walk, Walk]:
     """Where each token of a plan is after each number of steps: with tokens in the order of the
     removable links they come from, and in the order of the goal links they end on."""
-    tokens = {frozenset(link): m for m, link in enumerate(indexed.tokens.tolist())}
-    links = [(a, b) for a, b in indexed.tokens.tolist()]
-    walks = [list(links)]
-    for step in plan:
-        for i, j, k in step:
-            m = tokens.pop(frozenset((i, j)))
-            links[m] = (i, k)
-        tokens = {frozenset(link): m for m, link in enumerate(links)}
-        walks.append(list(links))
-    order = [tokens[frozenset(link)] for link in indexed.goals.tolist()]
-    return walks, [[state[m] for m in order] for state in walks]
+    front = walks(indexed.tokens, plan)
+    count = indexed.broker_count
+    ends = {key: m for m, key in enumerate(link_keys(front[-1], count).tolist())}
+    return front, front[:, [ends[key] for key in link_keys(indexed.goals, count).tolist()]]
 
 
-def _around(reachability: Reachability, walks: Walk, instants: range) -> Bits:
+def _around(reachability: Reachability, walk: Walk, instants: range) -> Bits:
     """Each token's links in the plan at these instants."""
     count = reachability.indexed.broker_count
-    states = np.array([walks[min(t, len(walks) - 1)] for t in instants])
+    states = walk[[min(t, len(walk) - 1) for t in instants]]
     return np.stack([bit_matrix(states[:, m], count) for m in range(states.shape[1])])

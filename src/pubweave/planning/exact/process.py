@@ -12,7 +12,6 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from types import TracebackType
 
 from pubweave.planning.exact.search import Finding, SearchDirection
 from pubweave.planning.exact.worker import finding_from, request_json
@@ -53,12 +52,7 @@ class ExactProcess:
         self._reader.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait(_END_S)

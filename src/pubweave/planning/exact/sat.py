@@ -12,8 +12,13 @@ from typing import Any
 from pubweave.planning.bounds.pair_reachability import prune
 from pubweave.planning.bounds.reachability import Reach, Reachability
 from pubweave.planning.bounds.token_positions import corridor
-from pubweave.planning.exact.token_model import TokenModel
-from pubweave.planning.exact.token_rules import add_exclusions, add_options, add_order, allows_order
+from pubweave.planning.exact.token_model import (
+    TokenModel,
+    add_exclusions,
+    add_options,
+    add_order,
+    allows_order,
+)
 from pubweave.planning.problem.indexed import NumberedSteps
 
 # Of the solvers that python-sat brings one of the quickest on these clauses; single runs differ by

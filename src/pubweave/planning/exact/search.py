@@ -29,8 +29,7 @@ from pubweave.planning.bounds.token_positions import TokenPositions
 from pubweave.planning.exact.descent import Descent
 from pubweave.planning.exact.flow_model import FlowModel
 from pubweave.planning.exact.sat import model_of, plan_within, solver_of
-from pubweave.planning.exact.token_model import TokenModel
-from pubweave.planning.exact.token_rules import add_moves
+from pubweave.planning.exact.token_model import TokenModel, add_moves
 from pubweave.planning.problem.indexed import IndexedProblem, NumberedSteps
 
 

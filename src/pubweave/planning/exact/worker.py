@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from pubweave.model.ids import Link
@@ -43,25 +44,10 @@ def request_json(
     }
 
 
-def finding_json(finding: Finding) -> dict[str, Any]:
-    """One finding in JSON."""
-    return {
-        "steps_at_least": finding.steps_at_least,
-        "cost_at_least": finding.cost_at_least,
-        "plan": finding.plan,
-        "is_cheapest": finding.is_cheapest,
-    }
-
-
 def finding_from(document: Mapping[str, Any]) -> Finding:
     """The finding in a line."""
     plan = document["plan"]
-    return Finding(
-        document["steps_at_least"],
-        document["cost_at_least"],
-        None if plan is None else _steps(plan),
-        document["is_cheapest"],
-    )
+    return Finding(**{**document, "plan": None if plan is None else _steps(plan)})
 
 
 def main() -> None:
@@ -69,7 +55,7 @@ def main() -> None:
     known = request["known"]
 
     def tell(finding: Finding) -> None:
-        sys.stdout.write(json.dumps(finding_json(finding)) + "\n")
+        sys.stdout.write(json.dumps(asdict(finding)) + "\n")
         sys.stdout.flush()
 
     plan = None if known is None else _steps(known)

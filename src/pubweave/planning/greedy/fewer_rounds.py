@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pubweave.model.plans import Plan
 from pubweave.planning.greedy._kernels_fewer_rounds import occupy, reroute, slide
-from pubweave.planning.problem.indexed import IndexedProblem, NumberedSteps
+from pubweave.planning.problem.indexed import IndexedProblem, NumberedSteps, walks
 from pubweave.planning.problem.problem import PlanningProblem
 from pubweave.planning.problem.result import Stop
 
@@ -156,15 +156,7 @@ class _RoundSearch:
 
 def _places(numbered: IndexedProblem, steps: NumberedSteps) -> Ints:
     """The link of each token before each step, and after the last one."""
-    now: list[tuple[int, int]] = [(a, b) for a, b in numbered.tokens.tolist()]
-    places = np.empty((len(now), len(steps) + 1, 2), dtype=np.int64)
-    places[:, 0] = now
-    for number, step in enumerate(steps, 1):
-        token_on = {link: token for token, link in enumerate(now)}
-        for i, j, k in step:
-            now[token_on[min(i, j), max(i, j)]] = min(i, k), max(i, k)
-        places[:, number] = now
-    return places
+    return walks(numbered.tokens, steps).swapaxes(0, 1).copy()
 
 
 def _steps(places: Ints) -> NumberedSteps:

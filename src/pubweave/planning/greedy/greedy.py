@@ -22,7 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pubweave.planning.greedy._kernels import greedy_plan
-from pubweave.planning.problem.indexed import IndexedProblem, NumberedShift, NumberedSteps, Pairs
+from pubweave.planning.problem.indexed import (
+    IndexedProblem,
+    NumberedShift,
+    NumberedSteps,
+    Pairs,
+    link_keys,
+    walks,
+)
 from pubweave.planning.problem.result import Stop
 
 _HASTES = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
@@ -287,29 +294,6 @@ class Tracks:
         goals = link_keys(self.indexed.goals, self.indexed.broker_count)
         done: npt.NDArray[np.int64] = last[np.argsort(keys[-1])][np.argsort(np.argsort(goals))]
         return done
-
-
-def link_keys(links: Pairs, count: int) -> npt.NDArray[np.int64]:
-    """One number for each link, of which the lower end comes first."""
-    keys: npt.NDArray[np.int64] = links[..., 0] * count + links[..., 1]
-    return keys
-
-
-def walks(tokens: Pairs, plan: NumberedSteps) -> npt.NDArray[np.int64]:
-    """Each token's link at each instant of a plan that starts with these."""
-    links = [(a, b) if a < b else (b, a) for a, b in tokens.tolist()]
-    token = {link: m for m, link in enumerate(links)}
-    found = np.empty((len(plan) + 1, len(links), 2), dtype=np.int64)
-    found[0] = np.array(links, dtype=np.int64).reshape(-1, 2)
-    for t, step in enumerate(plan, 1):
-        # No link is added in a step that is there before it, so the order does not matter.
-        for i, j, k in step:
-            m = token.pop((i, j) if i < j else (j, i))
-            link = (i, k) if i < k else (k, i)
-            token[link] = m
-            links[m] = link
-        found[t] = links
-    return found
 
 
 def _shift(old: list[int], new: list[int]) -> NumberedShift:

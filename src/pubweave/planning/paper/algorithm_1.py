@@ -1,9 +1,7 @@
 """IPITT's Algorithm 1: ask for a plan of T steps, and for one more while there is none.
 
-Two additions to the printed loop. It starts at a remembered T where it has one (as the paper's own
-implementation does) and then also looks below, so the promise of fewest steps is kept. And it ends:
-the each-path set (Algorithm 3) can be without any plan where one exists, so T is capped, and
-all-paths, then naive, take over.
+One addition to the printed loop: it ends. The each-path set (Algorithm 3) can be without any plan
+where one exists, so T is capped, and all-paths, then naive, take over.
 """
 
 from __future__ import annotations
@@ -17,17 +15,17 @@ import numpy as np
 from pubweave.model.ids import BrokerId
 from pubweave.model.plans import Bounds, Plan, PlanStatus, Shift
 from pubweave.planning.check.validate import validate_plan
-from pubweave.planning.paper.best_first_search import plan_by_bfs
 from pubweave.planning.paper.highs import HighsSession
 from pubweave.planning.paper.integer_program import (
     ActionSet,
+    ChosenActions,
+    IpOutcome,
     IpProblem,
+    IpStatus,
     generate_actions,
     transformation_paths,
 )
-from pubweave.planning.paper.outcome import ChosenActions, IpOutcome, IpStatus
-from pubweave.planning.problem.membership import split_membership
-from pubweave.planning.problem.problem import PlanningError, PlanningProblem, validate_problem
+from pubweave.planning.problem.problem import PlanningProblem
 from pubweave.planning.problem.result import (
     OnProgress,
     PlanningProgress,
@@ -38,26 +36,6 @@ from pubweave.planning.problem.result import (
 
 _NEXT = {ActionSet.EACH_PATH: ActionSet.ALL_PATHS, ActionSet.ALL_PATHS: ActionSet.NAIVE}
 _SLACK_STEPS = 2
-
-
-class RememberedSteps:
-    """Where Algorithm 1 starts: T by overlay size and share of links changed (IPITT IV-B)."""
-
-    def __init__(self, known: dict[str, int] | None = None) -> None:
-        self.known = dict(known or {})
-
-    def start(self, problem: PlanningProblem) -> int:
-        """The T that the last problem of this kind needed, or 1."""
-        return self.known.get(self._key(problem), 1)
-
-    def remember(self, problem: PlanningProblem, step_count: int) -> None:
-        self.known[self._key(problem)] = max(1, step_count)
-
-    @staticmethod
-    def _key(problem: PlanningProblem) -> str:
-        links = max(1, len(problem.source.links))
-        percent = round(100 * len(problem.goal_links) / links)
-        return f"{len(problem.source.brokers)} brokers, {percent}%"
 
 
 def ip_problem(problem: PlanningProblem, kind: ActionSet) -> IpProblem:
@@ -104,13 +82,12 @@ def plan_by_paper(
     stop: Stop,
     clock: Callable[[], float],
     seed: int = 0,
-    memory: RememberedSteps | None = None,
     max_steps: int | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> PlanResult:
     """Plan with the paper's program; both topologies must have the same brokers."""
     with HighsSession(seed) as highs:
-        run = _Run(problem, highs, stop, clock, memory or RememberedSteps(), on_progress)
+        run = _Run(problem, highs, stop, clock, on_progress)
         return run.result(action_set, max_steps or step_cap(problem))
 
 
@@ -120,7 +97,6 @@ class _Run:
     highs: HighsSession
     stop: Stop
     clock: Callable[[], float]
-    memory: RememberedSteps
     on_progress: OnProgress
     least_steps: int = 0
     notes: list[str] = field(default_factory=list)
@@ -137,7 +113,6 @@ class _Run:
             kind, status = self._fall_back(kind, max_steps)
         if plan is not None:
             validate_plan(self.problem, plan)
-            self.memory.remember(self.problem, plan.step_count)
         if self.problem.allow_move and status in (PlanStatus.OPTIMAL, PlanStatus.STEPS_OPTIMAL):
             self.notes.append("the paper's program knows shifts only: moves might need fewer steps")
             status = PlanStatus.FEASIBLE
@@ -162,21 +137,15 @@ class _Run:
         if not self.problem.goal_links:
             return PlanStatus.OPTIMAL, Plan()
         self.figures.setdefault("actions_considered", len(problem.actions))
-        best: Plan | None = None
-        infeasible_to, t = 0, min(self.memory.start(self.problem), max_steps)
-        while infeasible_to < max_steps:
+        for t in range(1, max_steps + 1):
             outcome = self._solve(problem, kind, t)
             plan = None if outcome.steps is None else self._plan(problem, outcome.steps)
             if outcome.status in (IpStatus.STOPPED, IpStatus.FAILED):
-                return self._stopped(outcome, plan or best, infeasible_to)
-            if plan is None:
-                infeasible_to, t = t, t + 1
-                self._prove(kind, infeasible_to)
-            else:
-                best, t = plan, plan.step_count - 1
-            if best is not None and infeasible_to == best.step_count - 1:
+                return self._stopped(outcome, plan, t)
+            if plan is not None:
                 proven = PlanStatus.OPTIMAL if kind is ActionSet.NAIVE else PlanStatus.FEASIBLE
-                return proven, best
+                return proven, plan
+            self._prove(kind, t)
         return PlanStatus.INFEASIBLE, None
 
     def _solve(self, problem: IpProblem, kind: ActionSet, t: int) -> IpOutcome:
@@ -198,10 +167,10 @@ class _Run:
         return outcome
 
     def _stopped(
-        self, outcome: IpOutcome, plan: Plan | None, infeasible_to: int
+        self, outcome: IpOutcome, plan: Plan | None, t: int
     ) -> tuple[PlanStatus, Plan | None]:
         why = "stopped" if outcome.status is IpStatus.STOPPED else f"gave up ({outcome.detail})"
-        self.notes.append(f"{why} while asking for {infeasible_to + 1} steps or more")
+        self.notes.append(f"{why} while asking for {t} steps or more")
         status = PlanStatus.UNKNOWN if plan is None else PlanStatus.FEASIBLE
         return status, plan
 
@@ -225,58 +194,3 @@ class _Run:
             return Bounds(plan.step_count, plan.action_count)
         goal_links = len(self.problem.goal_links)
         return Bounds(max(min(1, goal_links), self.least_steps), goal_links)
-
-
-# The paper's methods behind one door: its three integer programs and its baseline.
-#
-# A problem comes in as the user states it and a judged result for it goes out: contradictions are
-# refused, appends and detaches are taken out and put back around the plan.
-
-
-_ACTION_SETS = {f"ip-{kind.value}": kind for kind in ActionSet}
-PAPER_METHODS = (*_ACTION_SETS, "bfs", "bfs-parallel")
-
-
-def solve_by_paper(
-    problem: PlanningProblem,
-    *,
-    method: str,
-    stop: Stop,
-    clock: Callable[[], float],
-    seed: int = 0,
-    on_progress: OnProgress = ignore_progress,
-    memory: RememberedSteps | None = None,
-) -> PlanResult:
-    """Plan by one of `PAPER_METHODS`; ``memory`` is where Algorithm 1 keeps its starting T."""
-    if method not in PAPER_METHODS:
-        raise PlanningError(f"no method {method!r}: there are {', '.join(PAPER_METHODS)}")
-    validate_problem(problem)
-    split = split_membership(problem)
-
-    def tell(progress: PlanningProgress) -> None:
-        plan = None if progress.plan is None else split.wrap(progress.plan)
-        on_progress(PlanningProgress(progress.message, plan, progress.bounds))
-
-    if method in _ACTION_SETS:
-        inner = plan_by_paper(
-            split.inner,
-            action_set=_ACTION_SETS[method],
-            stop=stop,
-            clock=clock,
-            seed=seed,
-            memory=memory,
-            on_progress=tell,
-        )
-    else:
-        inner = plan_by_bfs(
-            split.inner,
-            stop=stop,
-            clock=clock,
-            seed=seed,
-            parallel=method == "bfs-parallel",
-            on_progress=tell,
-        )
-    result = split.wrap_result(inner)
-    if result.plan is not None:
-        validate_plan(problem, result.plan)
-    return result

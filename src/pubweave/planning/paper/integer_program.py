@@ -68,8 +68,8 @@ def permuted(brokers: list[int]) -> Triples:
     return np.stack([i[distinct], j[distinct], k[distinct]], axis=1)
 
 
-Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 ADD, DEL, PREADD, PREDEL, MAINTAIN = range(5)
 STATE_CHANGES = 5
@@ -354,3 +354,39 @@ _Term = tuple[Ints | None, Ints, float]
 def _pairs(links: tuple[tuple[int, int], ...], broker_count: int) -> Ints:
     ends = np.array(links, dtype=np.int64).reshape(-1, 2)
     return pair_index(ends[:, 0], ends[:, 1], broker_count)
+
+
+# What a solver says about one integer program.
+
+
+ChosenActions = tuple[tuple[int, ...], ...]
+"""For each step, positions in the problem's action rows."""
+
+
+class IpStatus(enum.Enum):
+    OPTIMAL = "optimal"
+    INFEASIBLE = "infeasible"
+    STOPPED = "stopped"
+    """The caller's stop came first; ``steps`` may hold the best found so far."""
+    FAILED = "failed"
+    """The solver gave up; ``detail`` has its own words."""
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """A better solution, while the solver goes on."""
+
+    steps: ChosenActions
+
+
+@dataclass(frozen=True)
+class IpOutcome:
+    """The end of one program."""
+
+    status: IpStatus
+    steps: ChosenActions | None = None
+    variables: int = 0
+    constraints: int = 0
+    memory_mb: float = 0.0
+    """The most the solving process has ever held."""
+    detail: str = ""

@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.model.plans import Plan, Shift
-from pubweave.model.topology import validate_tree
-from pubweave.planning.problem.problem import PlanningError, PlanningProblem
+from pubweave.planning.problem.problem import PlanningError, PlanningProblem, validate_problem
 
 Pairs = npt.NDArray[np.int64]
 NumberedShift = tuple[int, int, int]
@@ -90,8 +89,17 @@ class IndexedProblem:
 
 
 def indexed(problem: PlanningProblem) -> IndexedProblem:
-    """The problem in numbers, after `validate_problem`."""
+    """The problem in numbers, after `validate_problem`; both topologies have the same brokers."""
     validate_problem(problem)
+    lonely = sorted(problem.source.brokers ^ problem.target.brokers, key=natural_order)
+    if lonely:
+        where = "source" if lonely[0] in problem.source.brokers else "target"
+        raise PlanningError(
+            f"broker {lonely[0]!r} is only in the {where} topology ({len(lonely)} such): "
+            "append or detach it"
+        )
+    for link in sorted(problem.forbidden & problem.source.links):
+        raise PlanningError(f"forbidden link {link} is in the source topology")
     brokers = tuple(sorted(problem.source.brokers, key=natural_order))
     number = {broker: index for index, broker in enumerate(brokers)}
     return IndexedProblem(
@@ -104,56 +112,27 @@ def indexed(problem: PlanningProblem) -> IndexedProblem:
     )
 
 
-def validate_problem(problem: PlanningProblem) -> None:
-    """Raise PlanningError where no planner of one broker set could make sense of the problem."""
-    for name, topology in (("source", problem.source), ("target", problem.target)):
-        try:
-            validate_tree(topology)
-        except ValueError as error:
-            raise PlanningError(f"{name} topology: {error}") from error
-    lonely = sorted(problem.source.brokers ^ problem.target.brokers, key=natural_order)
-    if lonely:
-        where = "source" if lonely[0] in problem.source.brokers else "target"
-        raise PlanningError(
-            f"broker {lonely[0]!r} is only in the {where} topology ({len(lonely)} such): "
-            "append or detach it"
-        )
-    _validate_links(problem)
-    _validate_degrees(problem)
+def link_keys(links: Pairs, count: int) -> npt.NDArray[np.int64]:
+    """One number for each link, of which the lower end comes first."""
+    keys: npt.NDArray[np.int64] = links[..., 0] * count + links[..., 1]
+    return keys
 
 
-def _validate_links(problem: PlanningProblem) -> None:
-    for links, what in ((problem.pinned, "pinned"), (problem.forbidden, "forbidden")):
-        for link in sorted(links):
-            strangers = [end for end in link if end not in problem.source.brokers]
-            if strangers:
-                raise PlanningError(f"{what} link {link} names the unknown broker {strangers[0]!r}")
-    for link in sorted(problem.pinned):
-        if link in problem.forbidden:
-            raise PlanningError(f"link {link} is pinned and forbidden: choose one")
-        if link not in problem.source.links:
-            raise PlanningError(f"pinned link {link} is not in the source topology")
-        if link not in problem.target.links:
-            raise PlanningError(f"pinned link {link} is not in the target topology: unpin it")
-    for link in sorted(problem.forbidden):
-        if link in problem.source.links:
-            raise PlanningError(f"forbidden link {link} is in the source topology")
-        if link in problem.target.links:
-            raise PlanningError(f"forbidden link {link} is in the target topology")
-
-
-def _validate_degrees(problem: PlanningProblem) -> None:
-    limit = problem.max_degree
-    if limit is None:
-        return
-    # The source may lie above the limit: it holds after each step.
-    topology = problem.target
-    broker = max(topology.neighbors, key=topology.degree)
-    if topology.degree(broker) > limit:
-        raise PlanningError(
-            f"the degree limit {limit} cannot hold: broker {broker!r} has "
-            f"{topology.degree(broker)} links in the target topology"
-        )
+def walks(tokens: Pairs, plan: NumberedSteps) -> npt.NDArray[np.int64]:
+    """Each token's link at each instant of a plan that starts with these."""
+    links = [(a, b) if a < b else (b, a) for a, b in tokens.tolist()]
+    token = {link: m for m, link in enumerate(links)}
+    found = np.empty((len(plan) + 1, len(links), 2), dtype=np.int64)
+    found[0] = np.array(links, dtype=np.int64).reshape(-1, 2)
+    for t, step in enumerate(plan, 1):
+        # No link is added in a step that is there before it, so the order does not matter.
+        for i, j, k in step:
+            m = token.pop((i, j) if i < j else (j, i))
+            link = (i, k) if i < k else (k, i)
+            token[link] = m
+            links[m] = link
+        found[t] = links
+    return found
 
 
 def _pairs(number: dict[BrokerId, int], links: Iterable[Link]) -> Pairs:

@@ -48,7 +48,7 @@ class NumberedSocket(asyncio.Protocol):
     def __init__(self, unread_bytes: int, on_lost: Callable[[], None]) -> None:
         self.number: ConnectionId = next(_numbers)
         self.certified = ""
-        """Whom the far end's certificate names; `model.access.Certified` reads it."""
+        """Whom the far end's certificate names; `model.records.access.Certified` reads it."""
         self.serial: int | None = None
         """The number of that certificate."""
         self.was_made = False

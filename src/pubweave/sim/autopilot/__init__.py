@@ -3,7 +3,6 @@
 Entry: `AutopilotScenario` in `scenario` (everything around the loop fails); `run_day` in `day`
 (one day under one policy: keep the tree, always follow the best, or the autopilot).
 `drifting_traffic` has rates and prices as functions of time; no single notification is simulated.
-`setting` draws a run of the scenario from its seed.
 Not here: the loop itself (`control`), what it must never do (`sim.checkers`), the autopilot on a
 real overlay (`autopilot`).
 Invariant: costs are of the truth, never of what a profile says of it.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -50,6 +51,7 @@ from pubweave.planning.problem.problem import PlanningProblem
 from pubweave.planning.problem.result import PlanResult
 from pubweave.planning.solve import solve
 from pubweave.sim.autopilot.drifting_traffic import SLOT_S, DaySetting, DriftingWorld
+from pubweave.sim.kernel.store_links import run_script
 
 STEP_S = 2.0
 """How long a step of a plan takes."""
@@ -254,13 +256,13 @@ class VirtualPilot:
 
     def ask_store(self, script: Generator[Any, Any, Any]) -> object:
         try:
-            request = next(script)
-            while True:
-                request = script.send(self.memory.handle(self._session, request))
-        except StopIteration as finished:
-            return finished.value
+            return self.run_script(script)
         except (DeploymentError, DocumentError) as error:
             return Trouble(str(error))
+
+    def run_script(self, script: Generator[Any, Any, Any]) -> Any:
+        """A script that nothing happens to."""
+        return run_script(script, partial(self.memory.handle, self._session))
 
     def carry_out(self, record: DecisionRecord) -> object:
         """The whole plan, in the time that its steps take."""

@@ -127,11 +127,7 @@ class DeliveryChecker:
     def excuse(self, client: str | None = None) -> None:
         """Deliveries under way to a client (None: to all) may be lost: it left, or the broker
         that held them crashed."""
-        for record in self._published.values():
-            missing = record.due - record.delivered
-            lost = missing if client is None else missing & {client}
-            self.excused += len(lost)
-            record.due -= lost
+        self.excuse_where(lambda _, other: client in (None, other))
 
     def excuse_where(self, may_be_lost: Callable[[Publication, str], bool]) -> None:
         """Of the deliveries under way, those for which this is True may be lost."""

@@ -12,11 +12,10 @@ has crashed. Excused is only what a broker had alone when it crashed while its p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.vocabulary.events import LeaveRequested, LinkAdded
 from pubweave.generate.topologies.latencies import Matrix
@@ -125,11 +124,10 @@ class ChurnScenario(RoutingScenario):
         self._client_numbers += 1
         name = f"k{self._client_numbers}"
         limits = self.setting.limits
-        self.overlay.join(name, broker, latency_s=0.001, limits=limits)
-        client = self.overlay.clients[name]
+        client = self.overlay.join(name, broker, latency_s=0.001, limits=limits)
         for topic in topics:
             filter_ = Filter((Predicate(TOPIC_ATTRIBUTE, Operator.EQ, topic),))
-            self.overlay.checker.subscribed(name, client.core.subscribe(filter_), filter_)
+            self.overlay.subscribe(client, filter_)
             if self.world.chance(0.4):
                 client.core.advertise(filter_)
         client.flush()
@@ -346,33 +344,37 @@ class ChurnScenario(RoutingScenario):
         if is_here and not client.core.session.is_established and others:
             self._attach_elsewhere(client, others)
 
-    def durability_violations(self) -> list[str]:
-        """What brokers have forgotten that they should not, if they have journals."""
-        return check_sessions(self.overlay, self.overlay.gone.values()) if self.is_durable else []
-
     # --- outcome ---------------------------------------------------------------------------
 
+    def strategy_counts(self) -> dict[str, int]:
+        """What is counted of this way to route alone."""
+        repairs = [repair_of(node.broker) for node in self._living]
+        return {
+            "links_opened": sum(repair.repairs for repair in repairs),
+            "searches_widened": sum(repair.widened for repair in repairs),
+            "acknowledgements_checked": self.overlay.acknowledgements_checked,
+            "acknowledged_by_limit": sum(repair.waits.given_up for repair in repairs),
+        }
+
     def _result(self) -> RunResult:
-        checker = self.overlay.checker
-        brokers = [node.broker for node in self._living]
         violations = [
             *self.violations,
-            *checker.violations,
+            *self.overlay.checker.violations,
             *self.watch.violations,
             *self.overlay.relays,
             *self.overlay.early,
             *(f"refused: {text}" for text in self.overlay.refusals),
-            *self.durability_violations(),
         ]
+        if self.is_durable:
+            violations += check_sessions(self.overlay, self.overlay.gone.values())
+        told = [node.broker.counters for node in self._living]
+        lost = ("notifications_lost", "notifications_lost_at_most", "publications_lost_at_most")
         counts = {
             "lost_with_broker": self._lost_with_broker,
-            **lost_counts(brokers),
-            "duplicates_dropped": sum(b.counters.duplicates_dropped for b in brokers),
-            "links_opened": sum(repair_of(b).repairs for b in brokers),
-            "searches_widened": sum(repair_of(b).widened for b in brokers),
+            **{name: sum(getattr(each, name) for each in told) for name in lost},
+            "duplicates_dropped": sum(each.duplicates_dropped for each in told),
             "repairs_watched": len(self.watch.repair_s),
-            "acknowledgements_checked": self.overlay.acknowledgements_checked,
-            "acknowledged_by_limit": sum(repair_of(b).waits.given_up for b in brokers),
+            **self.strategy_counts(),
             **self.counts,
             **journal_counts(self.overlay),
         }
@@ -383,12 +385,6 @@ class ChurnScenario(RoutingScenario):
             "degree_max": float(max(degrees)),
         }
         return self.result_of(violations, counts, measures)
-
-
-def lost_counts(brokers: Collection[Broker]) -> dict[str, int]:
-    """What brokers say that is lost."""
-    names = ("notifications_lost", "notifications_lost_at_most", "publications_lost_at_most")
-    return {name: sum(getattr(broker.counters, name) for broker in brokers) for name in names}
 
 
 def offers_again(client: SimClient, publication: Publication) -> bool:
@@ -432,6 +428,5 @@ def _subscribe(overlay: TopicOverlay, client: SimClient, topics: tuple[str, ...]
     wanted = overlay.wanted_topics()
     fresh = [t for t in topics if client.home.name not in wanted.get(t, ())]
     topic = overlay.world.choice(fresh or list(topics))
-    filter_ = Filter((Predicate(TOPIC_ATTRIBUTE, Operator.EQ, topic),))
-    overlay.checker.subscribed(client.name, client.core.subscribe(filter_), filter_)
+    overlay.subscribe(client, Filter((Predicate(TOPIC_ATTRIBUTE, Operator.EQ, topic),)))
     client.flush()

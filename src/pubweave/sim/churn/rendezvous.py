@@ -15,12 +15,10 @@ from typing import Any
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.design.dynatops.mapping.ring import key_of
 from pubweave.model.ids import BrokerId
-from pubweave.sim.churn.churn import ChurnScenario, lost_counts
+from pubweave.sim.churn.churn import ChurnScenario
 from pubweave.sim.hosts.remap import SimRemaps
 from pubweave.sim.kernel.nodes import SimBroker
-from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.overlays.rendezvous import FAST, RendezvousOverlay, upkeep_of
-from pubweave.sim.scenarios.crash_losses import journal_counts
 
 
 class RendezvousScenario(ChurnScenario):
@@ -108,31 +106,7 @@ class RendezvousScenario(ChurnScenario):
         for name in set(self._leaving) - before:
             self.overlay.leaving[name] = None
 
-    def _result(self) -> RunResult:
-        checker = self.overlay.checker
-        brokers = [node.broker for node in self._living]
+    def strategy_counts(self) -> dict[str, int]:
         ring = [node.broker for node in self._living if self.is_on_ring(node.name)]
-        violations = [
-            *self.violations,
-            *checker.violations,
-            *self.watch.violations,
-            *(f"refused: {text}" for text in self.overlay.refusals),
-            *self.durability_violations(),
-        ]
-        counts: dict[str, int] = {
-            "lost_with_broker": self._lost_with_broker,
-            **lost_counts(brokers),
-            "duplicates_dropped": sum(b.counters.duplicates_dropped for b in brokers),
-            "links_closed": sum(upkeep_of(b).spare.closed for b in ring),
-            "repairs_watched": len(self.watch.repair_s),
-            **self.counts,
-            **self.remaps.counts,
-            **journal_counts(self.overlay),
-        }
-        degrees = self.overlay.degrees()
-        measures: dict[str, Any] = {
-            "repair_s_max": max(self.watch.repair_s, default=0.0),
-            "degree_mean": sum(degrees) / len(degrees),
-            "degree_max": float(max(degrees)),
-        }
-        return self.result_of(violations, counts, measures)
+        closed = sum(upkeep_of(broker).spare.closed for broker in ring)
+        return {"links_closed": closed, **self.remaps.counts}

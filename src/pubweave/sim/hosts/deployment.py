@@ -7,26 +7,16 @@ Executors begin and die by themselves.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from pubweave.core.vocabulary.effects import ActionEffect, DecideAction, ReportAction
 from pubweave.core.vocabulary.events import LinkAdded
 from pubweave.deploy.agent import Agent, AgentConfig, AgentEvent
 from pubweave.deploy.executor import Executor, ExecutorConfig, ExecutorReport
-from pubweave.deploy.store import (
-    Create,
-    Delete,
-    List,
-    Read,
-    StoreEvent,
-    StoreRequest,
-    TimerFired,
-    Write,
-)
+from pubweave.deploy.store import StoreRequest, TimerFired
 from pubweave.model.ids import BrokerId
 from pubweave.sim.kernel.nodes import SimBroker
 from pubweave.sim.kernel.store_links import SimStore, StoreLine
-
-_REQUESTS = (Create, Read, Write, Delete, List)
 
 
 class SimAgent:
@@ -45,14 +35,10 @@ class SimAgent:
         self._store = store
         self._overlay = overlay
         self._agent: Agent | None = None
-        self._line: StoreLine | None = None
+        self.line: StoreLine | None = None
         broker.on_action = self._on_action
         broker.before_start = self._before_start
         self._begin(broker.incarnation)
-
-    @property
-    def line(self) -> StoreLine | None:
-        return self._line
 
     @property
     def is_ready(self) -> bool:
@@ -60,9 +46,9 @@ class SimAgent:
 
     def crashed(self) -> None:
         """The broker is about to crash, and its agent with it."""
-        if self._line is not None:
-            self._line.die()
-        self._agent = self._line = None
+        if self.line is not None:
+            self.line.die()
+        self._agent = self.line = None
 
     def _before_start(self, broker: SimBroker) -> None:
         # Only the store knows which links a restarted broker has.
@@ -84,7 +70,7 @@ class SimAgent:
             ended=() if actions is None else actions.reports(),
         )
         self._agent = agent = Agent(config)
-        self._line = self._store.connect(self.broker.name, lambda event: self._give(agent, event))
+        self.line = self._store.connect(self.broker.name, lambda event: self._give(agent, event))
 
     def _on_action(self, broker: SimBroker, effect: ActionEffect) -> None:
         if isinstance(effect, DecideAction | ReportAction) and self._agent is not None:
@@ -95,11 +81,11 @@ class SimAgent:
 
     def _give(self, agent: Agent, event: AgentEvent) -> None:
         world = self.broker.world
-        if agent is not self._agent or self._line is None:
+        if agent is not self._agent or self.line is None:
             return
         for effect in agent.handle(event, world.now):
-            if isinstance(effect, _REQUESTS):
-                self._line.ask(effect)
+            if isinstance(effect, StoreRequest):
+                self.line.ask(effect)
             else:
                 self.broker.handle(effect)
                 if isinstance(effect, LinkAdded):
@@ -113,16 +99,15 @@ class SimAgent:
             self._give(agent, TimerFired())
 
 
-class SimExecutor:
-    """One executor from its start to its end."""
+class SimStoreUser:
+    """Whoever sits at a line to the store, from its start to its end."""
 
-    def __init__(self, store: SimStore, config: ExecutorConfig) -> None:
-        self.config = config
+    def __init__(self, store: SimStore, name: str, machine: Any) -> None:
+        """``machine`` is what decides: it has ``handle`` and ``next_deadline``."""
         self.is_alive = True
-        self.report: ExecutorReport | None = None
         self._world = store.world
-        self._executor = Executor(config)
-        self.line = store.connect(config.name, self._give)
+        self._machine = machine
+        self.line = store.connect(name, self._give)
 
     def crash(self) -> None:
         self.is_alive = False
@@ -133,27 +118,39 @@ class SimExecutor:
         self.is_alive = False
         self.line.close()
 
-    def _give(self, event: StoreEvent) -> None:
+    def carry_out(self, effect: Any) -> None:
+        """Effects that are no requests to the store."""
+
+    def _give(self, event: Any) -> None:
         if not self.is_alive:
             return
-        for effect in self._executor.handle(event, self._world.now):
-            if isinstance(effect, ExecutorReport):
-                self.report = effect
-                self._note(effect)
+        for effect in self._machine.handle(event, self._world.now):
+            if isinstance(effect, StoreRequest):
+                self.line.ask(effect)
             else:
-                self._ask(effect)
-        deadline = self._executor.next_deadline()
+                self.carry_out(effect)
+        deadline = self._machine.next_deadline()
         if deadline < float("inf"):
             self._world.at(deadline, self._on_timer, deadline)
 
-    def _ask(self, request: StoreRequest) -> None:
-        self.line.ask(request)
+    def _on_timer(self, deadline: float) -> None:
+        self._give(TimerFired())
 
-    def _note(self, report: ExecutorReport) -> None:
-        deployment = report.deployment
+
+class SimExecutor(SimStoreUser):
+    """One executor from its start to its end."""
+
+    def __init__(self, store: SimStore, config: ExecutorConfig) -> None:
+        self.config = config
+        self.report: ExecutorReport | None = None
+        super().__init__(store, config.name, Executor(config))
+
+    def carry_out(self, effect: ExecutorReport) -> None:
+        self.report = effect
+        deployment = effect.deployment
         state = "" if deployment is None else f"{deployment.state.value} {deployment.steps_done}"
-        self._world.note(self.config.name, f"{report.role.value} {state} {report.problem}")
+        self._world.note(self.config.name, f"{effect.role.value} {state} {effect.problem}")
 
     def _on_timer(self, deadline: float) -> None:
-        if self.is_alive and self._executor.next_deadline() == deadline:
-            self._give(TimerFired())
+        if self._machine.next_deadline() == deadline:
+            super()._on_timer(deadline)

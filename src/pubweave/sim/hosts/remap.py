@@ -4,6 +4,7 @@ and dies now and then."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from pubweave.core.vocabulary.effects import ActionEffect, ReportRemap
 from pubweave.deploy.agent import AgentConfig
@@ -15,12 +16,13 @@ from pubweave.deploy.remap.documents import (
     RemapRefusedError,
     submit_remap,
 )
-from pubweave.deploy.remap.remapper import RemapAgent, Remapper, RemapperConfig, RemapProgress
-from pubweave.deploy.store import StoreEvent, StoreRequest, TimerFired, Write
+from pubweave.deploy.remap.remapper import RemapAgent, Remapper, RemapperConfig
+from pubweave.deploy.store import StoreEvent, StoreRequest, Write
 from pubweave.model.ids import BrokerId
 from pubweave.model.remaps import RemapStep
+from pubweave.sim.hosts.deployment import SimStoreUser
 from pubweave.sim.kernel.nodes import SimBroker
-from pubweave.sim.kernel.store_links import SimStore, StoreLine
+from pubweave.sim.kernel.store_links import SimStore
 from pubweave.sim.kernel.world import World
 
 OVERLAY = "simulated"
@@ -28,61 +30,25 @@ SESSION_LIMIT_S = 1.5
 STEP_LIMIT_S = 10.0
 
 
-class SimRemapAgent:
-    """The agent of one broker, from its start to its end."""
+class SimRemapAgent(SimStoreUser):
+    """The agent of one broker."""
 
     def __init__(self, store: SimStore, broker: SimBroker, number: int) -> None:
-        self._world = store.world
         self._broker = broker
         config = AgentConfig(broker.name, OVERLAY, broker.name, number, 0.2)
-        self._agent = RemapAgent(config)
-        self._is_alive = True
-        self.line = store.connect(broker.name, self._give)
+        super().__init__(store, broker.name, RemapAgent(config))
         broker.on_action = self._on_action
 
-    def die(self) -> None:
-        self._is_alive = False
-        self.line.die()
+    def carry_out(self, effect: Any) -> None:
+        self._broker.handle(effect)
 
     def _on_action(self, broker: SimBroker, effect: ActionEffect) -> None:
-        if isinstance(effect, ReportRemap) and broker.is_up():
+        if isinstance(effect, ReportRemap):
             self._give(effect)
 
     def _give(self, event: StoreEvent | ReportRemap) -> None:
-        if not self._is_alive or not self._broker.is_up():
-            return
-        for effect in self._agent.handle(event, self._world.now):
-            if isinstance(effect, StoreRequest):
-                self.line.ask(effect)
-            else:
-                self._broker.handle(effect)
-        deadline = self._agent.next_deadline()
-        if deadline < float("inf"):
-            self._world.at(deadline, self._give, TimerFired())
-
-
-class SimRemapper:
-    """One that sees to remappings, from its start to its end."""
-
-    def __init__(self, store: SimStore, name: str) -> None:
-        self._world = store.world
-        self._remapper = Remapper(RemapperConfig(OVERLAY, name, STEP_LIMIT_S, 0.2))
-        self.is_alive = True
-        self.line: StoreLine = store.connect(name, self._give)
-
-    def crash(self) -> None:
-        self.is_alive = False
-        self.line.die()
-
-    def _give(self, event: StoreEvent) -> None:
-        if not self.is_alive:
-            return
-        for effect in self._remapper.handle(event, self._world.now):
-            if not isinstance(effect, RemapProgress):
-                self.line.ask(effect)
-        deadline = self._remapper.next_deadline()
-        if deadline < float("inf"):
-            self._world.at(deadline, self._give, TimerFired())
+        if self._broker.is_up():
+            super()._give(event)
 
 
 class SimRemaps:
@@ -105,7 +71,9 @@ class SimRemaps:
 
     def start_remapper(self) -> None:
         self._names += 1
-        self.remapper = SimRemapper(self.store, f"r{self._names}")
+        name = f"r{self._names}"
+        config = RemapperConfig(OVERLAY, name, STEP_LIMIT_S, 0.2)
+        self.remapper = SimStoreUser(self.store, name, Remapper(config))
 
     def crash_remapper(self, down_s: float) -> None:
         """Another one comes after a while; the store takes its time to notice."""
@@ -122,7 +90,7 @@ class SimRemaps:
     def gone(self, broker: BrokerId) -> None:
         agent = self.agents.pop(broker, None)
         if agent is not None:
-            agent.die()
+            agent.crash()
 
     def registered(self) -> tuple[BrokerId, ...]:
         """Brokers that live as far as the store knows."""

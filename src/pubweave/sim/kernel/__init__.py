@@ -1,6 +1,6 @@
 """The simulator itself: virtual time, network, nodes, disks, store lines, faults and traces.
 
-Entry: `World` in `world`; `SimBroker` and `SimClient` in `nodes` (on `SimNode` of `node`) run the
+Entry: `World` in `world`; `SimBroker` and `SimClient` in `nodes` (on `SimNode`) run the
 real cores.
   World (heap of instants) -> Node (one batch at a time) -> core -> effects -> Network -> far Node
 `journal_node` is a broker's journal with group commit, written on the failing `disk`;

@@ -8,6 +8,7 @@ learns of that only when it is back, as with ZooKeeper.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pubweave.deploy.memory_store import MemoryStore, SessionNumber
@@ -72,12 +73,17 @@ class SimStore:
 
     def run(self, script: Any) -> Any:
         """Run an operator's script (`deploy.commands`) in no time."""
-        request = next(script)
-        try:
-            while True:
-                request = script.send(self.handle(self._operator, request))
-        except StopIteration as end:
-            return end.value
+        return run_script(script, partial(self.handle, self._operator))
+
+
+def run_script(script: Any, handle: Callable[[StoreRequest], StoreAnswer]) -> Any:
+    """What a script of requests comes to where each is answered at once."""
+    request = next(script)
+    try:
+        while True:
+            request = script.send(handle(request))
+    except StopIteration as end:
+        return end.value
 
 
 class StoreLine:

@@ -17,6 +17,7 @@ from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.messages.session import LEAVING_SUBJECT
 from pubweave.model.publications import Publication
+from pubweave.model.records.recorded_traffic import RecordedClient
 from pubweave.model.topology import Topology
 from pubweave.sim.checkers.delivery import DeliveryChecker, Truth
 from pubweave.sim.kernel.disk import DiskSetting
@@ -39,6 +40,8 @@ def tables_of(broker: Broker) -> dict[str, tuple[Filter, str]]:
 
 class SimOverlay:
     """Brokers and clients of one run, and what the checkers know of them."""
+
+    broker_type: type[SimBroker] = SimBroker
 
     def __init__(
         self,
@@ -92,7 +95,9 @@ class SimOverlay:
     def make_broker(self, name: BrokerId) -> SimBroker:
         """A broker that is not started yet."""
         config = self._make_config(name)
-        return SimBroker(config, self.network, self._handling, on_telemetry=self._on_telemetry)
+        return self.broker_type(
+            config, self.network, self._handling, on_telemetry=self._on_telemetry
+        )
 
     def give_journal(self, broker: SimBroker) -> None:
         """A broker that is not started yet has a journal, if brokers of this run do."""
@@ -158,7 +163,7 @@ class SimOverlay:
         latency_s: float,
         limits: SessionLimits,
         can_move: bool = True,
-    ) -> None:
+    ) -> SimClient:
         """A client attaches to a broker."""
         self._client_epochs += 1
         client = SimClient(
@@ -179,6 +184,24 @@ class SimOverlay:
         client.on_move = self._on_move
         client.on_missed = self._on_missed
         client.start()
+        return client
+
+    def subscribe(self, client: SimClient, filter_: Filter) -> None:
+        """A client asks for something; it is sent with what is flushed next."""
+        self.checker.subscribed(client.name, client.core.subscribe(filter_), filter_)
+
+    def join_recorded(
+        self, recorded: RecordedClient, *, latency_s: float, limits: SessionLimits
+    ) -> None:
+        """A client of a record attaches, unless its broker is not there."""
+        if recorded.broker not in self.brokers:
+            return
+        client = self.join(recorded.client, recorded.broker, latency_s=latency_s, limits=limits)
+        for filter_ in recorded.advertisements:
+            client.core.advertise(filter_)
+        for filter_ in recorded.subscriptions:
+            self.subscribe(client, filter_)
+        client.flush()
 
     def leave(self, name: str) -> None:
         """A client says goodbye; what is on its way to it is nobody's concern any more."""
@@ -283,12 +306,12 @@ class SimOverlay:
                     return False
                 if not session.is_client and core.routing.has_stale(session):
                     return False
-        return all(
-            client.core.session.is_established
-            and not client.core.session.queue_messages
-            and not client.core.session.pending
-            for client in self.clients.values()
-        )
+        return self.clients_are_quiet()
+
+    def clients_are_quiet(self) -> bool:
+        """Every client is connected, and waits for no acknowledgement."""
+        sessions = [client.core.session for client in self.clients.values()]
+        return all(s.is_established and not s.queue_messages and not s.pending for s in sessions)
 
     def run_until_quiet(self, limit_s: float) -> bool:
         """Let time pass until all is quiet; False if that takes too long."""
@@ -301,15 +324,12 @@ class SimOverlay:
 
     def truth(self) -> Truth:
         """What all attached clients have asked for."""
-        return Truth(
-            subscriptions={
-                id_: (client.home.name, client.name, filter_)
-                for client in self.clients.values()
-                for id_, filter_ in client.core.subscriptions.items()
-            },
-            advertisements={
-                id_: (client.home.name, client.name, filter_)
-                for client in self.clients.values()
-                for id_, filter_ in client.core.advertisements.items()
-            },
-        )
+        wanted: dict[str, tuple[BrokerId, str, Filter]] = {}
+        offered: dict[str, tuple[BrokerId, str, Filter]] = {}
+        for client in self.clients.values():
+            for found, asked in (
+                (wanted, client.core.subscriptions),
+                (offered, client.core.advertisements),
+            ):
+                found.update({i: (client.home.name, client.name, f) for i, f in asked.items()})
+        return Truth(wanted, offered)

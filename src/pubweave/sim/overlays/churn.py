@@ -35,7 +35,7 @@ SETTLED_S = 1.0
 class ChurnSimBroker(TopicSimBroker):
     """A broker whose acknowledgements are looked at."""
 
-    _overlay: ChurnOverlay
+    overlay: ChurnOverlay
 
     def core_effects(self, event: Event, now: float) -> list[Effect]:
         given_up = repair_of(self.broker).waits.given_up
@@ -45,12 +45,14 @@ class ChurnSimBroker(TopicSimBroker):
                 if isinstance(effect, Transmit) and any(type(m) is Ack for m in effect.messages):
                     session = self.broker.sessions.of(effect.connection)
                     if session is not None and session.is_client:
-                        self._overlay.acknowledged(self, session, now)
+                        self.overlay.acknowledged(self, session, now)
         return effects
 
 
 class ChurnOverlay(TopicOverlay):
     """Brokers and clients of one run of the scenario `churn`."""
+
+    broker_type: type[SimBroker] = ChurnSimBroker
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """As `SimOverlay`."""
@@ -60,11 +62,6 @@ class ChurnOverlay(TopicOverlay):
         self._acknowledged: set[tuple[str, str]] = set()
         """Subscriptions that have been acknowledged, with the broker that did."""
         super().__init__(*args, **options)
-
-    def make_broker(self, name: BrokerId) -> SimBroker:
-        return self.made(
-            ChurnSimBroker(self._make_config(name), self, self._handling, self._on_telemetry)
-        )
 
     # --- clients without a broker ----------------------------------------------------------
 

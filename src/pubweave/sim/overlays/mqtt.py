@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.mqtt import MqttConfig
@@ -21,44 +22,31 @@ from pubweave.sim.overlays.tree import TreeOverlay
 TREE = "tree"
 
 
-def _home_of(client: str) -> BrokerId:
-    """The broker of a native client of a door: of a session, or the door's own."""
-    return client.rpartition("@")[2].rpartition(":")[2]
+class _WithDoors:
+    """An overlay whose brokers each have a door."""
 
-
-class MqttTreeOverlay(TreeOverlay):
-    """Brokers of a tree, each with a door."""
-
-    def make_broker(self, name: BrokerId) -> SimBroker:
-        config = self._make_config(name)
-        return MqttSimBroker(config, self.network, self._handling, on_telemetry=self._on_telemetry)
-
-
-class MqttTopicOverlay(TopicOverlay):
-    """Brokers of a topic-connected overlay, each with a door."""
-
-    def make_broker(self, name: BrokerId) -> SimBroker:
-        config = self._make_config(name)
-        return self.made(
-            MqttSimBroker(config, self.network, self._handling, on_telemetry=self._on_telemetry)
-        )
+    broker_type: type[SimBroker] = MqttSimBroker
 
     def home_of(self, client: str) -> BrokerId:
-        return _home_of(client)
+        """The broker of a native client of a door: of a session, or the door's own."""
+        return client.rpartition("@")[2].rpartition(":")[2]
 
 
-class MqttRendezvousOverlay(RendezvousOverlay):
-    """Brokers of a ring, each with a door."""
+class MqttTreeOverlay(_WithDoors, TreeOverlay):
+    """A tree with doors."""
 
-    def make_broker(self, name: BrokerId) -> SimBroker:
-        config = self._make_config(name)
+
+class MqttTopicOverlay(_WithDoors, TopicOverlay):
+    """A topic-connected overlay with doors."""
+
+
+class MqttRendezvousOverlay(_WithDoors, RendezvousOverlay):
+    """A ring with doors."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """As `SimOverlay`."""
+        super().__init__(*args, **options)
         self.version = lambda: FIRST_VERSION
-        return self.made(
-            MqttSimBroker(config, self.network, self._handling, on_telemetry=self._on_telemetry)
-        )
-
-    def home_of(self, client: str) -> BrokerId:
-        return _home_of(client)
 
 
 OVERLAYS: dict[str, type[SimOverlay]] = {

@@ -24,7 +24,6 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.messages.topic_connected import TopicWanted
 from pubweave.model.publications import Publication
 from pubweave.sim.kernel.nodes import SimBroker
-from pubweave.sim.overlays.base import SimOverlay
 from pubweave.sim.overlays.churn import ChurnOverlay
 from pubweave.sim.overlays.topic_connected import routing_of
 
@@ -53,6 +52,8 @@ def way_between(positions: tuple[int, ...], start: int, end: int) -> tuple[int, 
 class RendezvousOverlay(ChurnOverlay):
     """Brokers and clients of one run."""
 
+    broker_type: type[SimBroker] = SimBroker
+
     def __init__(self, *args: Any, **options: Any) -> None:
         self.leaving: dict[BrokerId, None] = {}
         """Brokers that were told to go."""
@@ -63,7 +64,7 @@ class RendezvousOverlay(ChurnOverlay):
         super().__init__(*args, **options)
 
     def make_broker(self, name: BrokerId) -> SimBroker:
-        broker = self.made(SimOverlay.make_broker(self, name))
+        broker = super().make_broker(name)
         broker.before_start = self._link_contacts
         self.on_made(broker)
         return broker
@@ -178,12 +179,7 @@ class RendezvousOverlay(ChurnOverlay):
         # One that wakes has publications of before; others want them when they have heard of them.
         if any(upkeep.topics.stuck() for upkeep in self.staying().values()):
             return False
-        is_calm = all(
-            client.core.session.is_established
-            and not client.core.session.queue_messages
-            and not client.core.session.pending
-            for client in self.clients.values()
-        )
+        is_calm = self.clients_are_quiet()
         return is_calm and not self.leaving and not self._has_news() and not self.check_tables()
 
     def _has_news(self) -> bool:

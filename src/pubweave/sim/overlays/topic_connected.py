@@ -7,11 +7,10 @@ each end has heard of the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 from pubweave.core.broker import Broker
-from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.routing.topic_connected.membership_map import MembershipMap, pieces_of
 from pubweave.core.routing.topic_connected.repair import OverlayRepair
 from pubweave.core.routing.topic_connected.routing import TopicRouting
@@ -21,7 +20,7 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
 from pubweave.sim.checkers.delivery import DeliveryChecker
 from pubweave.sim.kernel.network import SimLink
-from pubweave.sim.kernel.nodes import HandlingTime, SimBroker, SimClient
+from pubweave.sim.kernel.nodes import SimBroker, SimClient
 from pubweave.sim.overlays.base import SimOverlay
 
 CROSSING_S = 10.0
@@ -39,15 +38,11 @@ class TopicDeliveryChecker(DeliveryChecker):
 class TopicSimBroker(SimBroker):
     """A broker under whose eyes nothing passes that it did not ask for."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        overlay: TopicOverlay,
-        handling: HandlingTime,
-        on_telemetry: Callable[[str, Any, float], None] | None,
-    ) -> None:
-        super().__init__(config, overlay.network, handling, on_telemetry=on_telemetry)
-        self._overlay = overlay
+    overlay: TopicOverlay
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """As `SimBroker`."""
+        super().__init__(*args, **options)
         self._seen_at: dict[str, float] = {}
         """When it took part in each topic last."""
         self._wanted_at: dict[str, float] = {}
@@ -78,7 +73,7 @@ class TopicSimBroker(SimBroker):
     def _slept(self, away_s: float) -> None:
         """A broker that was stopped, or killed with a journal, goes on where it was: its topics
         last so much longer, and what was sent to it meanwhile waits for it."""
-        self._overlay.slept[self.name] = self.world.now, away_s
+        self.overlay.slept[self.name] = self.world.now, away_s
         for times in (self._seen_at, self._wanted_at):
             times.update({topic: at + away_s for topic, at in times.items()})
 
@@ -88,20 +83,22 @@ class TopicSimBroker(SimBroker):
             return
         topics = self.config.topics
         crossing_s = CROSSING_S
-        woke_at, slept_s = self._overlay.slept.get(session.remote, (0.0, 0.0))
+        woke_at, slept_s = self.overlay.slept.get(session.remote, (0.0, 0.0))
         if now - woke_at < CROSSING_S:
             crossing_s += slept_s  # what a broker had to send when it stopped it sends now
         patience_s = topics.linger_s + topics.hand_over_s + crossing_s
         took_part_at = self._seen_at.get(publication.topic, -crossing_s - 1)
         wanted_at = self._wanted_at.get(publication.topic, -patience_s - 1)
         if now - took_part_at > crossing_s or now - wanted_at > patience_s:
-            self._overlay.relays.append(
+            self.overlay.relays.append(
                 f"{now:.3f} {self.name} got {publication.topic} from {session.remote}: a relay"
             )
 
 
 class TopicOverlay(SimOverlay):
     """Brokers and clients of one run; `brokers` are those that live."""
+
+    broker_type: type[SimBroker] = TopicSimBroker
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """As `SimOverlay`."""
@@ -121,12 +118,10 @@ class TopicOverlay(SimOverlay):
         self.checker = TopicDeliveryChecker()
 
     def make_broker(self, name: BrokerId) -> SimBroker:
-        return self.made(
-            TopicSimBroker(self._make_config(name), self, self._handling, self._on_telemetry)
-        )
-
-    def made(self, broker: SimBroker) -> SimBroker:
         """A new broker finds its ways, and its sessions are none of anybody before."""
+        broker = super().make_broker(name)
+        if isinstance(broker, TopicSimBroker):
+            broker.overlay = self
         broker.find_path = self._find_path
         self._made += 1
         broker.epoch_base = 1000 * self._made
@@ -320,12 +315,7 @@ class TopicOverlay(SimOverlay):
                 is_lost = not session.is_client and session.remote not in self.brokers
                 if not is_lost and (session.queue_messages or session.pending):
                     return False
-        return all(
-            client.core.session.is_established
-            and not client.core.session.queue_messages
-            and not client.core.session.pending
-            for client in self.clients.values()
-        )
+        return self.clients_are_quiet()
 
     def home_of(self, client: str) -> BrokerId | None:
         """Where a client is now."""

@@ -4,8 +4,7 @@ Entry: `RoutingScenario` in `routing`. `TransformScenario` in `transform` carrie
 `RelocateScenario` in `relocate` (clients migrate) and `ReorganizeScenario` in `reorganize`
 (brokers organize themselves) extend it. `MqttScenario` in `mqtt` has MQTT clients.
   rounds of: random activity under faults -> all heals -> rest: tables = truth, nothing lost
-`steady_clients` has clients that stay, `crash_losses` what a crash may lose (and what a journal
-must not), `transform_measures` what a transformation costs.
+`SteadyScenario` in `transform` has clients that stay, `crash_losses` what a crash may lose.
 Not here: overlays that route by topic under churn (`sim.churn`), the control loop
 (`sim.autopilot`).
 Invariant: what a run is like is drawn from its seed.

@@ -169,11 +169,9 @@ def journal_counts(overlay: SimOverlay) -> dict[str, int]:
     journals = [node.journal for node in overlay.brokers.values() if node.journal is not None]
     if not journals:
         return {}
+    names = ("recoveries", "replayed", "snapshots", "snapshots_refused")
     return {
-        "recoveries": sum(journal.recoveries for journal in journals),
-        "replayed": sum(journal.replayed for journal in journals),
-        "snapshots": sum(journal.snapshots for journal in journals),
-        "snapshots_refused": sum(journal.snapshots_refused for journal in journals),
+        **{name: sum(getattr(journal, name) for journal in journals) for name in names},
         "torn_tails": sum(journal.disk.torn_tails for journal in journals),
         "torn_snapshots": sum(journal.disk.torn_snapshots for journal in journals),
         "disk_errors": sum(journal.disk.errors for journal in journals),

@@ -101,9 +101,9 @@ class _MovingOverlay(_MeasuredOverlay):
         else:
             self.places[client.name].append((client.home.name, self.world.now))
 
-    def join(self, name: str, home: BrokerId, **options: Any) -> None:
+    def join(self, name: str, home: BrokerId, **options: Any) -> SimClient:
         self.places[name].append((home, self.world.now))
-        super().join(name, home, **options)
+        return super().join(name, home, **options)
 
     def places_since(self, client: str, instant: float) -> set[BrokerId]:
         """Where a client was at an instant, and everywhere it has been afterwards."""
@@ -116,6 +116,7 @@ class RelocateScenario(TransformScenario):
 
     name = "relocate"
     overlay_type = _MovingOverlay
+    overlay: _MovingOverlay
 
     def __init__(self, seed: int, *, max_brokers: int = 20, **options: Any) -> None:
         self._relocation = RELOCATIONS.get(seed % 8)
@@ -203,7 +204,6 @@ class RelocateScenario(TransformScenario):
         a session. A broker on the way to which the client is has one already, and the one it
         leaves as long as something is there for it."""
         overlay = self.overlay
-        assert isinstance(overlay, _MovingOverlay)
         at: dict[str, set[BrokerId]] = defaultdict(set)
         for name, node in overlay.brokers.items():
             for client in node.core.sessions.clients if node.core is not None else ():
@@ -226,10 +226,8 @@ class RelocateScenario(TransformScenario):
     # --- outcome ---------------------------------------------------------------------------
 
     def _come_to_rest(self) -> bool:
-        overlay = self.overlay
-        assert isinstance(overlay, _MovingOverlay)
         if not super()._come_to_rest():
-            for name, node in overlay.brokers.items():
+            for name, node in self.overlay.brokers.items():
                 if node.core is not None and node.core.migrations is not None:
                     for part in node.core.migrations.parts.by_client.values():
                         self._violate(f"{name}: a migration never ends: {part.migration}")
@@ -253,10 +251,8 @@ class RelocateScenario(TransformScenario):
             if node.core is not None and node.core.migrations is not None:
                 self._count_status(node.core.migrations.status())
         self._count_relocations()
-        overlay = self.overlay
-        assert isinstance(overlay, _MovingOverlay)
         result = super()._result()
-        moves = overlay.moves
+        moves = self.overlay.moves
         hops = sum(move.hops for move in moves)
         self.tally["migration_hops"] = hops
         waits_s = sorted(move.wait_s for move in moves)

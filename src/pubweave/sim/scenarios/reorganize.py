@@ -27,9 +27,8 @@ from pubweave.sim.hosts.deployment import SimExecutor
 from pubweave.sim.hosts.organizer import SimOrganizerHost
 from pubweave.sim.kernel.nodes import SimBroker
 from pubweave.sim.kernel.results import RunResult
-from pubweave.sim.kernel.trace import Trace
 from pubweave.sim.kernel.world import World
-from pubweave.sim.scenarios.routing import RoutingSetting, TelemetrySink
+from pubweave.sim.scenarios.routing import RoutingSetting
 from pubweave.sim.scenarios.transform import END_LIMIT_S, TransformScenario
 
 QUIET_END_S = 2.0
@@ -49,24 +48,12 @@ class ReorganizeScenario(TransformScenario):
         self,
         seed: int,
         *,
-        fault: str | None = None,
         organizing: ReorganizeSetting | None = None,
         max_brokers: int = 14,
-        rtt: Matrix | None = None,
-        trace: Trace | None = None,
-        on_telemetry: TelemetrySink | None = None,
-        durability: str = "memory",
+        **options: Any,
     ) -> None:
         self._organizing = organizing
-        super().__init__(
-            seed,
-            fault=fault,
-            max_brokers=max_brokers,
-            rtt=rtt,
-            trace=trace,
-            on_telemetry=on_telemetry,
-            durability=durability,
-        )
+        super().__init__(seed, max_brokers=max_brokers, **options)
         self.hosts = {
             name: SimOrganizerHost(
                 self.store,

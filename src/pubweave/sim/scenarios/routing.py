@@ -35,6 +35,13 @@ REST_LIMIT_S = 180.0
 BURST = 20
 
 
+def draw_tree(world: World, count: int) -> Topology:
+    """A hierarchy, or a tree of any shape."""
+    if world.chance(0.5):
+        return hierarchical_tree(count, world.integer(3, 7), world.chance(0.5), world.rng)
+    return random_tree(count, world.rng)
+
+
 @dataclass(frozen=True)
 class RoutingSetting:
     """What one run is like, drawn from its seed."""
@@ -54,11 +61,7 @@ class RoutingSetting:
         # Small trees are where brokers answer each other most.
         largest = max_brokers if world.chance(0.7) else min(max_brokers, 6)
         count = world.integer(1, largest)
-        topology = (
-            hierarchical_tree(count, world.integer(3, 7), world.chance(0.5), world.rng)
-            if world.chance(0.5)
-            else random_tree(count, world.rng)
-        )
+        topology = draw_tree(world, count)
         if rtt is not None:
             topology = assign_latencies(topology, rtt, world.rng)
         window_bytes = int(world.choice([1 << 20, 1 << 13, 1000]))
@@ -195,11 +198,11 @@ class RoutingScenario:
         for client in self.overlay.clients.values():
             client.carry_out(client.core.release(), client.incarnation)
         if not self.overlay.run_until_quiet(REST_LIMIT_S):
-            self.violations.append(f"{self.world.now:.3f} the overlay does not come to rest")
+            self._violate("the overlay does not come to rest")
             return False
         self.overlay.checker.check_all_delivered(self.world.now)
         for difference in self.overlay.check_tables():
-            self.violations.append(f"{self.world.now:.3f} {difference}")
+            self._violate(difference)
         self._is_shaken = False
         return True
 
@@ -208,7 +211,7 @@ class RoutingScenario:
         for _ in range(BURST):
             self._publish(is_quiet=True)
         if not self.overlay.run_until_quiet(REST_LIMIT_S):
-            self.violations.append(f"{self.world.now:.3f} the overlay does not come to rest")
+            self._violate("the overlay does not come to rest")
         self.overlay.checker.check_all_delivered(self.world.now)
 
     def _on_crash(self, broker: SimBroker) -> None:
@@ -248,14 +251,12 @@ class RoutingScenario:
         self._client_numbers += 1
         name = f"k{self._client_numbers}"
         home = world.choice(self.homes())
-        self.overlay.join(
-            name, home, latency_s=world.uniform(0.0005, 0.005), limits=self.setting.limits
-        )
-        client = self.overlay.clients[name]
+        latency_s = world.uniform(0.0005, 0.005)
+        client = self.overlay.join(name, home, latency_s=latency_s, limits=self.setting.limits)
         if world.chance(0.7):
             client.core.advertise(self.draw_filter())
         if world.chance(0.7):
-            self._subscribe_as(client)
+            self.overlay.subscribe(client, self.draw_filter())
         client.flush()
 
     def _leave(self) -> None:
@@ -271,12 +272,8 @@ class RoutingScenario:
     def _subscribe(self) -> None:
         client = self._client()
         if client is not None:
-            self._subscribe_as(client)
+            self.overlay.subscribe(client, self.draw_filter())
             client.flush()
-
-    def _subscribe_as(self, client: SimClient) -> None:
-        filter_ = self.draw_filter()
-        self.overlay.checker.subscribed(client.name, client.core.subscribe(filter_), filter_)
 
     def _unsubscribe(self) -> None:
         client = self._client()
@@ -377,6 +374,9 @@ class RoutingScenario:
             **journal_counts(self.overlay),
         }
         return self.result_of(violations, counts)
+
+    def _violate(self, text: str) -> None:
+        self.violations.append(f"{self.world.now:.3f} {text}")
 
     def result_of(
         self,

@@ -1,7 +1,7 @@
 """The scenario `transform`: plans are carried out on a random overlay while everything fails.
 
 Real executors and agents, the memory store behind lines that break, the real broker core. Clients
-do all they can do; some are steady (`steady_clients`). A plan ends in its target or, aborted, in
+do all they can do; some are steady (`SteadyScenario`). A plan ends in its target or, aborted, in
 the tree of what was committed; then every broker has exactly the links of that tree, and tables
 that equal the truth.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.deploy.commands import abort, create_topology, resume, submit
@@ -30,18 +31,13 @@ from pubweave.sim.checkers.deployment import DeploymentWatch
 from pubweave.sim.hosts.deployment import SimAgent, SimExecutor
 from pubweave.sim.kernel.faults import Faults
 from pubweave.sim.kernel.nodes import SimBroker, SimClient
+from pubweave.sim.kernel.random_content import random_filter
 from pubweave.sim.kernel.random_plans import PlanDraw, one_by_one
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.kernel.store_links import SimStore
-from pubweave.sim.kernel.trace import Trace
 from pubweave.sim.overlays.tree import TreeOverlay
 from pubweave.sim.scenarios.crash_losses import Ends, Holdings
-from pubweave.sim.scenarios.routing import (
-    REST_LIMIT_S,
-    RoutingSetting,
-    TelemetrySink,
-)
-from pubweave.sim.scenarios.steady_clients import SteadyScenario
+from pubweave.sim.scenarios.routing import REST_LIMIT_S, RoutingScenario, RoutingSetting
 from pubweave.sim.scenarios.transform_measures import (
     FAULTS,
     Deliveries,
@@ -51,6 +47,68 @@ from pubweave.sim.scenarios.transform_measures import (
     draw_routing,
     measure,
 )
+
+# Scenarios with steady clients among those that come and go.
+#
+# What a steady client asked for stands from beginning to end, so what a steady publisher publishes
+# is due to every steady subscriber that wants it, whatever the overlay is going through; unless the
+# subscriber's broker crashed since all was last at rest.
+
+
+BUSY_S = 0.03
+"""A client that has to move looks so often whether all it said has arrived."""
+
+
+class SteadyScenario(RoutingScenario):
+    """A run with clients that stay put, on a topology that changes under them."""
+
+    def __init__(self, seed: int, **options: Any) -> None:
+        """As `RoutingScenario`."""
+        self._steady: list[str] = []
+        self._crashed: set[BrokerId] = set()
+        """Since the last rest."""
+        super().__init__(seed, **options)
+        self.overlay.on_told_to_move = self._move_client
+
+    def _join_steady(
+        self, name: str, *, publishes: bool = True, subscribes: bool = True, can_move: bool = True
+    ) -> None:
+        world = self.world
+        home, latency_s = world.choice(self.homes()), world.uniform(0.0005, 0.005)
+        client = self.overlay.join(
+            name, home, latency_s=latency_s, limits=self.setting.limits, can_move=can_move
+        )
+        self._steady.append(name)
+        if publishes:
+            client.core.advertise(random_filter(world))
+        for _ in range(world.integer(1, 3) if subscribes else 0):
+            self.overlay.subscribe(client, self.draw_filter())
+        client.flush()
+
+    def always_due(self, publisher: SimClient) -> Collection[str]:
+        clients, crashed = self.overlay.clients, self._crashed
+        if publisher.name not in self._steady:
+            return ()
+        return [name for name in self._steady if clients[name].home.name not in crashed]
+
+    def _client(self) -> SimClient | None:
+        """One of those that come and go."""
+        names = [name for name in self.overlay.clients if name not in self._steady]
+        return self.overlay.clients[self.world.choice(names)] if names else None
+
+    def _move_client(self, client: SimClient) -> None:
+        """Its broker leaves: it says goodbye there when all is said, and somebody joins anew."""
+        if self.overlay.clients.get(client.name) is not client:
+            return
+        session = client.core.session
+        if session.is_established and session.queue_messages:
+            self.world.after(BUSY_S, self._move_client, client)
+        else:
+            self.overlay.leave(client.name)
+            # Also one that was to stay: it had moved to a broker that a plan takes out since.
+            self._steady = [name for name in self._steady if name != client.name]
+            self._join()
+
 
 OVERLAY = "sim"
 UNDER_FAULTS_S = 15.0
@@ -75,7 +133,8 @@ class TransformScenario(SteadyScenario):
     same plans out one action at a time."""
 
     name = "transform"
-    overlay_type = _MeasuredOverlay
+    overlay_type: type[_MeasuredOverlay] = _MeasuredOverlay
+    overlay: _MeasuredOverlay
 
     def __init__(
         self,
@@ -85,9 +144,7 @@ class TransformScenario(SteadyScenario):
         serial: bool = False,
         max_brokers: int = 60,
         rtt: Matrix | None = None,
-        trace: Trace | None = None,
-        on_telemetry: TelemetrySink | None = None,
-        durability: str = "memory",
+        **options: Any,
     ) -> None:
         if fault is not None and fault not in FAULTS:
             raise ValueError(f"unknown fault {fault!r}: choose one of {', '.join(FAULTS)}")
@@ -97,14 +154,7 @@ class TransformScenario(SteadyScenario):
         self._rtt = rtt
         self._leaving: set[BrokerId] = set()
         self.tally: Counter[str] = Counter()
-        super().__init__(
-            seed,
-            max_brokers=max_brokers,
-            rtt=rtt,
-            trace=trace,
-            on_telemetry=on_telemetry,
-            durability=durability,
-        )
+        super().__init__(seed, max_brokers=max_brokers, rtt=rtt, **options)
         transform = self.transform
         self.layout = Layout(OVERLAY)
         self.store = SimStore(
@@ -115,9 +165,7 @@ class TransformScenario(SteadyScenario):
         )
         self.store.run(create_topology(self.layout, self.overlay.topology))
         self.store.on_change = self.watch.changed
-        self.deliveries = Deliveries()
-        assert isinstance(self.overlay, _MeasuredOverlay)
-        self.overlay.deliveries = self.deliveries
+        self.deliveries = self.overlay.deliveries = Deliveries()
         self.agents = {
             name: SimAgent(self.store, node, OVERLAY, on_report=self.watch.reported)
             for name, node in self.overlay.brokers.items()
@@ -279,9 +327,6 @@ class TransformScenario(SteadyScenario):
         return None
 
     # --- checks ----------------------------------------------------------------------------
-
-    def _violate(self, text: str) -> None:
-        self.violations.append(f"{self.world.now:.3f} {text}")
 
     def _check_end(self, plan: Plan, target: object) -> None:
         """A plan is done and the target reached, or aborted for a reason."""

@@ -15,14 +15,13 @@ from typing import Any
 
 from pubweave.core.config.session import SessionLimits
 from pubweave.generate.topologies.latencies import LATENCY_RANGE_MS, Matrix, assign_latencies
-from pubweave.generate.topologies.trees import hierarchical_tree, random_tree
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
 from pubweave.sim.checkers.deployment import ActionHistory, DeploymentWatch
 from pubweave.sim.kernel.faults import FaultRates
 from pubweave.sim.kernel.nodes import HandlingTime
 from pubweave.sim.kernel.world import World
-from pubweave.sim.scenarios.routing import RoutingSetting
+from pubweave.sim.scenarios.routing import RoutingSetting, draw_tree
 
 Delivery = tuple[float, float, BrokerId, BrokerId]
 """Published at, delivered at, from, to."""
@@ -159,12 +158,12 @@ class TransformSetting:
     executors: int
     store_s: tuple[float, float]
     session_limit_s: float
-    executor_crash_per_s: float
-    line_break_per_s: float
-    abort_after_s: float | None
+    executor_crash_per_s: float = 0.0
+    line_break_per_s: float = 0.0
+    abort_after_s: float | None = None
     """An operator loses patience."""
-    pauses: bool
-    steady_clients: int
+    pauses: bool = False
+    steady_clients: int = 0
     spare_brokers: int = 0
     """How many brokers can join; with some, brokers leave, too."""
 
@@ -215,10 +214,7 @@ def fault_rates(world: World, fault: str) -> FaultRates:
 
 def draw_topology(world: World, max_brokers: int, rtt: Matrix | None) -> Topology:
     count = world.integer(min(LEAST_BROKERS, max_brokers), max_brokers)
-    if world.chance(0.5):
-        topology = hierarchical_tree(count, world.integer(3, 7), world.chance(0.5), world.rng)
-    else:
-        topology = random_tree(count, world.rng)
+    topology = draw_tree(world, count)
     if rtt is not None:
         return assign_latencies(topology, rtt, world.rng)
     drawn = {link: world.uniform(*LATENCY_RANGE_MS) for link in sorted(topology.links)}

@@ -64,11 +64,6 @@ class Rehearsal(TransformScenario):
             executors=1,
             store_s=STORE_S,
             session_limit_s=8.0,
-            executor_crash_per_s=0.0,
-            line_break_per_s=0.0,
-            abort_after_s=None,
-            pauses=False,
-            steady_clients=0,
         )
         return RoutingSetting(
             topology=self._given,
@@ -100,8 +95,9 @@ class Rehearsal(TransformScenario):
     def run(self) -> RunResult:
         self.overlay.on_told_to_move = self._let_go
         for recorded in self._traffic.clients:
-            if recorded.broker in self.overlay.brokers:
-                self._join_recorded(recorded.client)
+            self.overlay.join_recorded(
+                recorded, latency_s=CLIENT_LATENCY_S, limits=self.setting.limits
+            )
         if self._come_to_rest():
             self._play()
             self.world.run_until(self.world.now + AROUND_S)
@@ -118,18 +114,6 @@ class Rehearsal(TransformScenario):
         """A client whose broker leaves has to move; where to is not for a rehearsal to know."""
         if client.name in self.overlay.clients:
             self.overlay.leave(client.name)
-
-    def _join_recorded(self, name: str) -> None:
-        recorded = next(known for known in self._traffic.clients if known.client == name)
-        limits = self.setting.limits
-        self.overlay.join(name, recorded.broker, latency_s=CLIENT_LATENCY_S, limits=limits)
-        client = self.overlay.clients[name]
-        for filter_ in recorded.advertisements:
-            client.core.advertise(filter_)
-        for filter_ in recorded.subscriptions:
-            id_ = client.core.subscribe(filter_)
-            self.overlay.checker.subscribed(name, id_, filter_)
-        client.flush()
 
     def _play(self) -> None:
         """Publish as it was recorded, and again from the beginning, until the plan is over."""

@@ -94,8 +94,9 @@ class _Replay:
 
     def run(self) -> Replayed:
         for recorded in self._traffic.clients:
-            if recorded.broker in self._overlay.brokers:
-                self._join(recorded.client)
+            self._overlay.join_recorded(
+                recorded, latency_s=CLIENT_LATENCY_S, limits=SessionLimits()
+            )
         self._rest("before the traffic")
         before = self._counted()
         began = self._world.now
@@ -105,18 +106,6 @@ class _Replay:
         self._rest("after the traffic")
         self._overlay.checker.check_all_delivered(self._world.now)
         return self._summed_up(before)
-
-    def _join(self, name: str) -> None:
-        recorded = next(known for known in self._traffic.clients if known.client == name)
-        self._overlay.join(
-            name, recorded.broker, latency_s=CLIENT_LATENCY_S, limits=SessionLimits()
-        )
-        client = self._overlay.clients[name]
-        for filter_ in recorded.advertisements:
-            client.core.advertise(filter_)
-        for filter_ in recorded.subscriptions:
-            self._overlay.checker.subscribed(name, client.core.subscribe(filter_), filter_)
-        client.flush()
 
     def _publish(self, recorded: RecordedPublication) -> None:
         client = self._overlay.clients.get(recorded.publisher)

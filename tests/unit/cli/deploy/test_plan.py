@@ -249,10 +249,10 @@ def test_what_the_planner_proves_impossible_exits_with_3_and_the_reason(
 def test_an_invalid_plan_is_a_crash_and_not_bad_input(
     files: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lying(*_: object, **__: object) -> PlanResult:
+    def lying(*_: object) -> None:
         raise InvalidPlanError(PlanRule.PIVOT_STAYS, step=1)
 
-    monkeypatch.setattr(solve_module, "solve", lying)
+    monkeypatch.setattr(solve_module, "_Solver", lying)
     code, _, err = run(capsys, "make", *files(*FIGURE_1))
     assert code == 1
     assert "Traceback" in err

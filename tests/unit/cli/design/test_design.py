@@ -18,6 +18,7 @@ from pubweave.design.tree.profile_inputs import prices_of, topology_of, traffic_
 from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.files.topology import read_topology
 from pubweave.model.ids import Link
+from tests.naive.traffic import groups_of
 
 # CI Figure 2: b2 and b3 share ten notifications that b1 only relays.
 FIGURE_2 = {
@@ -71,7 +72,7 @@ def test_a_profile_gives_traffic_prices_and_topology(figure_2: Path) -> None:
     topology = topology_of(profile)
     assert topology.links == {Link("b1", "b2"), Link("b1", "b3")}
     traffic = traffic_of(profile, topology.brokers)
-    assert traffic.groups() == [(("b2", "b3"), 10.0)]
+    assert groups_of(traffic) == [(("b2", "b3"), 10.0)]
     assert traffic.deliveries == 10.0
     prices = prices_of(profile, topology)
     assert prices.of_link(Link("b2", "b3")) == 4.0

@@ -10,12 +10,11 @@ import pytest
 from bench.design_profiles import write_profile
 
 from pubweave.cli import main
-from pubweave.design.relocation.publisher_profile import traced_publishers
+from pubweave.design.relocation.publisher_profile import subscriber_problem, traced_publishers
 from pubweave.design.relocation.rules import Preference
-from pubweave.design.relocation.subscriber import place_subscribers
-from pubweave.design.relocation.subscriber_profile import subscriber_problem
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.files.profile import WorkloadProfile
+from tests.naive.relocation import place_subscribers
 
 # b1 - b2 - b3: the publisher at b1, everything delivered at b3, one publication at b1 as well.
 TABLES: dict[str, dict[str, list[Any]]] = {

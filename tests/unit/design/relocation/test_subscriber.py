@@ -15,11 +15,10 @@ from pubweave.design.relocation.subscriber import (
     PlacedSubscriber,
     SubscriberPlacement,
     SubscriberProblem,
-    place_subscribers,
 )
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.topology import Topology
-from tests.naive.relocation import messages_of_placement
+from tests.naive.relocation import messages_of_placement, place_subscribers
 
 LOAD, DELAY = Preference(Priority.LOAD, 100), Preference(Priority.DELAY, 100)
 

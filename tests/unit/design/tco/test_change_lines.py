@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.design.tco.change_lines import parse_round, parse_rows
-from pubweave.design.tco.changes import ChurnError, Join, Leave, Resubscribe
+from pubweave.design.tco.changes import (
+    ChurnError,
+    Join,
+    Leave,
+    Resubscribe,
+    parse_round,
+    parse_rows,
+)
 
 
 def test_a_line_is_one_change_or_several() -> None:

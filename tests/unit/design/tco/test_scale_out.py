@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pubweave.design.tco.attached import build_attached
-from pubweave.design.tco.divided import build_divided, dealt, representatives
+from pubweave.design.tco.divided import build_attached, build_divided, dealt, representatives
 from pubweave.design.tco.interests import Subscriptions
 from pubweave.design.tco.low_oda import build_overlay
 from pubweave.design.tco.verify import verify

@@ -13,6 +13,7 @@ from pubweave.design.tree.problem import DesignProblem, DesignProgress
 from pubweave.design.tree.spanning import starting_trees
 from pubweave.model.topology import Topology
 from tests.naive.design_instances import random_edges, random_prices, random_traffic
+from tests.naive.traffic import groups_of
 
 
 def problem(seed: int, brokers: int = 25, sets: int = 40) -> DesignProblem:
@@ -93,7 +94,7 @@ def test_a_sample_is_about_the_same_traffic() -> None:
     sample = traffic.sample(5_000, np.random.default_rng(2))
     assert sample.notifications == pytest.approx(traffic.notifications)
     assert sample.set_count <= traffic.set_count
-    expected, weights = dict(traffic.groups()), dict(sample.groups())
+    expected, weights = dict(groups_of(traffic)), dict(groups_of(sample))
     heaviest = max(expected, key=expected.__getitem__)
     assert weights[heaviest] == pytest.approx(expected[heaviest], rel=0.2)
 

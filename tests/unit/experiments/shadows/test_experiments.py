@@ -22,8 +22,7 @@ from pubweave.experiments.shadows.figures import (
     run_task,
 )
 from pubweave.experiments.shadows.real import real_subscriptions, run_real
-from pubweave.experiments.shadows.rounds import play
-from pubweave.experiments.shadows.setting import VARIANTS, ShadowsSetting, make_world, rebuilt
+from pubweave.experiments.shadows.setting import VARIANTS, ShadowsSetting, make_world, play, rebuilt
 from pubweave.experiments.shadows.statements import statements
 from pubweave.generate.workloads.churn_rounds import Popularity
 from tests.shared_data import shared_data

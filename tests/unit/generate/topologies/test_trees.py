@@ -158,7 +158,9 @@ def test_the_same_seed_gives_the_same_tree_and_another_one_another() -> None:
 _MAKE_EVERYTHING = """
 import hashlib
 import numpy as np
-from pubweave.generate import ipitt, mutation, networks, stock_quotes, stocks, trees, underlay
+from pubweave.generate.topologies import mutation, trees, underlay
+from pubweave.generate.topologies import real_networks as networks
+from pubweave.generate.workloads import ipitt, stock_quotes, stocks
 from pubweave.generate.topologies.latencies import assign_latencies
 from pubweave.model.files.topology import to_graphml, to_json
 

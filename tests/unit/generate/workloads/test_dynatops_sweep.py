@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 from pubweave.cli import main
 from pubweave.experiments.dynatops import statements as dynatops_statements
 from pubweave.experiments.dynatops import sweep as dynatops_sweep
-from pubweave.experiments.dynatops.location import run_location
-from pubweave.experiments.dynatops.location_systems import LocationSetting
+from pubweave.experiments.dynatops.location import LocationSetting, run_location
 from pubweave.experiments.dynatops.poisson import SYSTEMS, PoissonSetting, run_poisson
 from pubweave.experiments.dynatops.sweep import SweepScale, run_task
 from pubweave.generate.workloads.checkins import CheckInError, Travels, drawn_travels, read_travels

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from pubweave.generate.topologies.trees import fanout_tree
-from pubweave.generate.workloads.stock_quotes import Quote, Quotes, read_quotes, synthetic_quotes
+from pubweave.generate.workloads.stock_quotes import (
+    STOCK_TOPIC,
+    Quote,
+    Quotes,
+    read_quotes,
+    synthetic_quotes,
+)
 from pubweave.generate.workloads.stocks import (
     Distribution,
     Rating,
     StockWorkload,
     rated_filter,
     rating_counts,
-    selectivity,
     stock_workload,
 )
-from pubweave.model.publications import make_publication
+from pubweave.model.filters.filter import Filter
+from pubweave.model.publications import TOPIC_ATTRIBUTE, make_publication
 from tests.shared_data import shared_data
 
 SYMBOLS = [f"S{number}" for number in range(12)]
@@ -33,6 +40,15 @@ def quotes() -> Quotes:
 def _workload(quotes: Quotes, distribution: Distribution, spread: int) -> StockWorkload:
     rng = np.random.default_rng(2)
     return stock_workload(quotes, fanout_tree(31), distribution, spread, rng, 40)
+
+
+def selectivity(quotes: Sequence[Quote], wanted: Filter) -> float:
+    """The share of the quotes that a filter matches."""
+    matched = 0
+    for quote in quotes:
+        attributes = {TOPIC_ATTRIBUTE: STOCK_TOPIC, **quote.attributes()}
+        matched += all(p.holds(attributes.get(p.attribute)) for p in wanted.predicates)
+    return matched / len(quotes)
 
 
 def _shares(quotes: Quotes, rating: Rating) -> list[float]:

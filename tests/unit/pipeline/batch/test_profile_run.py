@@ -275,7 +275,7 @@ def test_broker_costs_and_loads(case: Case) -> None:
 
 def assert_quantiles(values: list[float], row: dict[str, Any], name: str) -> None:
     """Each percentile has the right rank, within the error that its sketch states."""
-    from pubweave.pipeline.transforms.sketches import rank_error
+    from tests.naive.sketches import rank_error
 
     error = rank_error(SETTINGS.kll_k) if len(values) > SETTINGS.kll_k else 0.0
     for percent in (50, 95, 99):

@@ -74,7 +74,7 @@ def drawn_trees(rng: random.Random, count: int) -> list[tuple[int, str, Parents]
 @pytest.mark.parametrize("brokers", [20, 100])
 def test_paths_are_those_of_a_walk(spark: SparkSession, brokers: int) -> None:
     """With few brokers by walking, with many by jumping."""
-    from pubweave.pipeline.deliveries.tree_paths import FEW_BROKERS, tree_paths
+    from pubweave.pipeline.deliveries.trees import FEW_BROKERS, tree_paths
 
     assert 20 <= FEW_BROKERS < 100
     trees = drawn_trees(random.Random(7), 80)

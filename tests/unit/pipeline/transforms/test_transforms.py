@@ -164,7 +164,8 @@ def test_theta_sketches_keep_within_what_they_state(spark: SparkSession) -> None
 
 
 def test_percentiles_keep_within_the_rank_error_they_state(spark: SparkSession) -> None:
-    from pubweave.pipeline.transforms.sketches import quantile_columns, rank_error, sketched
+    from pubweave.pipeline.transforms.sketches import quantile_columns, sketched
+    from tests.naive.sketches import rank_error
 
     values = np.random.default_rng(8).lognormal(2.0, 1.0, 100_000)
     table = spark.createDataFrame(pa.table({"ms": values}))

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pubweave.planning.bounds._kernels_meeting import project, restrict
+from pubweave.planning.bounds._kernels_pairs import project, restrict
 from pubweave.planning.bounds._kernels_reach import Bits
 
 TOKENS = 3

@@ -6,8 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pubweave.planning.bounds._kernels_moves import FAR, moves_backward, moves_forward
-from pubweave.planning.bounds._kernels_slides import slides, unordered
+from pubweave.planning.bounds._kernels_slides import (
+    FAR,
+    moves_backward,
+    moves_forward,
+    slides,
+    unordered,
+)
 from tests.naive import slides as naive
 from tests.naive.reachability import Pair, pair
 

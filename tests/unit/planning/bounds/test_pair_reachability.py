@@ -9,8 +9,13 @@ import pytest
 
 from pubweave.generate.topologies.mutation import change_links
 from pubweave.generate.topologies.trees import ipitt_topologies
-from pubweave.planning.bounds._kernels_bits import bit_count, close_up, closing_moves, transpose
-from pubweave.planning.bounds._kernels_reach import Bits
+from pubweave.planning.bounds._kernels_reach import (
+    Bits,
+    bit_count,
+    close_up,
+    closing_moves,
+    transpose,
+)
 from pubweave.planning.bounds.pair_reachability import prune
 from pubweave.planning.bounds.reachability import Reachability
 from pubweave.planning.bounds.token_positions import TokenPositions

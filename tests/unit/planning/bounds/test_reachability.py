@@ -10,8 +10,8 @@ import pytest
 from pubweave.generate.topologies.mutation import change_links
 from pubweave.generate.topologies.trees import ipitt_topologies
 from pubweave.model.topology import Topology
-from pubweave.planning.bounds._kernels_moves import FAR, cheapest_pairing
 from pubweave.planning.bounds._kernels_reach import Bits, others_pivots, spread
+from pubweave.planning.bounds._kernels_slides import FAR, cheapest_pairing
 from pubweave.planning.bounds.reachability import (
     Reachability,
     bit_matrix,

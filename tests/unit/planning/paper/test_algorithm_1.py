@@ -14,10 +14,10 @@ from pubweave.model.ids import Link
 from pubweave.model.plans import Bounds, Plan, PlanStatus, Shift
 from pubweave.model.topology import Topology
 from pubweave.planning.check.validate import validate_plan
-from pubweave.planning.paper.algorithm_1 import RememberedSteps, plan_by_paper, step_cap
+from pubweave.planning.paper.algorithm_1 import plan_by_paper, step_cap
 from pubweave.planning.paper.integer_program import ActionSet
 from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import PlanningProgress, PlanResult, never
+from pubweave.planning.problem.result import PlanResult, never
 from tests.naive import planning as naive
 
 
@@ -84,30 +84,6 @@ def test_each_path_without_a_plan_ends_and_falls_back_to_all_paths() -> None:
     )
     assert result.plan is not None
     assert (result.plan.step_count, result.plan.action_count) == (4, 10)
-
-
-def test_a_remembered_start_above_the_optimum_still_gives_the_fewest_steps() -> None:
-    memory = RememberedSteps()
-    memory.remember(PAPER_FIGURE_1, 4)
-    asked: list[str] = []
-
-    def listen(progress: PlanningProgress) -> None:
-        asked.append(progress.message)
-
-    result = planned(PAPER_FIGURE_1, memory=memory, on_progress=listen)
-    assert result.plan is not None
-    assert result.plan.step_count == 2
-    assert asked[0] == "naive: is there a plan of 4 steps?"
-    assert memory.start(PAPER_FIGURE_1) == 2
-
-
-def test_the_memory_is_by_size_and_share_of_links_changed() -> None:
-    memory = RememberedSteps()
-    memory.remember(PAPER_FIGURE_1, 3)
-    other = PlanningProblem(tree("12 23 34"), tree("12 23 24"))
-    assert memory.start(other) == 3
-    assert memory.start(WITHOUT_EACH_PATH_PLAN) == 1
-    assert RememberedSteps(memory.known).start(other) == 3
 
 
 def test_the_cheaper_way_is_taken_when_actions_have_costs() -> None:

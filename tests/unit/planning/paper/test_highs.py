@@ -8,8 +8,7 @@ import signal
 from pubweave.model.topology import Topology
 from pubweave.planning.paper.algorithm_1 import ip_problem
 from pubweave.planning.paper.highs import HighsSession
-from pubweave.planning.paper.integer_program import ActionSet, model_size
-from pubweave.planning.paper.outcome import IpStatus
+from pubweave.planning.paper.integer_program import ActionSet, IpStatus, model_size
 from pubweave.planning.problem.problem import PlanningProblem
 from pubweave.planning.problem.result import never
 

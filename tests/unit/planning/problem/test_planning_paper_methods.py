@@ -9,9 +9,9 @@ import pytest
 from pubweave.model.plans import Append, Detach, Plan
 from pubweave.model.topology import Topology
 from pubweave.planning.check.validate import validate_plan
-from pubweave.planning.paper.algorithm_1 import PAPER_METHODS, RememberedSteps, solve_by_paper
 from pubweave.planning.problem.problem import PlanningError, PlanningProblem
 from pubweave.planning.problem.result import PlanningProgress, PlanResult, never
+from pubweave.planning.solve import PAPER_METHODS, solve
 
 
 def tree(text: str) -> Topology:
@@ -19,7 +19,7 @@ def tree(text: str) -> Topology:
 
 
 def solved(problem: PlanningProblem, method: str, **more: object) -> PlanResult:
-    return solve_by_paper(problem, method=method, stop=never, clock=time.perf_counter, **more)  # type: ignore[arg-type]
+    return solve(problem, method=method, stop=never, clock=time.perf_counter, **more)  # type: ignore[arg-type]
 
 
 COMING_AND_GOING = PlanningProblem(tree("12 23 34"), tree("13 34 45"))
@@ -45,17 +45,10 @@ def test_a_contradiction_is_refused_before_any_planning() -> None:
 
 
 def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(PlanningError, match="no method 'magic': there are ip-naive"):
+    with pytest.raises(PlanningError, match="no method 'magic': use one of auto"):
         solved(COMING_AND_GOING, "magic")
 
 
 def test_nothing_to_do_is_the_empty_plan() -> None:
     same = PlanningProblem(tree("12 23"), tree("12 23"))
     assert {solved(same, method).plan for method in PAPER_METHODS} == {Plan()}
-
-
-def test_the_starting_t_is_remembered_between_problems() -> None:
-    memory = RememberedSteps()
-    problem = PlanningProblem(tree("12 13 24"), tree("12 13 34"))
-    solved(problem, "ip-naive", memory=memory)
-    assert memory.known == {"4 brokers, 33%": 2}

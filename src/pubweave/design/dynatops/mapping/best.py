@@ -16,13 +16,81 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pubweave.design.dynatops._kernels import assignment as assignment_kernels
-from pubweave.design.dynatops._kernels import ssbr as kernels
-from pubweave.design.dynatops.mapping.bounds import broker_delays, least_delay, lower_bound
+from pubweave.design.dynatops._kernels import assignment as kernels
+from pubweave.design.dynatops._kernels.swaps import sweep
+from pubweave.design.dynatops._kernels.trees import Floats
 from pubweave.design.dynatops.mapping.improvement import ImprovementPath, OnSwaps, ignore_swaps
 from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem, Spread
 from pubweave.design.dynatops.mapping.ssbr import never, ssbr_greedy
 from pubweave.design.dynatops.mapping.swaps import SwapState
+
+# No mapping costs less than this: proven lower bounds on the notification cost.
+#
+# With unit hops a broker's delay at a position does not depend on who else is where, so the least
+# delay is a linear assignment, and relays cost 0 or more. Any prices of positions prove a bound on
+# an assignment: their sum, and for each broker what its cheapest position costs beyond its price.
+
+
+DENSE_MOST = 4_000
+"""Brokers; above, the n x n delays are not kept, and the bound is a weaker one."""
+
+SLACK = 1e-9
+"""Of the bound; where sums carry rounding, it must not end above the truth."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeastDelay:
+    """A lower bound on the delay of all mappings, and a mapping that has it if one is known."""
+
+    delay: float
+    mapping: BrokerMapping | None
+
+
+def broker_delays(problem: MappingProblem) -> Floats:
+    """Eq. 11 by broker and position. O(subscriptions * n)."""
+    wanted, trees = problem.wanted, problem.trees
+    delays = np.zeros((problem.broker_count, problem.broker_count))
+    for broker in range(problem.broker_count):
+        kernels.add_delays(
+            trees.depths, trees.row_of, problem.publications, wanted.topics_of(broker),
+            delays[broker],
+        )  # fmt: skip
+    return delays
+
+
+def least_delay(problem: MappingProblem) -> LeastDelay:
+    """Exact up to `DENSE_MOST` brokers. O(n^3) at worst there, O(subscriptions * n) above."""
+    if problem.broker_count > DENSE_MOST:
+        return LeastDelay(_reduced_bound(problem), None)
+    delays = broker_delays(problem)
+    mapping = np.empty(problem.broker_count, np.int64)
+    prices = np.empty(problem.broker_count)
+    kernels.assign(delays, mapping, prices)
+    return LeastDelay(float(kernels.dual_bound(delays, prices)), mapping)
+
+
+def lower_bound(problem: MappingProblem, least: LeastDelay) -> float:
+    """On Eq. 5, for any mapping.
+
+    >>> from pubweave.design.tco.interests import Subscriptions
+    >>> wanted = Subscriptions.of({"a": ["x"], "b": ["y"], "c": ["y"], "d": ["x"]})
+    >>> problem = MappingProblem.of(wanted, {"x": 10, "y": 10})
+    >>> lower_bound(problem, least_delay(problem))
+    20.0
+    """
+    bound = problem.delay_weight * least.delay
+    return bound if problem.is_exact else max(0.0, bound * (1 - SLACK))
+
+
+def _reduced_bound(problem: MappingProblem) -> float:
+    """Prices of positions: what the broker that wants it most would wait there."""
+    wanted, trees = problem.wanted, problem.trees
+    return float(
+        kernels.reduced_bound(
+            trees.depths, trees.row_of, problem.publications, wanted.starts, wanted.topics
+        )
+    )
+
 
 ROUNDS = 5
 """Of assignments after the first; each saves less than the one before."""
@@ -86,7 +154,7 @@ def reassigned(problem: MappingProblem, mapping: BrokerMapping) -> BrokerMapping
     for broker in range(problem.broker_count):
         costs[broker] += changes[problem.wanted.topics_of(broker)].sum(axis=0)
     found, prices = np.empty(problem.broker_count, np.int64), np.empty(problem.broker_count)
-    assignment_kernels.assign(costs, found, prices)
+    kernels.assign(costs, found, prices)
     return found
 
 
@@ -105,9 +173,7 @@ def swept(
     while idle < count and not stop():
         order = (at + np.arange(min(BROKERS_AT_ONCE, count), dtype=np.int64)) % count
         room, costs = np.empty((len(order), 2), np.int64), np.empty((len(order), 2))
-        done = kernels.sweep(
-            state.given, state.current, state.prices, state.least_gain, order, room, costs
-        )
+        done = sweep(state.given, state.current, state.prices, state.least_gain, order, room, costs)
         swaps.append(room[:done])
         sums.append(costs[:done])
         made, at = made + done, (at + len(order)) % count

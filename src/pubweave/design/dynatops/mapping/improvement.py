@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,14 +54,6 @@ class ImprovementPath:
         for a, b in self.swaps[:place].tolist():
             mapping[a], mapping[b] = mapping[b], mapping[a]
         return mapping
-
-    def mappings(self) -> Iterator[BrokerMapping]:
-        """All of them, each a copy."""
-        mapping = self.first.copy()
-        yield mapping.copy()
-        for a, b in self.swaps.tolist():
-            mapping[a], mapping[b] = mapping[b], mapping[a]
-            yield mapping.copy()
 
     def changed_counts(self, origin: BrokerMapping) -> Integers:
         """Gamma of Eq. 7 by place: how many brokers are not where they were. O(n + swaps)."""

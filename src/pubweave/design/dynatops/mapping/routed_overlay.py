@@ -8,7 +8,8 @@ the root besides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 
 import numpy as np
 
@@ -64,14 +65,7 @@ class Notified:
         return self.tree_delay / max(1.0, self.deliveries)
 
     def __add__(self, other: Notified) -> Notified:
-        return Notified(
-            self.publications + other.publications,
-            self.messages + other.messages,
-            self.relayed + other.relayed,
-            self.delay + other.delay,
-            self.tree_delay + other.tree_delay,
-            self.deliveries + other.deliveries,
-        )
+        return Notified(*map(add, astuple(self), astuple(other)))
 
 
 NOTHING = Notified(0, 0.0, 0.0, 0.0, 0.0, 0.0)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pubweave.design.dynatops._kernels import ssbr as kernels
+from pubweave.design.dynatops._kernels import swaps as kernels
 from pubweave.design.dynatops.mapping.improvement import ImprovementPath, OnSwaps, ignore_swaps
 from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem
 from pubweave.design.dynatops.mapping.swaps import SwapState

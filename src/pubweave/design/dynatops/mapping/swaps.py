@@ -12,8 +12,8 @@ import numpy as np
 
 from pubweave.design.dynatops._kernels import swaps as kernels
 from pubweave.design.dynatops._kernels import trees as tree_kernels
-from pubweave.design.dynatops._kernels.trees import Floats, Indices
-from pubweave.design.dynatops.mapping.costs import BrokerCosts, MappingCost
+from pubweave.design.dynatops._kernels.trees import Indices
+from pubweave.design.dynatops.mapping.costs import MappingCost
 from pubweave.design.dynatops.mapping.problem import (
     BrokerMapping,
     MappingProblem,
@@ -89,21 +89,8 @@ class SwapState:
         overhead, delay = self.current.sums.tolist()
         return MappingCost(overhead, delay, self.problem.delay_weight)
 
-    @property
-    def broker_costs(self) -> BrokerCosts:
-        current, order = self.current, self.current.position_of
-        return BrokerCosts(
-            current.relayed[order], current.delayed[order], self.problem.delay_weight
-        )
-
     def swap(self, a: int, b: int) -> None:
         kernels.swap(self.given, self.current, a, b)
-
-    def swap_prices(self, broker: int) -> tuple[Floats, Floats]:
-        """By other broker: the change of overhead and of delay if the two changed places."""
-        kernels.price_swaps(self.given, self.current, broker, self.prices)
-        order = self.current.position_of
-        return self.prices.overhead[order], self.prices.delay[order]
 
 
 def _given(problem: MappingProblem) -> kernels.SwapInputs:

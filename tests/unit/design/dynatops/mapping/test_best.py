@@ -10,9 +10,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pubweave.design.dynatops._kernels import assignment as kernels
-from pubweave.design.dynatops.mapping import bounds
-from pubweave.design.dynatops.mapping.best import best_mapping, swept
-from pubweave.design.dynatops.mapping.bounds import broker_delays, least_delay, lower_bound
+from pubweave.design.dynatops.mapping import best
+from pubweave.design.dynatops.mapping.best import (
+    best_mapping,
+    broker_delays,
+    least_delay,
+    lower_bound,
+    swept,
+)
 from pubweave.design.dynatops.mapping.costs import mapping_cost
 from pubweave.design.dynatops.mapping.problem import MappingProblem, Spread
 from pubweave.design.dynatops.mapping.reconfigure import (
@@ -63,7 +68,7 @@ def test_the_weaker_bound_is_one_too(drawn: Drawn) -> None:
     problem, mapping = drawn
     exact = least_delay(problem)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds, "DENSE_MOST", 0)
+        patch.setattr(best, "DENSE_MOST", 0)
         weak = least_delay(problem)
         found = best_mapping(problem, mapping)
     assert weak.mapping is None
@@ -121,7 +126,7 @@ def test_the_choice_is_that_of_algorithm_4(drawn: Drawn) -> None:
     path = ssbr_greedy(problem, mapping)
     among = candidates(problem, [path], mapping)
     costs = [path.cost_at(place).notification_cost for place in range(len(path))]
-    changed = [int((each != mapping).sum()) for each in path.mappings()]
+    changed = [int((path.mapping_at(k) != mapping).sum()) for k in range(len(path))]
     price = {
         count: reconfiguration_cost(problem.broker_count, problem.wanted.topic_count, count)
         for count in changed

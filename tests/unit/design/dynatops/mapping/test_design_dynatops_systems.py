@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from pubweave.design.dynatops.mapping.best import best_mapping
 from pubweave.design.dynatops.mapping.costs import event_overhead, mapping_cost
-from pubweave.design.dynatops.mapping.decision import decide, protocol_messages
-from pubweave.design.dynatops.mapping.reconfigure import reconfiguration_cost
+from pubweave.design.dynatops.mapping.reconfigure import (
+    decide,
+    protocol_messages,
+    reconfiguration_cost,
+)
 from pubweave.design.dynatops.mapping.ring import key_of
 from pubweave.design.dynatops.mapping.routed_overlay import Publications, RingRoutes, RoutedOverlay
 from pubweave.design.dynatops.rivals.bayeux import prefix_overlay, surrogate

@@ -9,13 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pubweave.design.dynatops._kernels import swaps as kernels
 from pubweave.design.dynatops.mapping.costs import broker_costs, mapping_cost
+from pubweave.design.dynatops.mapping.improvement import ImprovementPath
 from pubweave.design.dynatops.mapping.problem import MappingProblem
 from pubweave.design.dynatops.mapping.ssbr import ssbr_greedy
 from pubweave.design.dynatops.mapping.swaps import SwapState
 from pubweave.design.tco.interests import Subscriptions
 from tests.dynatops_problems import instance_of, problems
 from tests.naive import dynatops as naive
+
+
+def mappings_of(path: ImprovementPath) -> list[np.ndarray]:
+    return [path.mapping_at(place) for place in range(len(path))]
+
 
 Drawn = tuple[MappingProblem, np.ndarray]
 
@@ -26,7 +33,9 @@ def test_a_swap_is_priced_as_the_costs_from_scratch_say(drawn: Drawn, data: st.D
     problem, mapping = drawn
     state = SwapState.of(problem, mapping)
     broker = data.draw(st.integers(0, problem.broker_count - 1))
-    overhead, delay = state.swap_prices(broker)
+    kernels.price_swaps(state.given, state.current, broker, state.prices)
+    order = state.current.position_of
+    overhead, delay = state.prices.overhead[order], state.prices.delay[order]
     before = mapping_cost(problem, mapping)
     for other in range(problem.broker_count):
         if other == broker:
@@ -48,8 +57,9 @@ def test_costs_kept_through_swaps_are_those_from_scratch(drawn: Drawn, data: st.
     fresh = SwapState.of(problem, state.mapping)
     assert state.cost == fresh.cost == mapping_cost(problem, state.mapping)
     costs = broker_costs(problem, state.mapping)
-    assert state.broker_costs.overhead.tolist() == costs.overhead.tolist()
-    assert state.broker_costs.delay.tolist() == costs.delay.tolist()
+    order = state.current.position_of
+    assert state.current.relayed[order].tolist() == costs.overhead.tolist()
+    assert state.current.delayed[order].tolist() == costs.delay.tolist()
     assert state.current.here.tolist() == fresh.current.here.tolist()
     assert state.current.alone.tolist() == fresh.current.alone.tolist()
     for name in ("below", "who"):
@@ -67,7 +77,7 @@ def test_the_improvement_path_is_that_of_the_printed_algorithm(drawn: Drawn) -> 
     instance = instance_of(problem)
     path = ssbr_greedy(problem, mapping)
     expected = list(naive.ssbr_greedy(instance, mapping))
-    assert [found.tolist() for found in path.mappings()] == [list(each) for each in expected]
+    assert [found.tolist() for found in mappings_of(path)] == [list(each) for each in expected]
     costs = [path.cost_at(place).notification_cost for place in range(len(path))]
     assert costs == [instance.cost(each) for each in expected]
     assert path.is_complete
@@ -87,7 +97,7 @@ def test_the_path_is_the_printed_one_on_thirty_brokers(seed: int) -> None:
     problem = random_problem(30, 12, 3, seed)
     path = ssbr_greedy(problem, problem.in_order())
     expected = list(naive.ssbr_greedy(instance_of(problem), problem.in_order().tolist()))
-    assert [found.tolist() for found in path.mappings()] == [list(each) for each in expected]
+    assert [found.tolist() for found in mappings_of(path)] == [list(each) for each in expected]
     assert len(path) > 3
 
 
@@ -95,7 +105,7 @@ def test_changed_brokers_are_counted_along_the_path() -> None:
     problem = random_problem(40, 10, 3, 1)
     path = ssbr_greedy(problem, problem.in_order())
     origin = problem.in_order()
-    expected = [int((each != origin).sum()) for each in path.mappings()]
+    expected = [int((each != origin).sum()) for each in mappings_of(path)]
     assert path.changed_counts(origin).tolist() == expected
 
 
