@@ -46,10 +46,10 @@ from pubweave.runtime.overlay.events import StoreChoice
 from pubweave.runtime.overlay.overlay import Overlay
 from pubweave.runtime.overlay.run_directory import RunDirectory
 from pubweave.runtime.overlay.spec import make_spec
-from pubweave.runtime.store.embedded_zookeeper import ZooKeeperEnsemble
 from pubweave.runtime.store.zookeeper_target import parse_target
 from soak.cutting_proxy import CuttingProxy
 from soak.run_fifty import SubscriberProcesses
+from soak.zookeeper_ensemble import ZooKeeperEnsemble
 
 MAX_DEGREE = 5
 CHANGED_SHARE = 0.2

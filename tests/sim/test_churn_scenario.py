@@ -54,7 +54,7 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 
 def test_an_overlay_that_is_not_mended_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OverlayRepair, "_mend", lambda self, now: None)
+    monkeypatch.setattr(OverlayRepair, "_repair", lambda self, now: None)
     monkeypatch.setattr("pubweave.sim.scenarios.routing.REST_LIMIT_S", 10.0)
     assert _failed(range(3))
 

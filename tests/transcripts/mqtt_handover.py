@@ -7,7 +7,7 @@ from typing import Any
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.cluster.gossip import _decode
-from pubweave.core.mqtt.protocol.topics import DOORS_TOPIC
+from pubweave.core.mqtt.protocol.topics import GATEWAYS_TOPIC
 from pubweave.core.mqtt.session.cluster_messages import (
     Arrived,
     Claim,
@@ -90,7 +90,7 @@ def transcript() -> str:
 
 def _show(message: Any) -> str:
     match message:
-        case Publication(topic=topic) if topic == DOORS_TOPIC:
+        case Publication(topic=topic) if topic == GATEWAYS_TOPIC:
             return _show_word(_decode(message.payload))
         case Publication():
             return f"{message.topic}#{message.payload.decode()}"
@@ -118,7 +118,7 @@ def _show_word(word: Any) -> str:
         case Arrived():
             return f"arrived: {word.session}"
         case HandoverTail():
-            jobs = " ".join(parcel.publication.payload.decode() for parcel in word.parcels)
+            jobs = " ".join(one.publication.payload.decode() for one in word.deliveries)
             return f"tail: {jobs or 'nothing'}"
         case SessionsHeld() | SessionsEnded():
             return f"{word.__struct_config__.tag}: {' '.join(word.sessions)}"
@@ -126,13 +126,12 @@ def _show_word(word: Any) -> str:
 
 
 def _state(end: Any) -> str:
-    door = end.broker.door
-    session = door.sessions.get(SESSION)
+    gateway = end.broker.mqtt
+    session = gateway.sessions.get(SESSION)
     if session is None:
-        return "awaited" if SESSION in door.moving._awaited else "no session"
+        return "awaited" if SESSION in gateway.handover._awaited else "no session"
     if session.held is not None:
         return f"arriving, {len(session.held)} held"
-    numbered, waiting = session.outbox._numbered, session.outbox.waiting
-    is_leaving = SESSION in door.moving._leaving
+    is_leaving = SESSION in gateway.handover._outgoing
     words = "leaving" if is_leaving else "away" if session.connection is None else "connected"
-    return f"{words}, {len(numbered)} in flight, {waiting} waiting"
+    return f"{words}, {session.inflight.under_way} in flight, {session.inflight.waiting} waiting"

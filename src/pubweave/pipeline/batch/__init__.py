@@ -4,6 +4,7 @@
 `design.tco` in Spark tasks.
 
 Entry: `profile_run` and `run_profile` in `profile_run`.
-Not here: following a run that goes on (`pipeline.streaming`), experiments on Spark (`experiments.runner`).
+Not here: following a run that goes on (`pipeline.streaming`), experiments on Spark
+(`experiments.runner`).
 Invariant: what `tco_build` distributes also runs without Spark.
 """

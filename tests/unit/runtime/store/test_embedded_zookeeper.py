@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from soak.zookeeper_ensemble import ZooKeeperEnsemble
 
 from pubweave.deploy.store import Create, Delete, List, Outcome, Read, Write
 from pubweave.runtime.store import embedded_zookeeper
@@ -25,7 +26,6 @@ from pubweave.runtime.store.embedded_zookeeper import (
 from pubweave.runtime.store.session import opened_store
 from pubweave.runtime.store.zookeeper_target import parse_target
 from tests.contract.zookeeper_users import needs_zookeeper
-from tests.unit.runtime.store.ensemble import ZooKeeperEnsemble
 
 needs_server = [pytest.mark.sockets, needs_zookeeper()]
 
