@@ -161,7 +161,7 @@ class OverlayProcess:
     def _signal(self, pid: int, what: signal.Signals) -> bool:
         """Only to a process that is a broker's still: numbers are given again."""
         try:
-            if b"overlay_fork_server" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"overlay.fork_server" not in Path(f"/proc/{pid}/cmdline").read_bytes():
                 return False
             os.kill(pid, what)
         except OSError:

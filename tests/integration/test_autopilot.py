@@ -254,7 +254,7 @@ def _profiler_of(work: Path) -> int | None:
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             command = (entry / "cmdline").read_bytes()
-            if b"autopilot_profiler" in command and str(work).encode() in command:
+            if b"autopilot.profiler" in command and str(work).encode() in command:
                 return int(entry.name)
     return None
 
