@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 WARM := $(VENV)/.warm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check lint types bench bench-planner lock clean
+.PHONY: help setup demo test test-all check lint types bench bench-planner mutants lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,10 +30,10 @@ $(WARM): $(STAMP) $(shell find src/pubweave -path "*_kernels*.py")
 demo: $(STAMP) $(WARM) ## a 20-broker overlay improves itself under traffic: before, predicted, after
 	$(BIN)/pubweave demo
 
-test: $(STAMP) lint types ## lint, types and the fast tests (what CI runs)
+test: $(STAMP) $(WARM) lint types ## lint, types and the fast tests (what CI runs)
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-all: $(STAMP) lint types ## the same and the slow tests (long simulations, 50 broker processes)
+test-all: $(STAMP) $(WARM) lint types ## the same and the slow tests (long simulations, 50 broker processes)
 	$(BIN)/python -m pytest -n 2
 
 check: lint types ## lint and types only
@@ -51,6 +51,9 @@ bench: $(STAMP) ## every benchmark, with ratios against its rival in the same ru
 
 bench-planner: $(STAMP) $(WARM) ## the planner's bars, met or missed; ARGS="--only 60,rivals --seed 7"
 	$(BIN)/python -m bench.bench_planner $(ARGS)
+
+mutants: $(STAMP) ## break protocol code in 100 small ways: which checks notice? ARGS="--count 20"
+	$(BIN)/python -m soak.run_mutants $(ARGS)
 
 lock: ## renew requirements.lock from pyproject.toml (versions and hashes, no addresses)
 	$(PYTHON) -m venv $(VENV)-lock

@@ -27,15 +27,18 @@ from tests.naive import dynatops as naive
 from tests.naive import dynatops_systems as systems
 
 from pubweave.design.dynatops.mapping.best import best_mapping
-from pubweave.design.dynatops.mapping.costs import mapping_cost
-from pubweave.design.dynatops.mapping.problem import MappingProblem
+from pubweave.design.dynatops.mapping.problem import MappingProblem, mapping_cost
 from pubweave.design.dynatops.mapping.ring import Ring
 from pubweave.design.dynatops.mapping.routed_overlay import RingRoutes
-from pubweave.design.dynatops.mapping.ssbr import ssbr_greedy
-from pubweave.design.dynatops.placement.lasting import LastingPlacement, LastingRule
-from pubweave.design.dynatops.placement.similarity import Clusters, PlacementRule, UserPlacement
-from pubweave.design.dynatops.rivals.bayeux import prefix_overlay
-from pubweave.design.dynatops.rivals.geops import hierarchy_overlay
+from pubweave.design.dynatops.mapping.swaps import ssbr_greedy
+from pubweave.design.dynatops.placement import (
+    Clusters,
+    LastingPlacement,
+    LastingRule,
+    PlacementRule,
+    UserPlacement,
+)
+from pubweave.design.dynatops.rivals import hierarchy_overlay, prefix_overlay
 from pubweave.experiments.dynatops.mapping import PATTERNS, hashed_problem
 from pubweave.generate.workloads.dynatops import Pattern, drawn_topics
 

@@ -28,6 +28,7 @@ from bench.load_run import Load, measure
 from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
+from pubweave.core.journal.engine import JournalPolicy
 from pubweave.core.journal.recovery import record_of
 from pubweave.core.journal.snapshot import take_snapshot
 from pubweave.core.vocabulary.events import ConnectionOpened, Event, LinkAdded, MessagesReceived
@@ -44,13 +45,7 @@ from pubweave.model.messages.session import (
 )
 from pubweave.model.publications import make_publication
 from pubweave.runtime.journal.disk import FileDisk
-from pubweave.runtime.journal.host import (
-    REPLAY_S,
-    SNAPSHOT_RATIO,
-    WINDOWS,
-    BrokerJournal,
-    code_version,
-)
+from pubweave.runtime.journal.host import WINDOWS, BrokerJournal, code_version
 from pubweave.runtime.net.clock import UnixClock
 from pubweave.wire.codec import FrameDecoder, encode_all
 from pubweave.wire.journal_codec import encode_record
@@ -101,8 +96,8 @@ class _Recorded:
         self.broker = Broker(self.config, epoch=1, now=0.0)
         self.now = 0.0
         head = SnapshotHead(self.config.id, code_version())
-        self.files = JournalFiles(FileDisk(directory), head, 0)
-
+        self.files = JournalFiles(head)
+        self._disk = FileDisk(directory)
         self._handled_s = self._snapshot_s = 0.0
 
     def give(self, event: Event) -> bytes:
@@ -117,12 +112,21 @@ class _Recorded:
         snapshot = take_snapshot(self.broker, self.now)
         self._snapshot_s = time.perf_counter() - began
         self._handled_s = 0.0
-        self.files.begin(snapshot)
+        self._disk.carry_out(self.files.snapshot(snapshot))
+        self.files.installed()
+        self._disk.carry_out(self.files.clearing())
+        self.files.cleared()
+
+    def write(self, records: bytes) -> None:
+        self._disk.carry_out(self.files.batch(records))
+        self.files.written()
 
     @property
     def snapshot_is_near(self) -> float:
-        """How much of the way to the next snapshot is gone, by the rule of `journal/host`."""
-        return self._handled_s / max(REPLAY_S, SNAPSHOT_RATIO * self._snapshot_s)
+        """How much of the way to the next snapshot is gone, by the rule of the engine."""
+        policy = JournalPolicy()
+        due_s = max(policy.replay_s, policy.snapshot_ratio * self._snapshot_s)
+        return self._handled_s / due_s
 
     def messages(self, connection: int, messages: list[Message]) -> bytes:
         decoded = FrameDecoder().feed(encode_all(messages))
@@ -172,9 +176,8 @@ def _publish(recorded: _Recorded, payload_bytes: int, size: int, snapshots: bool
                 ack = Ack(link.acked + len(link.unacked))
                 records.append(recorded.messages(connection, [ack]))
         together = b"".join(records)
-        recorded.files.append(together)
+        recorded.write(together)
         written += len(together)
-    recorded.files.sync()
     return count
 
 

@@ -37,7 +37,7 @@ MOSQUITTO, AMQTT, PUBWEAVE = "mosquitto", "amqtt", "pubweave"
 IDLE = 5000
 SLUGGARD_RATE_PER_S = 2000.0
 SLUGGARD_S = 8.0
-ROOM = """[settings.entry]
+ROOM = """[broker.entry]
 connections = 20000
 connections_per_address = 20000
 connections_per_s = 100000.0
@@ -142,7 +142,7 @@ def throughput_cases(only: str | None) -> list[tuple[str, str, Start, Measure]]:
 
 def short_door() -> AbstractContextManager[rivals.Brokers]:
     """Where the session of a client that does not read soon has more than it may keep."""
-    return configured_door("[settings.mqtt]\nqueue_messages = 2000\n")
+    return configured_door("[broker.mqtt]\nqueue_messages = 2000\n")
 
 
 def unbounded_mosquitto() -> AbstractContextManager[rivals.Brokers]:

@@ -69,7 +69,7 @@ def _child(engine: str, folder: Path, memory: str) -> dict[str, Any]:
 
 
 def spark_figures(folder: Path, memory: str) -> dict[str, Any]:
-    from pubweave.pipeline.batch.profile_run import run_profile
+    from pubweave.pipeline.batch import run_profile
     from pubweave.pipeline.frames.session import spark_session
     from pubweave.pipeline.frames.small_tables import is_small
 

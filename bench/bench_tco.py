@@ -23,7 +23,7 @@ from pubweave.design.tco.divided import build_attached, build_divided
 from pubweave.design.tco.interests import Subscriptions
 from pubweave.design.tco.low_oda import Mode, build_overlay
 from pubweave.design.tco.verify import verify
-from pubweave.design.tco.warm_up import warm_up_tco
+from pubweave.design.warm_up import warm_up_tco
 from pubweave.experiments.shadows.setting import ShadowsSetting, ShadowsWorld, make_world
 from pubweave.generate.workloads.churn_rounds import Popularity, random_subscriptions
 

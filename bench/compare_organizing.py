@@ -19,7 +19,10 @@ import numpy as np
 
 from pubweave.core.config.self_organizing import LinkPrice, OrganizeConfig
 from pubweave.design.ci.rules import Estimate, Heuristic
-from pubweave.sim.scenarios.reorganize import ReorganizeScenario, ReorganizeSetting
+from pubweave.sim.kernel.world import World
+from pubweave.sim.parts.organizing import ReorganizeSetting
+from pubweave.sim.parts.run import Options
+from pubweave.sim.scenarios.trees import reorganize
 
 ROUND_S = 60.0
 BROKERS = 14
@@ -45,8 +48,8 @@ Run = tuple[float, int, int]
 def run(organize: OrganizeConfig, seed: int) -> Run:
     """One overlay organized by one variant; RuntimeError if anything went wrong with it."""
     setting = ReorganizeSetting(organize, rounds=1, round_s=ROUND_S, has_operator=False)
-    scenario = ReorganizeScenario(seed, fault="none", organizing=setting, max_brokers=BROKERS)
-    result = scenario.run()
+    options = Options(max_brokers=BROKERS, fault="none")
+    result = reorganize(World(seed), options, organizing=setting).run()
     if result.violations:
         raise RuntimeError(f"seed {seed}: {result.violations[0]}")
     counts = result.counts

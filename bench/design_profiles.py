@@ -18,21 +18,21 @@ import pyarrow.parquet as pq
 from pubweave.generate.topologies.trees import random_tree_pairs
 from pubweave.model.files.topology import write_topology
 from pubweave.model.ids import Link
-from pubweave.model.profile.profile import (
+from pubweave.model.profile import (
     PROFILE_FILE,
+    PROFILE_TABLES,
     ProfileDescription,
-    ProfileKind,
     TableSummary,
 )
-from pubweave.model.profile.tables import PROFILE_TABLES
+from pubweave.model.telemetry import ColumnKind
 from pubweave.model.topology import Topology
 
 _TYPES = {
-    ProfileKind.FLOAT: pa.float64(),
-    ProfileKind.INTEGER: pa.int64(),
-    ProfileKind.TEXT: pa.string(),
-    ProfileKind.BOOLEAN: pa.bool_(),
-    ProfileKind.WORDS: pa.list_(pa.int64()),
+    ColumnKind.FLOAT: pa.float64(),
+    ColumnKind.INTEGER: pa.int64(),
+    ColumnKind.TEXT: pa.string(),
+    ColumnKind.BOOLEAN: pa.bool_(),
+    ColumnKind.WORDS: pa.list_(pa.int64()),
 }
 
 
@@ -73,8 +73,8 @@ def write_profile(directory: Path, tables: Mapping[str, Mapping[str, Sequence[An
     (directory / PROFILE_FILE).write_bytes(msgspec.json.encode(description))
 
 
-def _zero(kind: ProfileKind) -> Any:
-    return {ProfileKind.TEXT: "", ProfileKind.BOOLEAN: False, ProfileKind.WORDS: []}.get(kind, 0)
+def _zero(kind: ColumnKind) -> Any:
+    return {ColumnKind.TEXT: "", ColumnKind.BOOLEAN: False, ColumnKind.WORDS: []}.get(kind, 0)
 
 
 @dataclass(frozen=True)

@@ -5,23 +5,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import uvloop
 
-from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.relocation import RelocationConfig, RelocationMode
+from pubweave.core.strategies import STRATEGIES, no_parts
 from pubweave.runtime.broker.host import BrokerHost
-from pubweave.runtime.broker.host_config import HostConfig
 from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.settings.tree import BrokerTable, JournalTable, Settings, TelemetryTable
 
 
-async def serve(config: HostConfig, *, is_bare: bool = False) -> None:
-    """``is_bare``: without a relocator and without migrations, to see what they cost."""
-    host = BrokerHost(config)
+async def serve(settings: Settings, *, is_bare: bool = False) -> None:
+    """``is_bare``: without any part of the strategy, to see what they cost."""
     if is_bare:
-        host.broker.migrations = host.broker.relocator = None
-        host.broker._publishing.tracer = None
+        tree = STRATEGIES["tree"]
+        STRATEGIES["tree"] = replace(tree, make_parts=no_parts)
+    host = BrokerHost(settings)
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     await host.start()
@@ -42,15 +43,16 @@ def main() -> None:
     )
     options = parser.parse_args()
     neighbors = (each.split("=") for each in options.neighbor)
-    config = HostConfig(
-        broker=BrokerConfig(options.id, relocation=_relocation(options.relocation)),
+    table = BrokerTable(
+        id=options.id,
         listen=Address("127.0.0.1", options.port),
         neighbors={id_: Address("127.0.0.1", int(port)) for id_, port in neighbors},
-        telemetry_directory=options.telemetry,
-        sample_ratio=options.sample,
-        journal_directory=options.journal,
+        telemetry=TelemetryTable(directory=options.telemetry, sample=options.sample),
+        durability="memory" if options.journal is None else "journal",
+        journal=JournalTable(directory=options.journal),
     )
-    uvloop.run(serve(config, is_bare=options.relocation == "bare"))
+    settings = Settings(table, relocation=_relocation(options.relocation))
+    uvloop.run(serve(settings, is_bare=options.relocation == "bare"))
 
 
 def _relocation(way: str) -> RelocationConfig:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from pubweave.model.files.profile import WorkloadProfile
-from pubweave.model.profile.tables import PROFILE_TABLES
+from pubweave.model.profile import PROFILE_TABLES
 
 Row = dict[str, Any]
 _NOT_COMPARED = frozenset({"theta_estimate", "theta_error", "theta_std", "bloom_estimate", "tree"})

@@ -15,7 +15,7 @@ from typing import Any
 from bench.pipeline_duckdb_audit import AUDIT_STATEMENTS
 from bench.pipeline_duckdb_sql import RECORD_STATEMENTS
 from bench.pipeline_duckdb_trees import TREE_STATEMENTS
-from pubweave.model.profile.tables import PROFILE_TABLES
+from pubweave.model.profile import PROFILE_TABLES
 from pubweave.model.telemetry import TABLES, ColumnKind
 
 STATEMENTS = RECORD_STATEMENTS | TREE_STATEMENTS | AUDIT_STATEMENTS

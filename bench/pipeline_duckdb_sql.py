@@ -7,7 +7,7 @@ The settings are the defaults: slots of 10 s, a filter weight of 0.3, five candi
 from __future__ import annotations
 
 from pubweave.model.telemetry import TABLES
-from pubweave.pipeline.profile.record_rules import TimeBounds, fault_text
+from pubweave.pipeline.profiling.screening import TimeBounds, fault_text
 
 _EVERY = " UNION ALL ".join(
     f"""SELECT '{table.name}' AS "table", {table.recorded_by} AS broker, epoch, record_number,

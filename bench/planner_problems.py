@@ -17,13 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import ipitt_topologies
+from pubweave.generate.topologies.trees import change_links, ipitt_topologies
 from pubweave.model.plans import PlanStatus
 from pubweave.model.topology import Topology
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import PlanningProgress
-from pubweave.planning.solve import solve
+from pubweave.planning.problem.problem import PlanningProblem, PlanningProgress
+from pubweave.planning.solver import solve_problem
 
 RATIO = 0.2
 
@@ -101,7 +99,7 @@ def planned(name: str, problem: PlanningProblem, method: str, limit_s: float, se
         if bounds is not None and bounds.steps >= plan.step_count:
             proven_at.append(passed())
 
-    result = solve(
+    result = solve_problem(
         problem,
         method=method,
         stop=lambda: passed() >= limit_s,

@@ -21,7 +21,7 @@ import signal
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from pubweave.runtime.overlay.run_directory import RunDirectory
 from pubweave.runtime.overlay.spec import make_spec
 from pubweave.runtime.security.directory import SecurityDirectory
 from pubweave.runtime.security.setup import SecuritySetup
+from pubweave.runtime.settings.tree import BrokerTable, SecurityTable, Settings
 
 RATE_PER_S = 100.0
 QUIET_S = 5.0
@@ -155,9 +156,9 @@ def make_target(directory: Path) -> Target:
     setup = SecuritySetup(security, datetime.datetime.now(datetime.UTC))
     list(setup.create(topology.brokers, ["good", "mallory"]))
     security.access.write_text(RULES)
-    spec = make_spec(topology, base_port=0)
+    table = BrokerTable(security=SecurityTable(directory=security.path))
+    spec = make_spec(topology, Settings(table), base_port=0)
     run_directory = RunDirectory(directory / "run")
-    spec = replace(spec, security=security.path)
     overlay = Overlay(spec, run_directory, restart=False)
     return Target(overlay, security, run_directory.log_file("b1"))
 

@@ -90,15 +90,10 @@ def start(port: int, settings: Settings) -> subprocess.Popen[bytes]:
             rules.write_text(_rules(settings, users))
 
         write_rules()
-        command += [
-            "--tls-ca",
-            files.ca,
-            "--tls-cert",
-            str(files.cert),
-            "--tls-key",
-            str(files.key),
-        ]
-        command += ["--access", str(rules), "--passwords", str(passwords)]
+        named = {"ca": files.ca, "cert": files.cert, "key": files.key}
+        named |= {"access": str(rules), "passwords": str(passwords)}
+        for key, file in named.items():
+            command += ["--set", f"broker.security.{key}={file}"]
         _secured.update(ports)
     else:
         _secured.difference_update(ports)
@@ -140,7 +135,7 @@ def _door(port: int, settings: Settings) -> list[str]:
     if not given:
         return []
     config = Path(f"pubweave-{port}.toml").absolute()
-    config.write_text("\n".join(["[settings.mqtt]", *given, ""]))
+    config.write_text("\n".join(["[broker.mqtt]", *given, ""]))
     return ["--config", str(config)]
 
 

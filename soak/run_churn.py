@@ -37,9 +37,10 @@ from pubweave.runtime.client.connect import connect
 from pubweave.runtime.client.observer import OverlayObserver
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.reserved_ports import ReservedPorts
-from pubweave.runtime.overlay.broker_process import BrokerOrder
+from pubweave.runtime.overlay.broker_process import StartBroker
 from pubweave.runtime.overlay.fork_server import Listening, Started
 from pubweave.runtime.overlay.processes import ProcessRunner, RunnerEvent
+from pubweave.runtime.settings.tree import BrokerTable, Settings
 from soak.churn_receipts import Receipts
 
 LOOK_EVERY_S = 0.05
@@ -113,13 +114,13 @@ class ChurnRun:
         print("all clients subscribed", file=sys.stderr)
 
     async def _start_broker(self, name: str, neighbors: list[str]) -> None:
-        order = BrokerOrder(
-            broker=name,
+        table = BrokerTable(
+            id=name,
             listen=self._ports.addresses[name],
             neighbors={other: self._ports.addresses[other] for other in neighbors},
             strategy="topic_connected",
-            log_file=str(Path(self._directory.name) / f"{name}.log"),
         )
+        order = StartBroker(Settings(table), str(Path(self._directory.name) / f"{name}.log"))
         self._living.append(name)
         await self._runner.start(order)
 

@@ -22,16 +22,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import uvloop
 
-from pubweave.core.strategies import GRAPHS, STRATEGIES
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import hierarchical_tree
+from pubweave.core.strategies import find_strategy, strategy_names
+from pubweave.generate.topologies.trees import change_links, hierarchical_tree
 from pubweave.generate.workloads.ipitt import IpittWorkload
 from pubweave.model.files.plan import PlanRecord, topology_hash, write_plan
 from pubweave.model.topology import Topology
@@ -43,6 +42,7 @@ from pubweave.runtime.overlay.events import StoreChoice
 from pubweave.runtime.overlay.overlay import Overlay
 from pubweave.runtime.overlay.run_directory import RunDirectory
 from pubweave.runtime.overlay.spec import make_spec
+from pubweave.runtime.settings.tree import BrokerTable, JournalTable, Settings
 from soak.run_fifty import SubscriberProcesses
 from soak.run_transform import contents_of, make_plan, spread_workload
 
@@ -77,9 +77,9 @@ class JournalRun:
         target = change_links(source, CHANGED_SHARE, rng)
         files = [self._plan(source, target, "there"), self._plan(target, source, "back")]
         workload = spread_workload(source, rng, self.publishers, self.subscribers, self.rate)
-        spec = make_spec(source, name="journal", base_port=0, strategy=self.strategy)
-        if self.durability == "journal":
-            spec = replace(spec, journal_directory=self.scratch / "journal")
+        journal = JournalTable(directory=self.scratch / "journal")
+        settings = Settings(BrokerTable(durability=self.durability, journal=journal))
+        spec = make_spec(source, settings, name="journal", base_port=0, strategy=self.strategy)
         # Brokers are killed on purpose here: each is started again as after its first death.
         overlay_module.STEADY_S = 0.0
         overlay = Overlay(spec, RunDirectory(self.scratch / "run"), store=StoreChoice(None))
@@ -152,7 +152,7 @@ class JournalRun:
 
     async def _settle(self, overlay: Overlay) -> OverlayStatuses:
         """Until all is quiet, and what it is like then; a ring never is."""
-        if self.strategy not in GRAPHS:
+        if find_strategy(self.strategy).needs_tree:
             return await wait_until_settled(overlay.observer)
         await asyncio.sleep(SETTLE_S)
         return await overlay.snapshot()
@@ -177,7 +177,7 @@ class JournalRun:
     ) -> None:
         """Carry plans out, there and back, until it is over; an aborted one leaves the topology
         in between, and is followed by a plan from there. Only trees have plans."""
-        if self.strategy in GRAPHS:
+        if not find_strategy(self.strategy).needs_tree:
             return
         number = 0
         while not self.is_over:
@@ -218,7 +218,7 @@ def main() -> int:
     parser.add_argument("--publishers", type=int, default=10)
     parser.add_argument("--rate", type=float, default=10.0)
     parser.add_argument("--durability", choices=("memory", "journal"), default="journal")
-    parser.add_argument("--strategy", choices=sorted(STRATEGIES), default="tree")
+    parser.add_argument("--strategy", choices=strategy_names(), default="tree")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="leave everything in this directory")
     parser.add_argument("--json", action="store_true")

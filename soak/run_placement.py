@@ -2,7 +2,7 @@
 
 Each broker is a process. Users come to brokers at random and subscribe to topics of one mode each
 (multimodal); some of them subscribe to topics of another mode later. One publisher per topic
-publishes at a steady rate. Brokers send users to each other by ``--placement``. What is published
+publishes at a steady rate. Brokers send users to each other by user placement. What is published
 is held against what arrives, and the topics that brokers want, and so the sizes of the trees,
 against what they would be if everybody had stayed.
 
@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from pubweave.runtime.client.observer import client_count
 from pubweave.runtime.overlay.overlay import Overlay
 from pubweave.runtime.overlay.run_directory import RunDirectory
 from pubweave.runtime.overlay.spec import make_spec
+from pubweave.runtime.settings.tree import PlacementTable, Settings
 from soak.topic_traffic import TopicTraffic, verdict
 
 TOPICS_PER_MODE = 5
@@ -98,11 +98,15 @@ async def run(given: argparse.Namespace) -> dict[str, Any]:
     modes = [names[i : i + TOPICS_PER_MODE] for i in range(0, len(names), TOPICS_PER_MODE)]
     with tempfile.TemporaryDirectory(prefix="pubweave-placement-") as scratch:
         tree = random_tree(given.brokers, rng)
-        spec = make_spec(tree, name="placed", base_port=0, strategy="rendezvous")
-        placement = PlacementConfig(
-            update_s=UPDATE_S, load_weight=given.load, rest_s=UPDATE_S, rule=given.rule
+        placement = PlacementTable(
+            update_s=UPDATE_S,
+            load_weight=given.load,
+            rest_s=UPDATE_S,
+            rule=given.rule,
+            size=given.cluster,
         )
-        spec = replace(spec, placement=placement, placement_size=given.cluster)
+        settings = Settings(placement=placement)
+        spec = make_spec(tree, settings, name="placed", base_port=0, strategy="rendezvous")
         async with Overlay(spec, RunDirectory(Path(scratch) / "run")) as overlay:
             topics: dict[str, list[str]] = {broker: [] for broker in spec.brokers}
             traffic = TopicTraffic(overlay, topics, given.rate, rng)

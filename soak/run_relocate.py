@@ -35,8 +35,13 @@ import uvloop
 from pubweave.core.config.relocation import RelocationConfig, RelocationMode
 from pubweave.design.relocation.rules import Preference, Priority
 from pubweave.generate.topologies.trees import fanout_tree
-from pubweave.generate.workloads.stock_quotes import read_quotes, synthetic_quotes
-from pubweave.generate.workloads.stocks import Distribution, StockWorkload, stock_workload
+from pubweave.generate.workloads.stocks import (
+    Distribution,
+    StockWorkload,
+    read_quotes,
+    stock_workload,
+    synthetic_quotes,
+)
 from pubweave.runtime.client.client import Client
 from pubweave.runtime.client.observer import OverlayStatuses, wait_until_settled
 from pubweave.runtime.observe.delivery_oracle import expected_deliveries, judge
@@ -44,6 +49,7 @@ from pubweave.runtime.observe.workload import PublisherGroup, wait_for_deliverie
 from pubweave.runtime.overlay.overlay import Overlay
 from pubweave.runtime.overlay.run_directory import RunDirectory
 from pubweave.runtime.overlay.spec import OverlaySpec, make_spec
+from pubweave.runtime.settings.tree import Settings
 from soak.run_fifty import SubscriberProcesses
 
 TRACED = 100
@@ -79,8 +85,7 @@ def run(
     clients = len(workload.publishers) + len(workload.subscribers)
     config = replace(config, most_clients=math.ceil(ROOM * clients / brokers))
     spec = replace(
-        make_spec(topology, name="relocate", base_port=0),
-        relocation=config,
+        make_spec(topology, Settings(relocation=config), name="relocate", base_port=0),
         distances_ms=dict.fromkeys(topology.links, link_ms) if link_ms else {},
     )
     with tempfile.TemporaryDirectory(prefix="pubweave-relocate-") as scratch:

@@ -29,15 +29,18 @@ import msgspec
 import numpy as np
 import uvloop
 
-from pubweave.cli.design.dynatops_files import write_mapping
-from pubweave.deploy.documents import ExecutorDocument, decode
-from pubweave.deploy.layout import Layout
+from pubweave.deploy.documents import ExecutorDocument, Layout, decode
 from pubweave.deploy.store import Read
 from pubweave.design.dynatops.mapping.best import best_mapping
-from pubweave.design.dynatops.mapping.costs import MappingCost, mapping_cost
-from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem
+from pubweave.design.dynatops.mapping.problem import (
+    BrokerMapping,
+    MappingCost,
+    MappingProblem,
+    mapping_cost,
+)
 from pubweave.design.tco.interests import Subscriptions
 from pubweave.generate.topologies.trees import random_tree
+from pubweave.model.files.ring_mapping import write_mapping
 from pubweave.model.messages.rendezvous import RendezvousStatus, TreeStatus
 from pubweave.model.records.status import TOPICS_SUBJECT
 from pubweave.runtime.overlay.events import StoreChoice
@@ -117,7 +120,7 @@ class RemapRun(TopicTraffic):
     ) -> tuple[list[dict[str, Any]], int]:
         """Have it done by the command; what that said, and its exit code."""
         file = self.directory / "mapping.csv"
-        write_mapping(file, self.problem, mapping)
+        write_mapping(file, dict(zip(self.problem.wanted.nodes, mapping.tolist(), strict=True)))
         command = [sys.executable, "-m", "pubweave", "remap", str(file), "--json"]
         process = await asyncio.create_subprocess_exec(
             *command, "--run-dir", str(self.directory / "run"), stdout=asyncio.subprocess.PIPE

@@ -23,14 +23,14 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import uvloop
 
-from pubweave.core.config.self_organizing import LinkPrice, OrganizeConfig
+from pubweave.core.config.self_organizing import LinkPrice
 from pubweave.design.ci.rules import Estimate, Heuristic
 from pubweave.generate.topologies.trees import random_tree
 from pubweave.generate.workloads.clients import Content, WorkloadPublisher, WorkloadSubscriber
@@ -45,7 +45,8 @@ from pubweave.runtime.overlay.events import StoreChoice
 from pubweave.runtime.overlay.overlay import Overlay
 from pubweave.runtime.overlay.run_directory import RunDirectory
 from pubweave.runtime.overlay.spec import make_spec
-from pubweave.sim.scenarios.reorganize import DeliveryCosts
+from pubweave.runtime.settings.tree import SelfOrganizingTable, Settings
+from pubweave.sim.parts.organizing import DeliveryCosts
 from soak.run_fifty import SubscriberProcesses
 
 BEFORE_S = 2.0
@@ -129,7 +130,8 @@ def run(
     rng = np.random.default_rng(seed)
     topology = random_tree(brokers, rng)
     traffic = SkewedTraffic.draw(topology, rng, topics=topics, places=places, rate_per_s=rate)
-    organize = OrganizeConfig(
+    organize = SelfOrganizingTable(
+        enabled=True,
         heuristic=heuristic,
         interval_s=interval_s,
         link_price=LinkPrice.HOPS,
@@ -156,10 +158,11 @@ async def _organize(
     scratch: Path,
     topology: Topology,
     traffic: SkewedTraffic,
-    organize: OrganizeConfig,
+    organize: SelfOrganizingTable,
     seconds: float,
 ) -> dict[str, Any]:
-    spec = replace(make_spec(topology, name="reorganize", base_port=0), organize=organize)
+    settings = Settings(self_organizing=organize)
+    spec = make_spec(topology, settings, name="reorganize", base_port=0)
     directory = RunDirectory(scratch / "run")
     async with contextlib.AsyncExitStack() as stack:
         overlay = await stack.enter_async_context(Overlay(spec, directory, store=StoreChoice(None)))

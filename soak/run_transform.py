@@ -29,8 +29,7 @@ from typing import Any
 import numpy as np
 import uvloop
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import hierarchical_tree
+from pubweave.generate.topologies.trees import change_links, hierarchical_tree
 from pubweave.generate.workloads.clients import Content
 from pubweave.generate.workloads.ipitt import IpittWorkload, ipitt_workload, publications
 from pubweave.model.files.plan import PlanRecord, topology_hash, write_plan
@@ -38,7 +37,7 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.plans import Plan
 from pubweave.model.topology import Topology
 from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.solve import solve
+from pubweave.planning.solver import solve_problem
 from pubweave.runtime.client.observer import wait_until_settled
 from pubweave.runtime.observe.delivery_oracle import expected_deliveries, judge
 from pubweave.runtime.observe.workload import PublisherGroup, percentile, wait_for_deliveries
@@ -46,6 +45,7 @@ from pubweave.runtime.overlay.events import StoreChoice
 from pubweave.runtime.overlay.overlay import Overlay
 from pubweave.runtime.overlay.run_directory import RunDirectory
 from pubweave.runtime.overlay.spec import make_spec
+from pubweave.runtime.settings.tree import BrokerTable, Settings
 from pubweave.runtime.store.zookeeper_target import parse_target
 from soak.cutting_proxy import CuttingProxy
 from soak.run_fifty import SubscriberProcesses
@@ -158,9 +158,8 @@ class _Transformation:
             return overlay.spec.addresses[attacked]
 
         proxy = await stack.enter_async_context(CuttingProxy(real_address))
-        spec = replace(
-            make_spec(source, name="transform", base_port=0), advertised={attacked: proxy.address}
-        )
+        settings = Settings(brokers={attacked: BrokerTable(advertise=proxy.address)})
+        spec = make_spec(source, settings, name="transform", base_port=0)
         hosts = None if servers is None else ",".join(str(a) for a in servers.addresses)
         choice = StoreChoice(None if hosts is None else parse_target(hosts))
         overlay = Overlay(spec, RunDirectory(self.scratch / "run"), store=choice)
@@ -274,7 +273,7 @@ def contents_of(workload: IpittWorkload, seed: int) -> dict[str, Iterator[Conten
 def make_plan(source: Topology, target: Topology) -> Plan:
     """The plan of a few seconds' search."""
     limit = time.monotonic() + PLANNING_LIMIT_S
-    result = solve(
+    result = solve_problem(
         PlanningProblem(source, target),
         stop=lambda: time.monotonic() > limit,
         clock=time.monotonic,

@@ -18,11 +18,11 @@ from pubweave.deploy.commands import create_topology
 from pubweave.deploy.documents import (
     ActionDocument,
     DeploymentDocument,
+    Layout,
     TopologyDocument,
     decode,
 )
 from pubweave.deploy.executor import Executor, ExecutorConfig, ExecutorReport, ExecutorRole
-from pubweave.deploy.layout import Layout
 from pubweave.deploy.memory_store import MemoryStore
 from pubweave.deploy.store import (
     ANY_VERSION,

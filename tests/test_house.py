@@ -42,7 +42,7 @@ TERMS = {
     "anti-entropy": "core.mqtt.cluster",
     "gossip": "core.mqtt.cluster",
     "heartbeat": "core.session",
-    "group commit": "runtime.journal",
+    "group commit": "core.journal",
     "snapshot": "core.journal",
     "two-phase coordinator": "core.transformation",
     "stale-entry expiry": "core.routing.tree",

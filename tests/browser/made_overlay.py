@@ -12,7 +12,7 @@ import math
 import msgspec
 import numpy as np
 
-from pubweave.dashboard.plan_marks import links_after, steps_of
+from pubweave.dashboard.documents import links_after, steps_of
 from pubweave.dashboard.snapshot import (
     ActionView,
     Alert,

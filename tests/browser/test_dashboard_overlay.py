@@ -20,7 +20,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pubweave.control.records import append_decision, read_decision
-from pubweave.deploy.layout import Layout
+from pubweave.deploy.documents import Layout
 from pubweave.generate.topologies.trees import hierarchical_tree
 from pubweave.model.decisions import (
     Alternative,

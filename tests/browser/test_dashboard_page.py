@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pubweave.dashboard.plan_marks import steps_of
+from pubweave.dashboard.documents import steps_of
 from pubweave.dashboard.snapshot import Alert, Severity
 from pubweave.model.decisions import DecisionState
 from pubweave.model.deployment import DeploymentState

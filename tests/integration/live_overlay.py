@@ -15,13 +15,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from pubweave.generate.topologies.mutation import change_links
+from pubweave.generate.topologies.trees import change_links
 from pubweave.model.files.plan import PlanRecord, topology_hash, write_plan
 from pubweave.model.files.topology import write_topology
 from pubweave.model.plans import Plan
 from pubweave.model.topology import Topology
 from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.solve import solve
+from pubweave.planning.solver import solve_problem
 from pubweave.runtime.overlay.run_directory import (
     OverlayCondition,
     OverlayState,
@@ -50,7 +50,7 @@ class LiveOverlay:
         write_topology(topology, directory / "before.json")
         self._process = start(
             "up", str(directory / "before.json"), "--port", "0", "-q",
-            "--telemetry" if telemetry else "--no-telemetry", *self.options,
+            *(() if telemetry else ("--no-telemetry",)), *self.options,
             *(() if security is None else ("--security", str(security))),
             *further,
         )  # fmt: skip
@@ -83,7 +83,7 @@ class LiveOverlay:
         source = self.current()
         target = change_links(source, ratio, np.random.default_rng(seed))
         limit = time.monotonic() + 0.5
-        result = solve(
+        result = solve_problem(
             PlanningProblem(source, target),
             stop=lambda: time.monotonic() > limit,
             clock=time.monotonic,

@@ -19,13 +19,13 @@ import msgspec
 import pytest
 
 from pubweave.autopilot import driver as autopilot_run
-from pubweave.autopilot.driver import AssumedPrices, LivePilot, PilotSetup, run_autopilot
+from pubweave.autopilot.driver import AssumedPrices, LivePilot, PilotSetup
 from pubweave.cli.options.coordination import DeploymentChoice
 from pubweave.control.evidence import Evidence
 from pubweave.control.records import list_decisions
 from pubweave.control.settings import ControlSettings
 from pubweave.deploy.commands import read_topology
-from pubweave.deploy.layout import Layout
+from pubweave.deploy.documents import Layout
 from pubweave.model.decisions import AutopilotStatus, ControlMode
 from pubweave.model.files.topology import write_topology
 from pubweave.model.topology import Topology
@@ -69,8 +69,8 @@ def setup_for(overlay: LiveOverlay, mode: ControlMode, looks: int | None) -> Pil
         plan_limit_s=1.0,
         search_limit_s=5.0,
         memory="1g",
-        seed=0,
         looks=looks,
+        rehearse=False,
     )
 
 
@@ -82,9 +82,8 @@ def decisions(overlay: LiveOverlay) -> list[dict[str, Any]]:
 def test_a_proposal_is_approved_on_the_command_line_and_carried_out(
     overlay: LiveOverlay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(autopilot_run, "LivePilot", KnowingPilot)
 
-    async def fly() -> int:
+    async def fly() -> None:
         setup = setup_for(overlay, ControlMode.APPROVE, looks=1)
         proposed = asyncio.Event()
 
@@ -92,15 +91,15 @@ def test_a_proposal_is_approved_on_the_command_line_and_carried_out(
             if "change:" in line:
                 proposed.set()
 
-        flying = asyncio.create_task(run_autopilot(setup, hear))
+        flying = asyncio.create_task(KnowingPilot(setup, hear).run())
         async with asyncio.timeout(60.0):
             await proposed.wait()
             assert overlay.current().links == CHAIN.links, "nothing is done before the answer"
             done = await asyncio.to_thread(overlay.run, "decisions", "approve", "1", "--by", "ann")
             assert done.returncode == 0, done.stderr
-            return await flying
+            await flying
 
-    assert asyncio.run(fly()) == 0
+    asyncio.run(fly())
     (made,) = decisions(overlay)
     assert (made["state"], made["reviewed_by"]) == ("deployed", "ann")
     added = {tuple(link) for each in made["alternatives"] if each["name"] == made["chosen"]
@@ -116,16 +115,15 @@ def test_a_proposal_is_approved_on_the_command_line_and_carried_out(
 def test_a_second_autopilot_is_refused(
     overlay: LiveOverlay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(autopilot_run, "LivePilot", KnowingPilot)
     monkeypatch.setattr(autopilot_run, "OTHER_GONE_S", 1.0)
     setup = setup_for(overlay, ControlMode.OBSERVE, looks=None)
 
     async def fly() -> None:
         told = asyncio.Event()
-        first = asyncio.create_task(run_autopilot(setup, lambda *_: told.set()))
+        first = asyncio.create_task(KnowingPilot(setup, lambda *_: told.set()).run())
         await told.wait()
         with pytest.raises(Exception, match="is running already"):
-            await run_autopilot(setup, lambda *_: None)
+            await KnowingPilot(setup, lambda *_: None).run()
         first.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await first
@@ -138,14 +136,13 @@ def test_while_zookeeper_is_away_nothing_is_decided_and_then_it_goes_on(
     overlay: LiveOverlay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Longer than a session lasts: its own node is gone then, too, and comes back."""
-    monkeypatch.setattr(autopilot_run, "LivePilot", KnowingPilot)
     made = setup_for(overlay, ControlMode.OBSERVE, looks=None)
     setup = replace(made, settings=replace(made.settings, period_s=2.0))
     lines: list[str] = []
 
     async def fly() -> None:
         flying = asyncio.create_task(
-            run_autopilot(setup, lambda now, status, line: lines.append(line))
+            KnowingPilot(setup, lambda now, status, line: lines.append(line)).run()
         )
         async with asyncio.timeout(200.0):
             await _heard(lines, "decision 000001")

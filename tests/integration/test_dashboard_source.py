@@ -10,14 +10,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from pubweave.cli.autopilot.dashboard import OverlayCommands
 from pubweave.control.records import append_decision
 from pubweave.dashboard.snapshot import CommandError, Snapshot
-from pubweave.deploy.layout import Layout
+from pubweave.deploy.documents import Layout
 from pubweave.deploy.store import Create, Delete
 from pubweave.generate.topologies.trees import hierarchical_tree
 from pubweave.model.decisions import ControlMode, DecisionRecord, DecisionState, Verdict
 from pubweave.model.deployment import DeploymentState
+from pubweave.runtime.observe.dashboard_server import OverlayCommands
 from pubweave.runtime.observe.dashboard_source import Finder, InRunDirectory, InStore, OverlaySource
 from pubweave.runtime.store.session import run_command
 from pubweave.runtime.store.zookeeper_target import Coordination, parse_target

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.cli.options.brokers import choose_store
+from pubweave.cli.options.coordination import choose_store
 from pubweave.cli.run.up import usable_name
 from pubweave.deploy.commands import read_topology
-from pubweave.deploy.layout import Layout, UnusableNameError
+from pubweave.deploy.documents import Layout, UnusableNameError
 from pubweave.deploy.store import Create, List, Outcome, Read
 from pubweave.model.topology import Topology
 from pubweave.runtime.net.errors import OverlayError

@@ -54,7 +54,7 @@ def go_round(out: RawClient, into: RawClient, brokers: list[Running]) -> int:
 @pytest.mark.parametrize("on_loop", ["warn", "refuse"])
 def test_a_loop_is_noticed_and_ended_if_that_is_wanted(tmp_path: Path, on_loop: str) -> None:
     with (
-        broker_chain(tmp_path, 2, "--mqtt-on-loop", on_loop) as brokers,
+        broker_chain(tmp_path, 2, "--set", f"broker.mqtt.on_loop={on_loop}") as brokers,
         loop(brokers) as (out, into),
     ):
         assert go_round(out, into, brokers) > 200

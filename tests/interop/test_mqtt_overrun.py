@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.sockets]
 COUNT = 3000
 PAYLOAD_BYTES = 4000
 QUOTA_EXCEEDED = 0x97
-CONFIG = "[settings.mqtt]\nqueue_messages = 500\nunread_bytes = 65536\n"
+CONFIG = "[broker.mqtt]\nqueue_messages = 500\nunread_bytes = 65536\n"
 
 
 @pytest.fixture

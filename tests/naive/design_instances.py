@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.traffic import Integers, Traffic
+from pubweave.design.tree.traffic import Integers, Prices, Traffic
 from pubweave.generate.topologies.trees import random_tree_pairs
 
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import random_tree
+from pubweave.generate.topologies.trees import change_links, random_tree
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 from pubweave.planning.problem.problem import PlanningProblem

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pubweave.model.files.profile import WorkloadProfile
-from pubweave.model.profile.tables import PROFILE_TABLES
+from pubweave.model.profile import PROFILE_TABLES
 
 
 def assert_same_tables(

@@ -39,7 +39,7 @@ class Noted(msgspec.Struct):
 def write(directory: Path) -> int:
     """Run and note; 1 if nothing could be noted."""
     for scenario, seed in RUNS:
-        run = SCENARIOS[scenario](seed, durability="journal", max_brokers=8)
+        run = SCENARIOS[scenario].begin(seed, durability="journal", max_brokers=8)
         run.run()
         noted = []
         for node in run.overlay.brokers.values():
@@ -52,7 +52,7 @@ def check(directory: Path) -> int:
     """Replay; how many journals went another way."""
     differing = 0
     for scenario, seed in RUNS:
-        run = SCENARIOS[scenario](seed, durability="journal", max_brokers=8)
+        run = SCENARIOS[scenario].begin(seed, durability="journal", max_brokers=8)
         data = (directory / f"{scenario}-{seed}.msgpack").read_bytes()
         for noted in msgspec.msgpack.decode(data, type=list[Noted]):
             config = run._config(noted.broker)

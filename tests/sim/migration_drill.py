@@ -13,9 +13,9 @@ from itertools import product
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
+from pubweave.core.migration.coordinator import MigrationCoordinator
 from pubweave.core.migration.states import Stage
 from pubweave.core.routing.tree.routing import TreeRouting
-from pubweave.core.vocabulary.effects import FollowRedirect, ReportMove
 from pubweave.core.vocabulary.events import MigrationRequested
 from pubweave.model.filters.text import parse_filter
 from pubweave.model.ids import BrokerId, Link
@@ -23,23 +23,12 @@ from pubweave.model.records.status import MigrationStatus
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.nodes import HandlingTime, SimClient
 from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.crash_losses import Holdings
 from pubweave.sim.overlays.tree import TreeOverlay
-from pubweave.sim.scenarios.crash_losses import Holdings
 
 LINK_MS = {("a", "b"): 10.0, ("b", "c"): 20.0, ("c", "d"): 10.0, ("b", "x"): 15.0, ("c", "y"): 5.0}
 BEGIN_AT = 1.1
 HOPS = 3
-
-
-class _Overlay(TreeOverlay):
-    def __init__(self, *args: object, **options: object) -> None:
-        self.moves: list[ReportMove] = []
-        super().__init__(*args, **options)  # type: ignore[arg-type]
-
-    def _on_move(self, client: SimClient, effect: FollowRedirect | ReportMove) -> None:
-        super()._on_move(client, effect)
-        if isinstance(effect, ReportMove):
-            self.moves.append(effect)
 
 
 class MigrationDrill:
@@ -58,7 +47,7 @@ class MigrationDrill:
         latencies = {Link.between(*pair): ms for pair, ms in LINK_MS.items()}
         strategy = "tree_covering" if covering else "tree"
         base = BrokerConfig("", strategy=strategy, stale_grace_s=1.0, client_expiry_s=5.0)
-        self.overlay = _Overlay(
+        self.overlay = TreeOverlay(
             self.world,
             Topology.from_links(LINK_MS, latency_ms=latencies),
             make_config=lambda name: replace(base, id=name),
@@ -126,8 +115,8 @@ class MigrationDrill:
         """How far the migration of `m` has come at a broker; None where it takes no part."""
         core = self.overlay.brokers[broker].core
         assert core is not None
-        assert core.migrations is not None
-        part = core.migrations.parts.by_client.get("m")
+        assert core.part(MigrationCoordinator) is not None
+        part = core.part(MigrationCoordinator).parts.by_client.get("m")
         return None if part is None else part.stage
 
     def run_until_moved(self, broker: BrokerId, not_yet: BrokerId) -> None:
@@ -157,14 +146,15 @@ class MigrationDrill:
         found += [
             f"{name} still takes part"
             for name, node in self.overlay.brokers.items()
-            if node.broker.migrations is None or not node.broker.migrations.is_idle
+            if node.broker.part(MigrationCoordinator) is None
+            or not node.broker.part(MigrationCoordinator).is_idle
         ]
         return found
 
     def status(self, broker: BrokerId) -> MigrationStatus:
-        migrations = self.overlay.brokers[broker].broker.migrations
+        migrations = self.overlay.brokers[broker].broker.part(MigrationCoordinator)
         assert migrations is not None
-        return migrations.status()
+        return migrations.counted()
 
     def entries(self) -> dict[BrokerId, dict[str, str]]:
         """What each broker holds, and the neighbor or client that it came from."""

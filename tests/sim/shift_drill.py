@@ -18,8 +18,8 @@ from pubweave.model.plans import Shift
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.nodes import HandlingTime, SimClient
 from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.crash_losses import Holdings
 from pubweave.sim.overlays.tree import TreeOverlay
-from pubweave.sim.scenarios.crash_losses import Holdings
 from tests.sim.action_arbiter import ActionArbiter, ActionRecord
 
 LINKS = {("i1", "i"): 7.0, ("i", "j"): 20.0, ("j", "j1"): 9.0, ("j", "k"): 25.0, ("k", "k1"): 5.0}

@@ -1,45 +1,40 @@
 """The scenario `shift`: random shifts on a random tree while clients do everything they can do.
 
-As `scenarios/routing`, with shifts begun at random all the time, alone and several at once, also
-such as share brokers. Some clients are steady (`SteadyScenario`). After each round the overlay
+As `routing`, with shifts begun at random all the time, alone and several at once, also such as
+share brokers. Some clients are steady (`SteadyClients`). After each round the overlay
 must be a tree again, that of the decisions taken, with tables that equal the truth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
-from pubweave.generate.topologies.latencies import Matrix
 from pubweave.generate.topologies.trees import random_tree
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Action, Append, Detach, Shift
-from pubweave.sim.kernel.faults import FaultRates
+from pubweave.sim.kernel.faults import QUIET, FaultRates
 from pubweave.sim.kernel.nodes import HandlingTime, SimBroker
 from pubweave.sim.kernel.results import RunResult
-from pubweave.sim.kernel.trace import Trace
 from pubweave.sim.kernel.world import World
-from pubweave.sim.scenarios.crash_losses import Holdings
-from pubweave.sim.scenarios.routing import (
-    REST_LIMIT_S,
-    RoutingSetting,
-    TelemetrySink,
-)
-from pubweave.sim.scenarios.transform import SteadyScenario
+from pubweave.sim.overlays.crash_losses import Holdings
+from pubweave.sim.overlays.tree import TreeOverlay
+from pubweave.sim.parts.clients import RandomClients, SteadyClients, TreeCounters
+from pubweave.sim.parts.run import REST_LIMIT_S, Options, SimPart, SimRun
+from pubweave.sim.scenarios.trees import TreeSetting, tree_config
 from tests.sim.action_arbiter import ActionArbiter, ActionRecord
 
 LATENCY_S = (0.01, 0.05)
-NO_FAULTS = FaultRates(0.0, 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0))
 FAULTS = ("none", "drops", "delays", "crashes", "overflow", "haste", "any")
 """What a run may be about; `any` draws one of the others from the seed."""
 
 
 @dataclass(frozen=True)
 class ShiftSetting:
-    """What makes a run one of shifts, beside what `RoutingSetting` says."""
+    """What makes a run one of shifts, beside what `TreeSetting` says."""
 
     fault: str
     shifts_at_once: int
@@ -68,7 +63,7 @@ class ShiftSetting:
 def fault_rates(world: World, fault: str) -> FaultRates:
     match fault:
         case "drops":
-            return replace(NO_FAULTS, connection_drop_per_s=world.uniform(1.0, 8.0))
+            return replace(QUIET, connection_drop_per_s=world.uniform(1.0, 8.0))
         case "delays":
             return replace(
                 FaultRates(connection_drop_per_s=world.uniform(0.0, 2.0)),
@@ -82,62 +77,82 @@ def fault_rates(world: World, fault: str) -> FaultRates:
                 broker_crash_per_s=world.uniform(0.2, 0.8),
                 broker_down_s=(0.05, 2.0),
             )
-    return NO_FAULTS
+    return QUIET
 
 
-class ShiftScenario(SteadyScenario):
+def run_shifts(seed: int, *, fault: str = "any", max_brokers: int = 12) -> RunResult:
     """One run. ``fault`` is one of FAULTS."""
+    world = World(seed)
+    if fault == "any":
+        fault = world.choice([name for name in FAULTS if name != "any"])
+    shifting = ShiftSetting.draw(world, fault)
+    setting = draw_tree_setting(world, fault, max_brokers)
 
-    name = "shift"
+    def config(broker: BrokerId) -> BrokerConfig:
+        return replace(
+            tree_config(broker, setting=setting, strategy=None),
+            hold_limit_bytes=shifting.hold_limit_bytes,
+            hold_limit_s=shifting.hold_limit_s,
+            action_limit_s=shifting.action_limit_s,
+            stale_grace_s=1.0,
+        )
+
+    run = SimRun(
+        "shift",
+        world,
+        Options(max_brokers),
+        setting,
+        TreeOverlay,
+        config,
+        latency_s=lambda link: world.uniform(*LATENCY_S),
+        spare=[f"x{number}" for number in range(shifting.spare_brokers)],
+    )
+    clients = RandomClients(run)
+    steady = SteadyClients(run, clients, 0)
+    shifts = Shifts(run, clients, steady, shifting)
+    run.compose(clients, TreeCounters(run, clients), steady, shifts)
+    return run.run()
+
+
+def draw_tree_setting(world: World, fault: str, max_brokers: int) -> TreeSetting:
+    topology = random_tree(world.integer(3, max_brokers), world.rng)
+    topology = replace(
+        topology,
+        latency_ms={link: 1000 * world.uniform(*LATENCY_S) for link in sorted(topology.links)},
+    )
+    window_bytes = int(world.choice([1 << 20, 1 << 20, 1 << 13, 2000]))
+    return TreeSetting(
+        topology=topology,
+        covering=world.chance(0.5),
+        limits=SessionLimits(window_bytes, 5 * window_bytes, window_bytes),
+        handling=HandlingTime(world.uniform(0, 0.0003), world.uniform(0, 0.0005)),
+        faults=fault_rates(world, fault),
+        clients=world.integer(4, 20),
+        rounds=2,
+        round_s=world.uniform(4.0, 8.0),
+        actions_per_round=world.integer(200, 600),
+    )
+
+
+class Shifts(SimPart):
+    """Begins shifts, and strikes at the brokers and links of their actions."""
 
     def __init__(
-        self,
-        seed: int,
-        *,
-        fault: str = "any",
-        max_brokers: int = 12,
-        rtt: Matrix | None = None,
-        trace: Trace | None = None,
-        on_telemetry: TelemetrySink | None = None,
+        self, run: SimRun, clients: RandomClients, steady: SteadyClients, setting: ShiftSetting
     ) -> None:
-        if fault not in FAULTS:
-            raise ValueError(f"unknown fault {fault!r}: choose {', '.join(FAULTS)}")
-        self._fault = fault
-        super().__init__(
-            seed, max_brokers=max_brokers, rtt=rtt, trace=trace, on_telemetry=on_telemetry
-        )
-        low_s, high_s = self.shifting.store_s
+        self.run = run
+        self.world = run.world
+        self.overlay = run.overlay
+        self.setting = setting
+        self._clients = clients
+        self._steady = steady
+        self._shift_until = 0.0
+        low_s, high_s = setting.store_s
         self.arbiter = ActionArbiter(self.overlay, lambda: self.world.uniform(low_s, high_s))
         self.arbiter.on_decided = self._on_decided
+        run.homes = self._homes
 
-    def draw_setting(self, max_brokers: int, rtt: Matrix | None) -> RoutingSetting:
-        world = self.world
-        fault = self._fault
-        if fault == "any":
-            fault = world.choice([name for name in FAULTS if name != "any"])
-        self.shifting = ShiftSetting.draw(world, fault)
-        topology = random_tree(world.integer(3, max_brokers), world.rng)
-        topology = replace(
-            topology,
-            latency_ms={link: 1000 * world.uniform(*LATENCY_S) for link in sorted(topology.links)},
-        )
-        window_bytes = int(world.choice([1 << 20, 1 << 20, 1 << 13, 2000]))
-        return RoutingSetting(
-            topology=topology,
-            covering=world.chance(0.5),
-            limits=SessionLimits(window_bytes, 5 * window_bytes, window_bytes),
-            handling=HandlingTime(world.uniform(0, 0.0003), world.uniform(0, 0.0005)),
-            faults=fault_rates(world, fault),
-            clients=world.integer(4, 20),
-            rounds=2,
-            round_s=world.uniform(4.0, 8.0),
-            actions_per_round=world.integer(200, 600),
-        )
-
-    def spare_brokers(self) -> Collection[BrokerId]:
-        return [f"x{number}" for number in range(self.shifting.spare_brokers)]
-
-    def homes(self) -> list[BrokerId]:
+    def _homes(self) -> list[BrokerId]:
         leaving = {
             record.action.broker
             for record in self.arbiter.running()
@@ -145,38 +160,23 @@ class ShiftScenario(SteadyScenario):
         }
         return [name for name in self.overlay.topology.neighbors if name not in leaving]
 
-    def latency_s(self, link: Link) -> float:
-        return self.world.uniform(*LATENCY_S)
-
-    def _config(self, broker: BrokerId) -> BrokerConfig:
-        shifting = self.shifting
-        return replace(
-            super()._config(broker),
-            hold_limit_bytes=shifting.hold_limit_bytes,
-            hold_limit_s=shifting.hold_limit_s,
-            action_limit_s=shifting.action_limit_s,
-            stale_grace_s=1.0,
-        )
+    def start(self) -> None:
+        for number in range(self.world.integer(3, 8)):
+            self._steady.join(f"steady{number}")
+        self.run.becomes_quiet()
 
     # --- faults ----------------------------------------------------------------------------
 
-    def run(self) -> RunResult:
-        for number in range(self.world.integer(3, 8)):
-            self._join_steady(f"steady{number}")
-        if not self.overlay.run_until_quiet(REST_LIMIT_S):
-            self.violations.append("the overlay does not come to rest before it began")
-        return super().run()
-
-    def _on_crash(self, broker: SimBroker) -> None:
+    def crashed(self, broker: SimBroker) -> None:
         """What only this broker has may be lost; nothing else."""
-        self._is_shaken = True
-        self._crashed.add(broker.name)
+        self._clients.may_be_lost = True
+        self._steady.crashed_brokers.add(broker.name)
         holdings = Holdings(self.overlay, broker)
         self.overlay.checker.excuse_where(lambda *delivery: not holdings.is_safe(*delivery))
 
     def _strike_at(self, action: Action) -> None:
         """Faults at the very brokers and links of an action, in every phase of it."""
-        world, fault = self.world, self.shifting.fault
+        world, fault = self.world, self.setting.fault
         if fault == "crashes" and world.chance(0.1):
             name = world.choice(list(action.brokers))
             world.after(world.uniform(0.0, 0.8), self._crash, self.overlay.brokers[name])
@@ -188,7 +188,7 @@ class ShiftScenario(SteadyScenario):
 
     def _on_decided(self, record: ActionRecord) -> None:
         """Right after a commit, when some know of it and others do not."""
-        if self.shifting.fault == "crashes" and record.committed and self.world.chance(0.3):
+        if self.setting.fault == "crashes" and record.committed and self.world.chance(0.3):
             name = self.world.choice(list(record.action.brokers))
             delay_s = self.world.uniform(0.0, 0.15)
             self.world.after(delay_s, self._crash, self.overlay.brokers[name])
@@ -201,7 +201,7 @@ class ShiftScenario(SteadyScenario):
             )
             self._count("crash_after_decision" if is_decided else "crash_before_decision")
             self._count("broker_crash")
-            self._on_crash(broker)
+            self.run.crashed(broker)
             broker.crash()
             self.world.after(self.world.uniform(0.02, 1.5), self._restart, broker)
 
@@ -216,25 +216,24 @@ class ShiftScenario(SteadyScenario):
             self.overlay.network.drop(path.connection)
 
     def _count(self, name: str) -> None:
-        self.faults.counts[name] = self.faults.counts.get(name, 0) + 1
+        self.run.faults.counts[name] = self.run.faults.counts.get(name, 0) + 1
 
     # --- shifts ----------------------------------------------------------------------------
 
-    def _be_active(self) -> None:
-        self._shift_until = self.world.now + self.setting.round_s
-        for _ in range(self.shifting.shifts_at_once):
+    def begin(self, end: float) -> None:
+        self._shift_until = end
+        for _ in range(self.setting.shifts_at_once):
             self.world.after(self.world.uniform(0.0, 0.3), self._begin_shift)
-        super()._be_active()
 
     def _begin_shift(self) -> None:
         """Begin one, and another one when it is over."""
         if self.world.now >= self._shift_until:
             return
         busy = {b for record in self.arbiter.running() for b in record.action.brokers}
-        if self.shifting.shares_brokers:
+        if self.setting.shares_brokers:
             busy = set()
         action: Action | None = None
-        if self.shifting.spare_brokers and self.world.chance(0.3):
+        if self.setting.spare_brokers and self.world.chance(0.3):
             action = self._draw_membership(busy)
         if action is None:
             action = self._draw_shift(busy)
@@ -265,7 +264,7 @@ class ShiftScenario(SteadyScenario):
     def _draw_membership(self, busy: set[BrokerId]) -> Append | Detach | None:
         """A spare broker joins, or a leaf without steady clients leaves."""
         topology = self.overlay.topology
-        homes = {self.overlay.clients[name].home.name for name in self._steady}
+        homes = {self.overlay.clients[name].home.name for name in self._steady.names}
         taken = {b for record in self.arbiter.running() for b in record.action.brokers}
         spare = [b for b in self.overlay.brokers if b not in topology.neighbors and b not in taken]
         leaves = [b for b in topology.leaves if b not in homes | taken]
@@ -282,42 +281,36 @@ class ShiftScenario(SteadyScenario):
         """Its leader is there to be asked."""
         return self.overlay.brokers[shift.mover].is_up()
 
-    # --- outcome ---------------------------------------------------------------------------
+    # --- rest and outcome ------------------------------------------------------------------
 
-    def _come_to_rest(self) -> bool:
+    def stop(self) -> bool:
         until = self.world.now + REST_LIMIT_S
         while self.arbiter.running() and self.world.now < until:
-            self.faults.heal()
+            self.run.faults.heal()
             self.world.run_until(self.world.now + 0.25)
-        if not super()._come_to_rest():
-            return False
-        self._crashed.clear()
-        now = self.world.now
+        return True
+
+    def at_rest(self) -> Iterable[str]:
         for record in self.arbiter.running():
-            self.violations.append(f"{now:.3f} {record.id} {record.action} never ends: {record}")
+            yield f"{record.id} {record.action} never ends: {record}"
         if not self.overlay.topology.is_tree:
-            self.violations.append(f"{now:.3f} the topology is no tree any more")
+            yield "the topology is no tree any more"
         for name, node in self.overlay.brokers.items():
             neighbors = self.overlay.topology.neighbors.get(name, ())
             linked = tuple(sorted(node.broker.sessions.links))
             if linked != tuple(sorted(neighbors)):
-                self.violations.append(f"{now:.3f} {name} has links to {linked}, not {neighbors}")
-        return True
+                yield f"{name} has links to {linked}, not {neighbors}"
 
-    def _result(self) -> RunResult:
-        result = super()._result()
+    def violations(self) -> Iterable[str]:
+        return self.arbiter.violations
+
+    def counts(self) -> dict[str, int]:
         records = list(self.arbiter.records.values())
         committed = [record for record in records if record.committed]
-        return replace(
-            result,
-            violations=(*result.violations, *self.arbiter.violations),
-            setting={**result.setting, "fault": self.shifting.fault},
-            counts={
-                **result.counts,
-                "shifts": sum(isinstance(record.action, Shift) for record in committed),
-                "appends": sum(isinstance(record.action, Append) for record in committed),
-                "detaches": sum(isinstance(record.action, Detach) for record in committed),
-                "aborted": len(records) - len(committed),
-                "publications_held": sum(sum(r.held_messages.values()) for r in records),
-            },
-        )
+        return {
+            "shifts": sum(isinstance(record.action, Shift) for record in committed),
+            "appends": sum(isinstance(record.action, Append) for record in committed),
+            "detaches": sum(isinstance(record.action, Detach) for record in committed),
+            "aborted": len(records) - len(committed),
+            "publications_held": sum(sum(r.held_messages.values()) for r in records),
+        }

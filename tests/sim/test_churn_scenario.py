@@ -10,8 +10,10 @@ from pubweave.core.routing.topic_connected.repair import OverlayRepair
 from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.routing.topic_connected.subscribe_barrier import SubscribeBarrier
 from pubweave.core.routing.topic_connected.topic_log import TopicLog
-from pubweave.sim.churn.churn import ChurnScenario
 from pubweave.sim.kernel.trace import Trace
+from pubweave.sim.kernel.world import World
+from pubweave.sim.parts.run import Options
+from pubweave.sim.scenarios.topics import churn, draw_churn
 from pubweave.sim.simulate import run_seed, run_seeds
 
 
@@ -55,7 +57,7 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 def test_an_overlay_that_is_not_mended_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OverlayRepair, "_repair", lambda self, now: None)
-    monkeypatch.setattr("pubweave.sim.scenarios.routing.REST_LIMIT_S", 10.0)
+    monkeypatch.setattr("pubweave.sim.parts.run.REST_LIMIT_S", 10.0)
     assert _failed(range(3))
 
 
@@ -97,27 +99,29 @@ def test_a_relay_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
             link for link in self.wanted if link is not origin and link.remote_epoch
         ),
     )
-    scenario = ChurnScenario(1, max_brokers=8)
-    scenario.setting.interests["b1"] = ()
-    monkeypatch.setattr("pubweave.sim.scenarios.routing.REST_LIMIT_S", 2.0)
-    assert any("a relay" in text for text in scenario.run().violations)
+    world, options = World(1), Options(max_brokers=8)
+    setting = draw_churn(world, options)
+    setting.interests["b1"] = ()
+    run = churn(world, options, setting)
+    monkeypatch.setattr("pubweave.sim.parts.run.REST_LIMIT_S", 2.0)
+    assert any("a relay" in text for text in run.run().violations)
 
 
 def test_what_a_publisher_left_behind_reaches_its_topic() -> None:
     """Its broker was cut off, and left the topic too early: the publication was lost uncounted."""
-    assert ChurnScenario(110716).run().violations == ()
+    assert run_seed("churn", 110716).violations == ()
 
 
 def test_a_subscription_waits_for_news_of_everybody() -> None:
     """Two brokers joined at once, one through the other; and a broker that had left a topic came
     back to it for a moment."""
     for seed in (140457, 140811):
-        assert ChurnScenario(seed).run().violations == ()
+        assert run_seed("churn", seed).violations == ()
 
 
 def test_a_broker_that_leaves_takes_nothing_along_that_only_it_has() -> None:
     """It was asked to leave while the only other broker of a topic was cut off."""
-    assert ChurnScenario(160807).run().violations == ()
+    assert run_seed("churn", 160807).violations == ()
 
 
 def test_a_broker_that_was_alone_keeps_what_its_publisher_left_behind() -> None:

@@ -8,8 +8,7 @@ import pytest
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
 from pubweave.design.tree.cost import tree_cost
-from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.traffic import Traffic
+from pubweave.design.tree.traffic import Prices, Traffic
 from pubweave.generate.topologies.trees import random_tree
 from pubweave.model.filters.filter import Filter, Operator, Predicate
 from pubweave.model.ids import BrokerId
@@ -17,7 +16,7 @@ from pubweave.model.publications import TOPIC_ATTRIBUTE
 from pubweave.sim.kernel.nodes import HandlingTime
 from pubweave.sim.kernel.world import World
 from pubweave.sim.overlays.tree import TreeOverlay
-from pubweave.sim.scenarios.reorganize import DeliveryCosts
+from pubweave.sim.parts.organizing import DeliveryCosts
 
 TOPICS = 6
 PUBLICATIONS = 120

@@ -8,13 +8,14 @@ import pytest
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
+from pubweave.core.transformation.coordinator import ActionCoordinator
 from pubweave.model.filters.filter import Filter
 from pubweave.model.publications import Publication
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.nodes import HandlingTime
 from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.crash_losses import Holdings
 from pubweave.sim.overlays.tree import TreeOverlay
-from pubweave.sim.scenarios.crash_losses import Holdings
 
 CHAIN = Topology.from_links([("b1", "b2"), ("b2", "b3"), ("b3", "b4")])
 HOP_S = 0.02
@@ -110,7 +111,7 @@ def test_what_is_held_saves_only_deliveries_that_pass_from_its_holder_into_the_a
     holds for somebody else does not."""
     overlay.links[next(link for link in overlay.links if set(link) == {"b2", "b3"})].extra_s = 1.0
     publication = published(overlay, CLIENT_S + 3.0 * HOP_S)
-    actions = overlay.brokers["b1"].broker.actions
+    actions = overlay.brokers["b1"].broker.part(ActionCoordinator)
     assert actions is not None
     monkeypatch.setattr(actions, "held", lambda: [publication])
     for partners, is_safe in ((("b2", "b3"), True), (("c1", "c2"), False)):

@@ -6,7 +6,6 @@ import pytest
 
 from pubweave.core.routing.rendezvous.clusters import AttachedClusters
 from pubweave.core.routing.topic_connected.gateway import RingGateway
-from pubweave.sim.churn.hybrid import HybridScenario
 from pubweave.sim.simulate import run_seed, run_seeds
 
 
@@ -37,14 +36,14 @@ def test_gateways_in_charge_are_lost_and_replaced(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(RingGateway, "check", watched)
     for seed in range(20, 30):
-        assert not HybridScenario(seed, max_brokers=10).run().violations
+        assert not run_seed("hybrid", seed, max_brokers=10).violations
     clusters = {(seed, cluster) for seed, cluster, _ in seen}
     assert len(seen) > 1.5 * len(clusters)
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr("pubweave.sim.scenarios.routing.REST_LIMIT_S", 8.0)
+    monkeypatch.setattr("pubweave.sim.parts.run.REST_LIMIT_S", 8.0)
     return monkeypatch
 
 

@@ -17,13 +17,14 @@ from pubweave.core.vocabulary.effects import ReportMissed
 from pubweave.design.dynatops.mapping.ring import RING_SIZE, key_of
 from pubweave.model.filters.text import parse_filter
 from pubweave.model.topology import Topology
-from pubweave.sim.churn import setting as churn_setting
-from pubweave.sim.churn.setting import ChurnSetting
 from pubweave.sim.kernel.disk import DiskSetting
 from pubweave.sim.kernel.nodes import HandlingTime
 from pubweave.sim.kernel.world import World
-from pubweave.sim.overlays.churn import ChurnOverlay
-from pubweave.sim.overlays.rendezvous import FAST, RendezvousOverlay
+from pubweave.sim.overlays.rendezvous import FAST, ring_overlay
+from pubweave.sim.overlays.topic_connected import TopicOverlay
+from pubweave.sim.parts.churn import ChurnSetting
+from pubweave.sim.parts.run import Options
+from pubweave.sim.scenarios import topics
 from pubweave.sim.simulate import run_seed
 
 AWAY_S = 40.0
@@ -38,13 +39,13 @@ class Absence:
     """Broker b3, with a subscriber, is killed or ``stops`` while a publisher at b1 goes on; b2
     looks on."""
 
-    overlay_type: type[ChurnOverlay] = ChurnOverlay
+    make_overlay: Callable[..., TopicOverlay] = TopicOverlay
     strategy = "topic_connected"
 
     def __init__(self, config: TopicConfig, *, stops: bool = False) -> None:
         self.world = World(1)
         self._stops = stops
-        self.overlay = self.overlay_type(
+        self.overlay = self.make_overlay(
             self.world,
             Topology.from_links([("b1", "b2"), ("b2", "b3")]),
             make_config=lambda name: BrokerConfig(
@@ -130,7 +131,7 @@ class Absence:
 class RingAbsence(Absence):
     """The same on a ring, where ``rendezvous`` is the topic's."""
 
-    overlay_type = RendezvousOverlay
+    make_overlay = ring_overlay
     strategy = "rendezvous"
 
     def __init__(self, config: TopicConfig, rendezvous: str, *, stops: bool = False) -> None:
@@ -225,7 +226,7 @@ def test_churn_with_brokers_that_are_away_for_longer_than_anything_is_kept_other
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """These seeds lost publications that nobody counted."""
-    monkeypatch.setattr(churn_setting, "TopicConfig", partial(TopicConfig, keep_s=2.0))
+    monkeypatch.setattr(topics, "TopicConfig", partial(TopicConfig, keep_s=2.0))
     result = run_seed("churn", seed, durability="journal", max_brokers=6, fault="none")
     assert not result.violations
 
@@ -236,10 +237,10 @@ def test_a_ring_with_brokers_that_are_away_for_longer_than_anything_is_kept_othe
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So did these."""
-    draw = ChurnSetting.draw
+    draw = topics.draw_churn
 
-    def draw_longer(world: World, max_brokers: int, fault: str | None) -> ChurnSetting:
-        setting = draw(world, max_brokers, fault)
+    def draw_longer(world: World, options: Options) -> ChurnSetting:
+        setting = draw(world, options)
         return replace(
             setting,
             round_s=20.0,
@@ -247,6 +248,6 @@ def test_a_ring_with_brokers_that_are_away_for_longer_than_anything_is_kept_othe
             faults=replace(setting.faults, broker_down_s=(5.0, 15.0)),
         )
 
-    monkeypatch.setattr(ChurnSetting, "draw", draw_longer)
+    monkeypatch.setattr(topics, "draw_churn", draw_longer)
     result = run_seed("rendezvous", seed, durability="journal", max_brokers=6, fault="none")
     assert not result.violations

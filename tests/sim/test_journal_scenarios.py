@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.core.journal.recovery import EffectOrder
+from pubweave.core.journal.engine import EffectOrder
 from pubweave.sim.kernel.disk import SimDisk
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.simulate import DURABLE, run_seed
@@ -76,7 +76,7 @@ def test_topic_brokers_whose_effects_do_not_wait_are_caught(
 
 @pytest.mark.slow
 def test_a_disk_that_forgets_what_was_synced_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SimDisk, "sync", lambda self, name: None)
+    monkeypatch.setattr(SimDisk, "_sync", lambda self, name: None)
     assert any(run("routing", seed).violations for seed in range(4))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -12,82 +11,78 @@ from pubweave.model.plans import Detach
 from pubweave.sim.hosts.mqtt import SimMqttClient
 from pubweave.sim.kernel.faults import FaultRates
 from pubweave.sim.kernel.world import World
-from pubweave.sim.scenarios.mqtt import MqttScenario, MqttSetting
+from pubweave.sim.parts.mqtt_clients import MqttClients, MqttSetting
+from pubweave.sim.parts.run import Options, SimPart, SimRun
+from pubweave.sim.scenarios.mqtt import draw_mqtt, mqtt
 from tests.sim.action_arbiter import ActionArbiter
 
 FETCHING_S = 3.0
 """After this, clients that are still not let in look for another broker."""
 
 
-class LeavingScenario(MqttScenario):
+class Leaving(SimPart):
     """In the first round a leaf of the tree leaves; some of its clients are away."""
 
-    def __init__(self, seed: int, **options: Any) -> None:
-        super().__init__(seed, **options)
-        self.arbiter = ActionArbiter(self.overlay, lambda: self.world.uniform(0.01, 0.1))
-        self.gone = ""
-        leaves = [b for b in sorted(self.overlay.brokers) if len(self._neighbors(b)) == 1]
+    def __init__(self, run: SimRun, clients: MqttClients) -> None:
+        self.run = run
+        self.world = run.world
+        self.clients = clients
+        self.arbiter = ActionArbiter(run.overlay, lambda: self.world.uniform(0.01, 0.1))
+        self.neighbors = run.setting.topology.neighbors
+        leaves = [b for b in sorted(self.neighbors) if len(self.neighbors[b]) == 1]
         self.leaf = self.world.choice(leaves)
+        self.has_left = False
 
-    def _neighbors(self, broker: str) -> list[str]:
-        links = self.setting.topology.links
-        return sorted({end for link in links if broker in link for end in link} - {broker})
-
-    def _be_active(self) -> None:
-        if not self.gone:
+    def begin(self, end: float) -> None:
+        if not self.has_left:
             self.world.after(1.0, self._leave)
-        super()._be_active()
 
     def _leave(self) -> None:
-        self.gone = self.leaf
+        self.has_left = True
+        self.run.homes = lambda: [b for b in self.run.overlay.brokers if b != self.leaf]
         for client in self._there()[::2]:
             client.stay_away(self.world.uniform(1.0, 12.0))
-        self.arbiter.begin(Detach(self.leaf, *self._neighbors(self.leaf)))
+        self.arbiter.begin(Detach(self.leaf, *self.neighbors[self.leaf]))
         self.world.after(FETCHING_S, self._look_elsewhere)
 
     def _there(self) -> list[SimMqttClient]:
-        return [c for c in self.clients.values() if c.home.name == self.leaf]
+        return [c for c in self.clients.clients.values() if c.home.name == self.leaf]
 
     def _look_elsewhere(self) -> None:
         for client in self._there():
             if not client.is_connected:
-                self.checker.moved(client.name)
-                client.move_to(self._any_broker(), self.world.uniform(0.001, 0.01))
+                self.clients.checker.moved(client.name)
+                home = self.run.overlay.brokers[self.world.choice(self.run.homes())]
+                client.move_to(home, self.world.uniform(0.001, 0.01))
         self.world.after(FETCHING_S, self._look_elsewhere)
 
-    def _any_broker(self) -> Any:
-        left = [node for name, node in self.overlay.brokers.items() if name != self.gone]
-        return self.world.choice(left)
 
-    def _check_retained(self) -> None:
-        """Who is gone hears nothing more."""
-        node = self.overlay.brokers.pop(self.gone)
-        super()._check_retained()
-        self.overlay.brokers[self.gone] = node
-
-
-DRAW = MqttSetting.draw
 CALM = FaultRates(connection_drop_per_s=0.2, partition_per_s=0.0, broker_pause_per_s=0.0)
 
 
 def drawn(world: World, max_brokers: int) -> MqttSetting:
     """With somebody to leave, nobody else who moves, and links that break but come back."""
-    found = DRAW(world, max_brokers)
+    found = draw_mqtt(world, max_brokers)
     while len(found.topology.brokers) < 3:
-        found = DRAW(world, max_brokers)
+        found = draw_mqtt(world, max_brokers)
     return replace(found, faults=CALM, moves=0, absences=0, redirections=0, queue_messages=200_000)
 
 
-@pytest.fixture(autouse=True)
-def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MqttSetting, "draw", drawn)
+def begun(seed: int, durability: str = "memory") -> tuple[SimRun, Leaving]:
+    """A run in which a broker leaves."""
+    world, options = World(seed), Options(max_brokers=5, durability=durability)
+    run = mqtt(world, options, drawn(world, 5))
+    assert isinstance(run.workload, MqttClients)
+    leaving = Leaving(run, run.workload)
+    run.compose(run.workload, leaving)
+    return run, leaving
 
 
 def left(seed: int) -> tuple[tuple[str, ...], int]:
     """What a run in which a broker left did wrong, and how many sessions were lost."""
-    scenario = LeavingScenario(seed, max_brokers=5)
-    result = scenario.run()
-    (record,) = scenario.arbiter.records.values()
+    run, leaving = begun(seed)
+    result = run.run()
+    (record,) = leaving.arbiter.records.values()
     assert record.committed
     return result.violations, result.counts["sessions_lost"]
 
@@ -107,5 +102,5 @@ def test_no_session_ends_with_its_broker_in_more_runs(monkeypatch: pytest.Monkey
 def test_a_broker_that_could_not_leave_keeps_its_promises() -> None:
     """With crashes the action is given up, in the middle of it all."""
     for seed in range(4):
-        result = LeavingScenario(seed, max_brokers=5, durability="journal").run()
-        assert not result.violations, seed
+        run, _ = begun(seed, "journal")
+        assert not run.run().violations, seed

@@ -10,11 +10,11 @@ from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.core.mqtt.session.table import MqttSessionTable
 from pubweave.sim.checkers.mqtt import MqttChecker
 from pubweave.sim.kernel.trace import Trace
-from pubweave.sim.scenarios.mqtt import MqttScenario
+from pubweave.sim.simulate import run_seed
 
 
 def failed(seeds: range, **options: str) -> dict[int, str]:
-    results = {seed: MqttScenario(seed, max_brokers=4, **options).run() for seed in seeds}  # type: ignore[arg-type]
+    results = {seed: run_seed("mqtt", seed, max_brokers=4, **options) for seed in seeds}  # type: ignore[arg-type]
     return {seed: r.violations[0] for seed, r in results.items() if r.violations}
 
 
@@ -39,7 +39,7 @@ def test_sessions_that_get_too_much_are_never_just_short_of_something(
 ) -> None:
     """Many of these seeds have clients that stay away for longer than their sessions have room."""
     seeds = range(1045, 1053)
-    runs = [MqttScenario(seed, max_brokers=4).run() for seed in seeds]
+    runs = [run_seed("mqtt", seed, max_brokers=4) for seed in seeds]
     assert not [run.violations for run in runs if run.violations]
     assert sum(run.counts["overrun"] for run in runs) > 0
     monkeypatch.setattr(MqttSession, "send", dropping_in_secret)
@@ -56,7 +56,7 @@ SENT = MqttSession.send
 
 @pytest.mark.slow
 def test_clients_that_are_sent_elsewhere_lose_nothing() -> None:
-    runs = [MqttScenario(seed, max_brokers=4).run() for seed in range(1024, 1032)]
+    runs = [run_seed("mqtt", seed, max_brokers=4) for seed in range(1024, 1032)]
     assert not [run.violations for run in runs if run.violations]
     assert sum(run.counts["redirected"] for run in runs) > 0
 
@@ -84,9 +84,9 @@ def test_sessions_that_move_get_what_only_their_new_broker_had(
     """What was on its way to the old gateway did not come to the new one in these runs."""
     options = {"max_brokers": 8, "strategy": "rendezvous"}
     for seed in (85, 112):
-        assert not MqttScenario(seed, **options).run().violations  # type: ignore[arg-type]
+        assert not run_seed("mqtt", seed, **options).violations  # type: ignore[arg-type]
     monkeypatch.setattr(MqttSessionTable, "begin", without_returning)
-    assert MqttScenario(112, **options).run().violations, "it would not be noticed"  # type: ignore[arg-type]
+    assert run_seed("mqtt", 112, **options).violations, "it would not be noticed"  # type: ignore[arg-type]
 
 
 BEGIN = MqttSessionTable.begin
@@ -107,7 +107,7 @@ def test_what_comes_on_several_ways_would_be_noticed(
 
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_run() -> None:
-    runs = [MqttScenario(3, max_brokers=3, trace=Trace()).run() for _ in range(2)]
+    runs = [run_seed("mqtt", 3, max_brokers=3, trace=Trace()) for _ in range(2)]
     assert runs[0].trace_digest == runs[1].trace_digest
 
 

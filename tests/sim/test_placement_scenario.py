@@ -32,7 +32,7 @@ def test_nothing_is_lost_in_many_runs(first: int) -> None:
 def test_a_broker_that_gives_nothing_to_who_comes_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pubweave.sim.scenarios.routing.REST_LIMIT_S", 8.0)
+    monkeypatch.setattr("pubweave.sim.parts.run.REST_LIMIT_S", 8.0)
     monkeypatch.setattr(TopicRouting, "_send_kept", lambda self, client, claim: None)
     failed, _ = _run(range(12))
     assert failed

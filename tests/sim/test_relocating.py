@@ -72,7 +72,7 @@ class Market:
         self.overlay.world.run_until(self.overlay.world.now + seconds)
 
     def relocator(self, broker: str) -> Relocator:
-        relocator = self.overlay.brokers[broker].broker.relocator
+        relocator = self.overlay.brokers[broker].broker.part(Relocator)
         assert relocator is not None
         return relocator
 
@@ -81,7 +81,7 @@ class Market:
         return self.publisher.home.name
 
     def messages_out(self) -> int:
-        return sum(self.relocator(b).status().messages_out for b in self.overlay.brokers)
+        return sum(self.relocator(b).counted().messages_out for b in self.overlay.brokers)
 
     def check(self) -> None:
         """Nothing was lost, doubled or out of order, and tables are as they should be."""
@@ -121,7 +121,7 @@ def test_pop_moves_the_publisher_to_the_broker_of_the_example() -> None:
     market = Market(POP)
     market.publish(40)
     assert market.home == "b6"
-    assert market.relocator("b1").status().moves == 1
+    assert market.relocator("b1").counted().moves == 1
     market.check()
     market.publish(40)
     assert market.home == "b6"
@@ -200,7 +200,7 @@ def test_a_publisher_of_its_own_mode_and_one_that_is_only_shown() -> None:
     market = Market(RelocationConfig(publishers={"other": RelocationMode.GRAPE}))
     assert market.relocator("b1").is_tagging
     market.publish(20)
-    assert market.relocator("b1").status().decided == 0
+    assert market.relocator("b1").counted().decided == 0
     market.relocator("b1").show(
         ["pub"], Preference(Priority.LOAD, 100), TraceRequest("load", 100, 50)
     )
@@ -209,7 +209,7 @@ def test_a_publisher_of_its_own_mode_and_one_that_is_only_shown() -> None:
     found = market.relocator("b1").decisions.selections["pub"]
     assert len(found.candidates) == 8
     assert market.home == "b1"
-    assert market.relocator("b1").status().moves == 0
+    assert market.relocator("b1").counted().moves == 0
 
 
 def test_answers_that_do_not_come_are_given_up() -> None:
@@ -218,22 +218,22 @@ def test_answers_that_do_not_come_are_given_up() -> None:
     market.overlay.brokers["b7"].crash()
     market.publish(5)
     market.pass_time(20.0)
-    status = market.relocator("b1").status()
+    status = market.relocator("b1").counted()
     assert (status.decided, status.given_up) == (0, 1)
     market.overlay.brokers["b7"].start()
     assert market.overlay.run_until_quiet(60.0)
     market.publish(12)
     market.pass_time(3.0)
-    assert sum(market.relocator(b).status().decided for b in market.overlay.brokers) > 0
+    assert sum(market.relocator(b).counted().decided for b in market.overlay.brokers) > 0
 
 
 def test_memory_is_freed_when_a_session_has_been_told() -> None:
     market = Market(GRAPE)
     market.publish(5)
-    assert market.relocator("b8").status().memory_bytes > 0
+    assert market.relocator("b8").counted().memory_bytes > 0
     market.publish(5)
     market.pass_time(0.5)
-    assert market.relocator("b8").status().memory_bytes == 0
+    assert market.relocator("b8").counted().memory_bytes == 0
 
 
 def test_subscribers_who_want_every_tenth_publication_weigh_a_tenth() -> None:

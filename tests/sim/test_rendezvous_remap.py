@@ -9,16 +9,16 @@ import pytest
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.rendezvous import RendezvousConfig
 from pubweave.core.config.session import SessionLimits
-from pubweave.deploy.remap.documents import RemapDocument, RemapRefusedError, abort_remap
+from pubweave.deploy.remap.remapper import RemapDocument, RemapRefusedError, abort_remap
 from pubweave.design.dynatops.mapping.ring import RING_SIZE
+from pubweave.model.deployment import STEPS, RemapStep
 from pubweave.model.filters.text import parse_filter
 from pubweave.model.ids import BrokerId
-from pubweave.model.remaps import STEPS, RemapStep
 from pubweave.model.topology import Topology
 from pubweave.sim.hosts.remap import SimRemaps
 from pubweave.sim.kernel.nodes import HandlingTime
 from pubweave.sim.kernel.world import World
-from pubweave.sim.overlays.rendezvous import RendezvousOverlay, upkeep_of
+from pubweave.sim.overlays.rendezvous import ring_overlay, ring_rules, upkeep_of
 
 COUNT = 6
 NAMES = [f"b{number}" for number in range(COUNT)]
@@ -31,7 +31,7 @@ class Drill:
     def __init__(self) -> None:
         self.world = World(7)
         topology = Topology.from_links([(NAMES[0], name) for name in NAMES[1:]])
-        self.overlay = RendezvousOverlay(
+        self.overlay = ring_overlay(
             self.world,
             topology,
             make_config=self._config,
@@ -39,7 +39,9 @@ class Drill:
             latency_s=lambda link: 0.002,
         )
         self.remaps = SimRemaps(self.world)
-        self.overlay.version = self.remaps.version
+        rules = ring_rules(self.overlay)
+        assert rules is not None
+        rules.version = self.remaps.version
         for broker in self.overlay.brokers.values():
             self.remaps.attend(broker)
         for number, name in enumerate(NAMES):

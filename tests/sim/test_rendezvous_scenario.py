@@ -73,7 +73,7 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setattr("pubweave.sim.scenarios.routing.REST_LIMIT_S", 8.0)
+    monkeypatch.setattr("pubweave.sim.parts.run.REST_LIMIT_S", 8.0)
     return monkeypatch
 
 

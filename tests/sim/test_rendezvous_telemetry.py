@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -11,40 +10,44 @@ from pubweave.design.dynatops.mapping.ring import key_of
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
 from pubweave.model.telemetry import Records
-from pubweave.sim.churn.rendezvous import RendezvousScenario
-from pubweave.sim.kernel.faults import FaultRates
+from pubweave.sim.kernel.faults import QUIET
+from pubweave.sim.kernel.world import World
 from pubweave.sim.overlays.rendezvous import expected_trees, upkeep_of
 from pubweave.sim.overlays.topic_connected import routing_of
+from pubweave.sim.parts.run import Options
+from pubweave.sim.scenarios.topics import draw_churn, ring_run
 
 BURST = 20
 
 
-class CalmRing(RendezvousScenario):
+class CalmRing:
     """Brokers that nothing happens to; what is published at rest is remembered."""
 
     def __init__(self, seed: int) -> None:
         self.seen: dict[tuple[str, int], set[BrokerId]] = {}
         """By publication: the brokers that have recorded it."""
         self.published: list[tuple[Publication, BrokerId]] = []
-        super().__init__(seed, max_brokers=12, on_telemetry=self._take)
+        self.world = World(seed)
+        options = Options(max_brokers=12, on_telemetry=self._take)
+        setting = replace(
+            draw_churn(self.world, options), faults=QUIET, churn_per_round=0, actions_per_round=0
+        )
+        self.run, self._churn, _ = ring_run("calm", self.world, options, setting)
+        self.overlay = self._churn.overlay
+        self.run.compose(self._churn.clients, self._churn)
+        self.run.rounds = [lambda: self.world.run_until(self.world.now + 4.0)]
 
     def _take(self, broker: str, records: Records, matching_s: float) -> None:
         for row in (*records.get("hops", ()), *records.get("publications", ())):
             publisher = next(n for n, value in enumerate(row) if str(value).startswith("k"))
             self.seen.setdefault((row[publisher], row[publisher + 1]), set()).add(broker)
 
-    def draw_setting(self, max_brokers: int, rtt: Any) -> Any:
-        drawn = super().draw_setting(max_brokers, rtt)
-        return replace(drawn, faults=FaultRates(), churn_per_round=0, actions_per_round=0)
-
-    def _be_active(self) -> None:
-        self.world.run_until(self.world.now + 4.0)
-
     def publish_at_rest(self) -> None:
         publishers = [c for c in self.overlay.clients.values() if c.core.advertisements]
         for number in range(BURST if publishers else 0):
             client = publishers[number % len(publishers)]
-            content = self.draw_content(next(iter(client.core.advertisements.values())))
+            offered = next(iter(client.core.advertisements.values()))
+            content = self._churn.clients.draw_content(self.world, offered)
             assert content is not None
             publication = client.core.publish(*content, b"", self.world.now)
             client.flush()
@@ -73,7 +76,7 @@ class CalmRing(RendezvousScenario):
 @pytest.mark.parametrize("seed", [0, 6])
 def test_every_broker_that_a_publication_passes_records_it(seed: int) -> None:
     ring = CalmRing(seed)
-    ring.run()
+    assert not ring.run.run().violations
     ring.publish_at_rest()
     assert ring.published
     relayed = 0

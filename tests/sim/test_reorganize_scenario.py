@@ -12,14 +12,18 @@ from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.kernel.trace import Trace
-from pubweave.sim.scenarios.reorganize import DeliveryCosts, ReorganizeScenario, ReorganizeSetting
+from pubweave.sim.kernel.world import World
+from pubweave.sim.parts.organizing import DeliveryCosts, Organizing, ReorganizeSetting
+from pubweave.sim.parts.run import Options
+from pubweave.sim.scenarios.trees import reorganize
+from pubweave.sim.simulate import run_seed
 
 
 @pytest.mark.parametrize(
     ("fault", "seed"), [("none", 8), ("network", 8), ("control", 8), ("all", 8), ("crashes", 3)]
 )
 def test_nothing_is_lost_whatever_fails_while_brokers_organize(fault: str, seed: int) -> None:
-    result = ReorganizeScenario(seed, fault=fault, max_brokers=10).run()
+    result = run_seed("reorganize", seed, fault=fault, max_brokers=10)
     assert result.violations == ()
     assert result.counts["exchanges"] > 0
 
@@ -28,7 +32,7 @@ def test_nothing_is_lost_whatever_fails_while_brokers_organize(fault: str, seed:
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_many_runs_hold(first: int) -> None:
     for seed in range(first, first + 20):
-        assert ReorganizeScenario(seed).run().violations == ()
+        assert run_seed("reorganize", seed).violations == ()
 
 
 @pytest.mark.parametrize("heuristic", list(Heuristic))
@@ -58,13 +62,14 @@ def test_each_estimate_makes_exchanges_that_lower_the_cost(estimate: Estimate) -
 
 def _organized(seed: int, organize: OrganizeConfig) -> RunResult:
     setting = ReorganizeSetting(organize, rounds=1, round_s=7.0, has_operator=False)
-    return ReorganizeScenario(seed, fault="none", organizing=setting, max_brokers=12).run()
+    options = Options(max_brokers=12, fault="none")
+    return reorganize(World(seed), options, organizing=setting).run()
 
 
-def test_a_paused_overlay_stays_as_it_is() -> None:
-    run = ReorganizeScenario(1, fault="none", max_brokers=8)
-    run._pause = lambda is_paused: ReorganizeScenario._pause(run, True)  # type: ignore[method-assign]
-    result = run.run()
+def test_a_paused_overlay_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    pause = Organizing.pause
+    monkeypatch.setattr(Organizing, "pause", lambda organizing, is_paused: pause(organizing, True))
+    result = run_seed("reorganize", 1, fault="none", max_brokers=8)
     assert result.violations == ()
     assert (result.counts["proposed"], result.counts["exchanges"]) == (0, 0)
 
@@ -73,7 +78,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
     told = []
     for _ in range(2):
         stream = io.StringIO()
-        ReorganizeScenario(7, max_brokers=6, trace=Trace(stream)).run()
+        run_seed("reorganize", 7, max_brokers=6, trace=Trace(stream))
         told.append(stream.getvalue())
     assert told[0] == told[1]
     assert "ProposeExchange" in told[0]

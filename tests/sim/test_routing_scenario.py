@@ -14,9 +14,9 @@ import pytest
 from pubweave.core.routing.tree.link_table import LinkTable
 from pubweave.core.routing.tree.routing import TreeRouting
 from pubweave.core.session.session import Session
+from pubweave.core.strategies import STRATEGIES, Strategy, tree_parts
 from pubweave.sim.kernel.trace import Trace
-from pubweave.sim.scenarios.routing import RoutingScenario
-from pubweave.sim.simulate import run_seed, run_seeds
+from pubweave.sim.simulate import SCENARIOS, run_seed, run_seeds
 from pubweave.telemetry.parquet import read_table
 
 SEEDS = 200
@@ -59,7 +59,7 @@ def test_the_runs_exercise_what_they_are_for() -> None:
 
 def trace_of(seed: int) -> str:
     stream = io.StringIO()
-    RoutingScenario(seed, trace=Trace(stream), max_brokers=12).run()
+    run_seed("routing", seed, trace=Trace(stream), max_brokers=12)
     return stream.getvalue()
 
 
@@ -107,7 +107,7 @@ def test_a_simulated_run_writes_the_telemetry_of_a_real_one(tmp_path: Path) -> N
 
 
 def test_latencies_can_come_from_a_matrix() -> None:
-    run = RoutingScenario(1, rtt=np.where(np.eye(30), 0.0, 400.0))
+    run = SCENARIOS["routing"].begin(1, rtt=np.where(np.eye(30), 0.0, 400.0))
     assert {link.latency_s for link in run.overlay.links.values()} == {0.2}
 
 
@@ -152,3 +152,27 @@ def test_caught_a_forgotten_uncovering(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(LinkTable, "unsubscribed", forgetful)
     assert is_caught()
+
+
+class Unknown(TreeRouting):
+    """A strategy that the simulator knows nothing of."""
+
+
+@pytest.fixture
+def any_strategy(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(STRATEGIES, "own", Strategy(Unknown, tree_parts))
+    return "own"
+
+
+def test_a_strategy_with_unknown_tables_is_judged_by_what_was_settled(any_strategy: str) -> None:
+    results = [run_seed("routing", seed, strategy=any_strategy) for seed in range(12)]
+    assert not [result.violations for result in results if result.violations]
+    known = [run_seed("routing", seed).counts["due"] for seed in range(12)]
+    assert sum(result.counts["due"] for result in results) > sum(known) / 4
+
+
+def test_a_strategy_with_unknown_tables_that_loses_publications_is_caught(
+    any_strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Session, "retransmit", Session.pump)
+    assert any(run_seed("routing", seed, strategy=any_strategy).violations for seed in range(60))

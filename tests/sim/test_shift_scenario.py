@@ -8,7 +8,7 @@ from pubweave.core.routing.tree.routing import TreeRouting
 from pubweave.core.transformation.shift import OldPeer
 from pubweave.model.ids import Link
 from tests.sim.shift_drill import SHIFT, Drill
-from tests.sim.shift_scenario import FAULTS, ShiftScenario
+from tests.sim.shift_scenario import FAULTS, run_shifts
 
 MOMENTS = [0.045 * number for number in range(11)]
 """From the request to well after the end: with seed 1 only the mover expects the link, is refused
@@ -22,9 +22,9 @@ def test_random_shifts_lose_double_disorder_and_misroute_nothing(fault: str) -> 
     failed = {
         seed: result.violations[:3]
         for seed in range(2)
-        if (result := ShiftScenario(seed, fault=fault).run()).violations
+        if (result := run_shifts(seed, fault=fault)).violations
     }
-    assert not failed, f"again with ShiftScenario({min(failed)}, fault={fault!r})"
+    assert not failed, f"again with run_shifts({min(failed)}, fault={fault!r})"
 
 
 @pytest.mark.slow
@@ -36,15 +36,15 @@ def test_many_random_shifts_lose_double_disorder_and_misroute_nothing(
     failed = {
         seed: result.violations[:3]
         for seed in range(first, first + 20)
-        if (result := ShiftScenario(seed, fault=fault).run()).violations
+        if (result := run_shifts(seed, fault=fault)).violations
     }
-    assert not failed, f"again with ShiftScenario({min(failed)}, fault={fault!r})"
+    assert not failed, f"again with run_shifts({min(failed)}, fault={fault!r})"
 
 
 def test_the_runs_exercise_what_they_are_for() -> None:
     counts: dict[str, int] = {}
     for fault in ("drops", "overflow", "haste", "crashes"):
-        for name, count in ShiftScenario(3, fault=fault).run().counts.items():
+        for name, count in run_shifts(3, fault=fault).counts.items():
             counts[name] = counts.get(name, 0) + count
     for name in ("shifts", "aborted", "publications_held", "drop_in_shift", "broker_crash", "due"):
         assert counts.get(name, 0) > 0, name

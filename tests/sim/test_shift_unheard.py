@@ -6,6 +6,7 @@ import pytest
 
 from pubweave.core.session.session import Session
 from pubweave.core.transformation import shift as shift_roles
+from pubweave.core.transformation.coordinator import ActionCoordinator
 from pubweave.model.ids import Link
 from pubweave.model.publications import Publication
 from pubweave.sim.kernel.nodes import SimClient
@@ -78,8 +79,8 @@ def test_the_busy_broker_names_the_neighbor() -> None:
     drill = Drill()
     broker = drill.overlay.brokers["j"].broker
     link: Session = broker.sessions.links["j1"]
-    assert broker.actions is not None
-    inside = broker.actions._inside
+    assert broker.part(ActionCoordinator) is not None
+    inside = broker.part(ActionCoordinator)._inside
     assert shift_roles.why_not_now(inside, ("i", "k"), 1) == ""
     inside.routing.sync.partial[link] = None
     assert "what j1 wants" in shift_roles.why_not_now(inside, ("i", "k"), 1)

@@ -70,7 +70,7 @@ class Town:
         return self.overlay.clients[client].home.name
 
     def relocator(self, broker: str) -> Relocator:
-        relocator = self.overlay.brokers[broker].broker.relocator
+        relocator = self.overlay.brokers[broker].broker.part(Relocator)
         assert relocator is not None
         return relocator
 
@@ -162,7 +162,7 @@ def test_subscribers_of_two_publishers_settle_between_them() -> None:
 def test_a_forged_place_in_a_trace_takes_no_memory() -> None:
     """A neighbor can say any number; a bit of that place would take all there is."""
     town = Town(CONFIG, {"p": "b1"}, {"s": ("b3", "class = 'p'")})
-    relocator = town.overlay.brokers["b3"].broker.relocator
+    relocator = town.overlay.brokers["b3"].broker.part(Relocator)
     assert relocator is not None
     forged = Publication("p", 1 << 62, "p", {}, b"", 0.0, trace=1)
     relocator.rounds.note(forged, ("s",))

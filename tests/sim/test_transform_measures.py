@@ -9,10 +9,10 @@ from pubweave.deploy.documents import (
     ActionDocument,
     DeploymentDocument,
     Document,
+    Layout,
     TopologyDocument,
     encode,
 )
-from pubweave.deploy.layout import Layout
 from pubweave.deploy.store import Create, Write
 from pubweave.model.deployment import ActionState, DeploymentState
 from pubweave.model.ids import Link
@@ -20,7 +20,7 @@ from pubweave.model.plans import Shift
 from pubweave.model.topology import Topology
 from pubweave.sim.checkers.deployment import DeploymentWatch
 from pubweave.sim.kernel.world import World
-from pubweave.sim.scenarios.transform_measures import Deliveries, measure, percentile
+from pubweave.sim.parts.plan_costs import Deliveries, measure, percentile
 
 LAYOUT = Layout("sim")
 CHAIN = Topology.from_links([("b1", "b2"), ("b2", "b3"), ("b3", "b4"), ("b4", "b5")])

@@ -18,8 +18,9 @@ from pubweave.deploy.mirror import Mirror
 from pubweave.deploy.store import Write
 from pubweave.model.deployment import ActionState
 from pubweave.sim.kernel.trace import Trace
-from pubweave.sim.scenarios.transform import TransformScenario
-from pubweave.sim.scenarios.transform_measures import FAULTS
+from pubweave.sim.kernel.world import World
+from pubweave.sim.parts.run import Options
+from pubweave.sim.scenarios.trees import FAULTS, draw_planned, plan_run
 from pubweave.sim.simulate import run_seed
 
 SEEDS = 6
@@ -39,7 +40,7 @@ def test_plans_are_carried_out_without_loss_whatever_fails(fault: str) -> None:
 @pytest.mark.parametrize("seed", [504, 841, 1264, 1550])
 def test_seeds_that_once_lost_something_do_not_any_more(seed: int) -> None:
     """504: a withdrawn advertisement; 841: the checker; the others: an old session's grace."""
-    assert not TransformScenario(seed).run().violations
+    assert not run_seed("transform", seed).violations
 
 
 def test_the_runs_exercise_what_they_are_for() -> None:
@@ -79,7 +80,7 @@ def test_a_quiet_run_measures_what_a_transformation_costs() -> None:
 
 def trace_of(seed: int) -> str:
     stream = io.StringIO()
-    TransformScenario(seed, fault="all", trace=Trace(stream), max_brokers=12).run()
+    run_seed("transform", seed, fault="all", trace=Trace(stream), max_brokers=12)
     return stream.getvalue()
 
 
@@ -113,7 +114,7 @@ def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
 
 def test_an_unknown_fault_is_refused_with_those_there_are() -> None:
     with pytest.raises(ValueError, match="none, network, control, all, crashes"):
-        TransformScenario(0, fault="weather")
+        run_seed("transform", 0, fault="weather")
 
 
 # --- mistakes must be caught -------------------------------------------------------------------
@@ -174,6 +175,8 @@ def test_caught_an_executor_that_forgets_to_write_the_topology(
 
 def test_a_plan_that_cannot_end_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Agent, "_finish", lambda agent: None)
-    run = TransformScenario(1, fault="none", max_brokers=12)
-    run.transform = replace(run.transform, plans=1)
-    assert any("never ends" in violation for violation in run.run().violations)
+    world, options = World(1), Options(max_brokers=12, fault="none")
+    tree, plans = draw_planned(world, options)
+    planned = plan_run("transform", world, options, (tree, replace(plans, plans=1)))
+    result = planned.compose().run()
+    assert any("never ends" in violation for violation in result.violations)

@@ -9,11 +9,10 @@ from typing import Any
 
 import uvloop
 
-from pubweave.core.config.broker import BrokerConfig
 from pubweave.model.topology import Topology
 from pubweave.runtime.broker.host import BrokerHost
-from pubweave.runtime.broker.host_config import HostConfig
 from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.settings.tree import BrokerTable, Settings
 
 ANY_PORT = Address("127.0.0.1", 0)
 
@@ -28,6 +27,11 @@ def run(main: Coroutine[Any, Any, None], limit_s: float = 60.0) -> None:
     uvloop.run(limited())
 
 
+def settings_of(name: str, **table: Any) -> Settings:
+    """Of a broker at any free port unless the table says where."""
+    return Settings(BrokerTable(**{"id": name, "listen": ANY_PORT, **table}))
+
+
 @contextlib.asynccontextmanager
 async def overlay(topology: Topology, **config: Any) -> AsyncIterator[dict[str, BrokerHost]]:
     """All brokers of a topology in this process, each on a port of its own."""
@@ -38,7 +42,7 @@ async def overlay(topology: Topology, **config: Any) -> AsyncIterator[dict[str, 
             neighbor: hosts[neighbor].address if neighbor in hosts else ANY_PORT
             for neighbor in topology.neighbors[name]
         }
-        hosts[name] = BrokerHost(HostConfig(BrokerConfig(name, **config), ANY_PORT, neighbors))
+        hosts[name] = BrokerHost(settings_of(name, neighbors=neighbors, **config))
         await hosts[name].start()
     try:
         await until(

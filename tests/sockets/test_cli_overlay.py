@@ -227,7 +227,15 @@ def test_brokers_end_when_up_is_killed(overlay: tuple[Path, Started]) -> None:
 
 
 def test_an_overlay_in_one_process_ends_by_itself_after_its_duration(folder: Path) -> None:
-    options = ["--in-process", "--port", "0", "--no-telemetry", "--duration", "0.5"]
+    options = [
+        "--set",
+        "overlay.in_process=true",
+        "--port",
+        "0",
+        "--no-telemetry",
+        "--duration",
+        "0.5",
+    ]
     options += ["--strategy", "tree_covering"]
     done = pubweave("up", "tree.json", *options, cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -261,7 +269,7 @@ def test_single_brokers_make_an_overlay_too(folder: Path) -> None:
     ) as second:
         address = second.line_with("listening")["address"]
         (folder / "b1.toml").write_text(
-            f"id = 'b1'\nlisten = '127.0.0.1:0'\n[neighbors]\nb2 = '{address}'\n"
+            f"[broker]\nid = 'b1'\nlisten = '127.0.0.1:0'\nneighbors = {{ b2 = '{address}' }}\n"
         )
         with running("broker", "--config", "b1.toml", "--json", cwd=folder) as first:
             first.line_with("listening")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,9 @@ import pubweave
 from pubweave.core.config.session import SessionLimits
 from pubweave.model.messages.session import Missed
 from pubweave.model.topology import Topology
+from pubweave.runtime.broker.host import BrokerHost
 from pubweave.runtime.client.client import MISSED_REMEMBERED, ClientError
+from pubweave.runtime.settings.tree import Settings
 from tests.sockets.harness import CuttingProxy, overlay, run, until
 
 pytestmark = pytest.mark.sockets
@@ -153,7 +156,7 @@ def test_a_client_gets_its_session_back_from_a_broker_that_restarted() -> None:
             config = hosts["b3"].config
             address = hosts["b3"].address
             await hosts["b3"].stop()
-            hosts["b3"] = type(hosts["b3"])(type(config)(config.broker, address, config.neighbors))
+            hosts["b3"] = BrokerHost(Settings(replace(config, listen=address)))
             await hosts["b3"].start()
             await until(lambda: hosts["b3"].broker.status(0.0).subscriptions == 1, 20)
             await until(lambda: hosts["b1"].broker.status(0.0).subscriptions == 1, 20)

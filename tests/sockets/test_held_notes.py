@@ -8,21 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.core.config.broker import BrokerConfig
 from pubweave.model.ids import BrokerId
-from pubweave.runtime.broker.host_config import HostConfig
 from pubweave.runtime.broker.loss_estimate import LossEstimate, held_by
 from pubweave.runtime.client.connect import connect
-from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.overlay.broker_process import BrokerService
+from pubweave.runtime.settings.tree import JournalTable
+from tests.sockets.harness import settings_of
 
 pytestmark = pytest.mark.sockets
 WANTED = "class = 'T'"
 
 
 def service(path: Path, broker: BrokerId = "b1") -> BrokerService:
-    listen = Address.parse("127.0.0.1:0")
-    return BrokerService(HostConfig(BrokerConfig(broker), listen, held_file=path))
+    return BrokerService(settings_of(broker, journal=JournalTable(held_file=path)))
 
 
 def test_what_waited_is_counted_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -5,29 +5,32 @@ from __future__ import annotations
 import asyncio
 import errno
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from pubweave.core.config.broker import BrokerConfig
 from pubweave.model.records.status import BrokerStatus
 from pubweave.runtime.broker.host import BrokerHost
-from pubweave.runtime.broker.host_config import HostConfig
 from pubweave.runtime.client.connect import connect
 from pubweave.runtime.client.subscription import Subscription
 from pubweave.runtime.journal.disk import FileDisk
+from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.errors import OverlayError
-from tests.sockets.harness import ANY_PORT, run, until
+from pubweave.runtime.settings.tree import JournalTable, Settings
+from tests.sockets.harness import ANY_PORT, run, settings_of, until
 
 pytestmark = pytest.mark.sockets
 WANTED = "class = 'T'"
 
 
-async def started(directory: Path, config: HostConfig | None = None) -> BrokerHost:
-    given = config or HostConfig(BrokerConfig("b1"), ANY_PORT)
-    host = BrokerHost(replace(given, journal_directory=directory))
+def durable(directory: Path, listen: Address = ANY_PORT) -> Settings:
+    journal = JournalTable(directory=directory)
+    return settings_of("b1", listen=listen, durability="journal", journal=journal)
+
+
+async def started(directory: Path, listen: Address = ANY_PORT) -> BrokerHost:
+    host = BrokerHost(durable(directory, listen))
     await host.start()
     return host
 
@@ -51,8 +54,7 @@ def test_a_broker_goes_on_from_what_a_kill_leaves_of_it(tmp_path: Path) -> None:
             # What a kill at this moment would leave; the rest of its life never happened.
             shutil.copytree(tmp_path / "journal", tmp_path / "left")
             await first.stop()
-            config = HostConfig(BrokerConfig("b1"), address)
-            second = await started(tmp_path / "left", config)
+            second = await started(tmp_path / "left", address)
             assert second.is_back
             assert set(second.broker.sessions.clients) == {"sub", publisher.id}
             for n in range(5, 9):
@@ -75,7 +77,7 @@ def test_a_full_disk_holds_publishers_up_and_is_told(
             await publisher.advertise(WANTED)
             wanted = await subscriber.subscribe(WANTED)
             with monkeypatch.context() as patch:
-                patch.setattr(FileDisk, "append", full)
+                patch.setattr(FileDisk, "_append", full)
                 await publisher.publish("T", {"n": 1})
                 with pytest.raises(TimeoutError):
                     async with asyncio.timeout(0.6):
@@ -102,16 +104,17 @@ def test_a_journal_of_other_code_is_refused_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        await (await started(tmp_path)).stop()
+        first = await started(tmp_path / "journal")
+        shutil.copytree(tmp_path / "journal", tmp_path / "left")  # what a kill would leave
+        await first.stop()
         monkeypatch.setattr("pubweave.runtime.journal.host.code_version", lambda: "9.9")
-        monkeypatch.setattr("pubweave.runtime.journal.host.state_shape", lambda: "other")
-        with pytest.raises(OverlayError, match=r"this is 9\.9 .*: start the version that wrote it"):
-            BrokerHost(HostConfig(BrokerConfig("b1"), ANY_PORT, journal_directory=tmp_path))
+        with pytest.raises(OverlayError, match=r"this is 9\.9, .*: start the version that wrote"):
+            BrokerHost(durable(tmp_path / "left"))
 
     run(main())
 
 
-def test_other_code_with_the_same_state_goes_on_after_an_orderly_stop(
+def test_other_code_goes_on_after_an_orderly_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
@@ -120,7 +123,7 @@ def test_other_code_with_the_same_state_goes_on_after_an_orderly_stop(
             await client.subscribe("class = 'x'")
             await first.stop()
             monkeypatch.setattr("pubweave.runtime.journal.host.code_version", lambda: "9.9")
-            again = BrokerHost(HostConfig(BrokerConfig("b1"), ANY_PORT, journal_directory=tmp_path))
+            again = BrokerHost(durable(tmp_path))
             assert list(again.broker.sessions.clients) == [client.id]
             assert again.broker.routing.sizes().subscriptions == 1
 

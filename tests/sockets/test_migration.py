@@ -8,7 +8,8 @@ import json
 import pytest
 
 import pubweave
-from pubweave.core.vocabulary.events import MigrationRequested
+from pubweave.core.migration.coordinator import MigrationCoordinator
+from pubweave.core.vocabulary.events import AddressKnown, MigrationRequested
 from pubweave.model.topology import Topology
 from pubweave.runtime.broker.host import BrokerHost
 from pubweave.runtime.client.client import Client
@@ -97,14 +98,16 @@ def test_a_client_that_cannot_reach_the_new_broker_stays() -> None:
             pubweave.connect(str(hosts["b1"].address), client_id="pub") as client,
         ):
             await client.advertise("class = 'T'")
-            hosts["b5"].broker.sessions.address = "127.0.0.1:1"  # nobody listens there
+            hosts["b5"].handle(AddressKnown("127.0.0.1:1"))  # nobody listens there
             move(hosts, client, "b5")
-            migrations = hosts["b1"].broker.migrations
+            migrations = hosts["b1"].broker.part(MigrationCoordinator)
             assert migrations is not None
-            await until(lambda: migrations.status().refused == 1)
-            assert "cannot reach" in migrations.status().last
+            await until(lambda: migrations.counted().refused == 1)
+            assert "cannot reach" in migrations.counted().last
             await publish_steadily(client, 10)
             assert client.broker == "b1"
-            await until(lambda: all(h.broker.migrations.is_idle for h in hosts.values()))  # type: ignore[union-attr]
+            await until(
+                lambda: all(h.broker.part(MigrationCoordinator).is_idle for h in hosts.values())
+            )  # type: ignore[union-attr]
 
     run(main())

@@ -6,20 +6,20 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import pubweave
-from pubweave.cli.errors import BadInput
-from pubweave.cli.relocate.live import LiveRelocation, relocate_overlay
+from pubweave.cli.relocate.relocate import relocate_overlay
 from pubweave.core.config.relocation import RelocationConfig, RelocationMode
 from pubweave.model.records.status import TraceRequest
 from pubweave.model.topology import Topology
+from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.overlay.overlay import Overlay
 from pubweave.runtime.overlay.run_directory import RunDirectory
 from pubweave.runtime.overlay.spec import make_spec
+from pubweave.runtime.settings.tree import Settings
 from tests.sockets.harness import run, until
 
 pytestmark = pytest.mark.sockets
@@ -32,7 +32,7 @@ async def market(
     path: Path, relocation: RelocationConfig | None = None
 ) -> AsyncIterator[pubweave.Client]:
     """A publisher at b1 that never rests; most of its quotes go to b5."""
-    spec = replace(make_spec(TREE, base_port=0), relocation=relocation or RelocationConfig())
+    spec = make_spec(TREE, Settings(relocation=relocation or RelocationConfig()), base_port=0)
     overlay = Overlay(spec, RunDirectory(path), in_process=True)
     await overlay.start()
     addresses = overlay.observer.addresses
@@ -62,8 +62,11 @@ async def publish(publisher: pubweave.Client) -> None:
         await asyncio.sleep(0.005)
 
 
-def asked(*publishers: str, dry_run: bool = True, wait_s: float = 20.0) -> LiveRelocation:
-    return LiveRelocation(TraceRequest("load", 100.0, 40), publishers, wait_s, dry_run, True)
+async def relocated(
+    path: Path, *publishers: str, dry_run: bool = True, wait_s: float = 20.0
+) -> int:
+    request = TraceRequest("load", 100.0, 40)
+    return await relocate_overlay(path, request, publishers, wait_s, dry_run, as_json=True)
 
 
 def test_a_dry_run_shows_candidates_and_leaves_the_publisher_alone(
@@ -71,11 +74,11 @@ def test_a_dry_run_shows_candidates_and_leaves_the_publisher_alone(
 ) -> None:
     async def look() -> None:
         async with market(tmp_path) as publisher:
-            assert await relocate_overlay(tmp_path, asked()) == 0
+            assert await relocated(tmp_path) == 0
             assert publisher.broker == "b1"
-            assert await relocate_overlay(tmp_path, asked("quotes", wait_s=0.0)) == 0
-            with pytest.raises(BadInput, match="no publisher 'nobody'"):
-                await relocate_overlay(tmp_path, asked("nobody"))
+            assert await relocated(tmp_path, "quotes", wait_s=0.0) == 0
+            with pytest.raises(OverlayError, match="no publisher 'nobody'"):
+                await relocated(tmp_path, "nobody")
 
     run(look())
     found, unfinished = map(json.loads, capsys.readouterr().out.splitlines())
@@ -93,7 +96,7 @@ def test_publishers_are_moved_where_they_cost_least(
 ) -> None:
     async def move() -> None:
         async with market(tmp_path) as publisher:
-            assert await relocate_overlay(tmp_path, asked(dry_run=False)) == 0
+            assert await relocated(tmp_path, dry_run=False) == 0
             assert publisher.broker == "b5"
             assert publisher.refused == 0
 
@@ -113,8 +116,7 @@ def test_subscribers_are_placed_and_moved_too(
 
     async def move() -> None:
         async with market(tmp_path) as publisher:
-            asked = LiveRelocation(trace, (), 20.0, dry_run=False, as_json=True)
-            assert await relocate_overlay(tmp_path, asked) == 0
+            assert await relocate_overlay(tmp_path, trace, (), 20.0, False, as_json=True) == 0
             assert publisher.broker == "b1"
 
     run(move())

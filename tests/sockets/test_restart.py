@@ -7,13 +7,11 @@ import asyncio
 import pytest
 
 import pubweave
-from pubweave.core.config.broker import BrokerConfig
 from pubweave.model.topology import Topology
 from pubweave.runtime.broker.host import BrokerHost
-from pubweave.runtime.broker.host_config import HostConfig
 from pubweave.runtime.client.client import Client
 from pubweave.runtime.net.addresses import Address
-from tests.sockets.harness import overlay, run, until
+from tests.sockets.harness import overlay, run, settings_of, until
 
 pytestmark = pytest.mark.sockets
 
@@ -34,7 +32,7 @@ async def die(host: BrokerHost) -> Address:
 
 async def reborn(address: Address, neighbor: BrokerHost) -> BrokerHost:
     """A fresh b1 in the place of a dead one."""
-    again = BrokerHost(HostConfig(BrokerConfig("b1"), address, {"b2": neighbor.address}))
+    again = BrokerHost(settings_of("b1", listen=address, neighbors={"b2": neighbor.address}))
     await again.start()
     return again
 

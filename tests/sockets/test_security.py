@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.entry_limits import EntryLimits
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.vocabulary.events import MigrationRequested
@@ -31,19 +30,18 @@ from pubweave.model.messages.session import (
 from pubweave.model.records.access import Certified
 from pubweave.model.topology import Topology
 from pubweave.runtime.broker.host import BrokerHost
-from pubweave.runtime.broker.host_config import HostConfig
 from pubweave.runtime.client.client import ClientError
 from pubweave.runtime.client.connect import connect
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.net.tls import TlsFiles, client_context
-from pubweave.runtime.security.broker_files import secured
 from pubweave.runtime.security.certificates import Authority
 from pubweave.runtime.security.credentials import Credentials, read_secret
 from pubweave.runtime.security.directory import SecurityDirectory, is_private
 from pubweave.runtime.security.setup import SecuritySetup
+from pubweave.runtime.settings.tree import SecurityTable
 from pubweave.wire.codec import FrameDecoder, encode, encode_all
-from tests.sockets.harness import ANY_PORT, run, until
+from tests.sockets.harness import ANY_PORT, run, settings_of, until
 
 pytestmark = pytest.mark.sockets
 
@@ -69,6 +67,15 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> SecurityDirectory:
     return found
 
 
+def files_of(directory: SecurityDirectory, broker: str) -> SecurityTable:
+    """The files of one broker, whoever uses them."""
+    found = directory.broker_security(broker)
+    assert found.tls.cert is not None
+    assert found.tls.key is not None
+    ca, cert, key = map(Path, (found.tls.ca, found.tls.cert, found.tls.key))
+    return SecurityTable(ca=ca, cert=cert, key=key, access=directory.access)
+
+
 @contextlib.asynccontextmanager
 async def brokers(
     directory: SecurityDirectory, *names: str, **entry: Any
@@ -76,10 +83,12 @@ async def brokers(
     """A chain of secured brokers in this process."""
     hosts: dict[str, BrokerHost] = {}
     for name in sorted(names, reverse=True):
-        security = directory.broker_security(name)
-        config = secured(BrokerConfig(name, entry=EntryLimits(**entry)), security)
         others = {n: hosts[n].address if n in hosts else ANY_PORT for n in names if n != name}
-        hosts[name] = BrokerHost(HostConfig(config, ANY_PORT, others, security=security))
+        security = SecurityTable(directory=directory.path)
+        limits = EntryLimits(**entry)
+        hosts[name] = BrokerHost(
+            settings_of(name, neighbors=others, entry=limits, security=security)
+        )
         await hosts[name].start()
     try:
         yield hosts
@@ -310,7 +319,7 @@ def test_limits_of_filters_entries_and_frames_are_told_by_name(
 def test_too_many_connections_of_one_address_are_told_so_and_others_get_in() -> None:
     async def main() -> None:
         entry = EntryLimits(connections_per_address=3, connections=5)
-        host = BrokerHost(HostConfig(BrokerConfig("b1", entry=entry), ANY_PORT))
+        host = BrokerHost(settings_of("b1", entry=entry))
         await host.start()
         try:
             kept = [await asyncio.open_connection(*host.address) for _ in range(3)]
@@ -370,8 +379,8 @@ def test_who_never_finishes_a_handshake_a_hello_or_a_frame_is_let_go(
 def test_who_asks_and_never_reads_is_cut_off(directory: SecurityDirectory) -> None:
     async def main() -> None:
         small = SessionLimits(window_bytes=1 << 14)
-        config = BrokerConfig("b1", limits=small, entry=EntryLimits(questions_at_once=10**6))
-        host = BrokerHost(HostConfig(config, ANY_PORT, max_frame_bytes=1 << 14))
+        entry = EntryLimits(questions_at_once=10**6)
+        host = BrokerHost(settings_of("b1", limits=small, entry=entry, max_frame_bytes=1 << 14))
         await host.start()
         try:
             _, writer = await asyncio.open_connection(*host.address, limit=1)
@@ -404,11 +413,10 @@ def test_a_chain_is_linked_only_by_its_own_brokers(directory: SecurityDirectory)
         topology = Topology(frozenset({"b1", "b2"}), frozenset({Link("b1", "b2")}))
         hosts: dict[str, BrokerHost] = {}
         for name, wrong in (("b2", "b1"), ("b1", "b2")):
-            security = directory.broker_security(wrong)
+            security = files_of(directory, wrong)
             others = {n: hosts[n].address if n in hosts else ANY_PORT for n in topology.brokers}
             others.pop(name)
-            config = secured(BrokerConfig(name), security)
-            hosts[name] = BrokerHost(HostConfig(config, ANY_PORT, others, security=security))
+            hosts[name] = BrokerHost(settings_of(name, neighbors=others, security=security))
             await hosts[name].start()
         await until(lambda: refused(hosts["b2"]).get("certificate", 0) >= 1)
         assert hosts["b1"].broker.status(0.0).links[0].state != "established"

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
 
-from pubweave.cli.autopilot.dashboard import serving_page
-from pubweave.cli.errors import BadInput
+from pubweave.cli.autopilot.dashboard import credentials_for
 from pubweave.cli.options.security import SecurityChoice
 from pubweave.runtime.broker.host import BrokerHost
+from pubweave.runtime.net.errors import OverlayError
+from pubweave.runtime.observe.dashboard_server import serving_dashboard
 from pubweave.runtime.observe.dashboard_source import FoundOverlay
 from pubweave.runtime.security.directory import SecurityDirectory
 from tests.sockets.harness import run, until
@@ -22,6 +23,7 @@ from tests.sockets.test_security import brokers, directory
 
 __all__ = ["directory"]
 pytestmark = pytest.mark.sockets
+AS_OPERATOR = partial(credentials_for, SecurityChoice())
 
 
 @dataclass
@@ -56,13 +58,14 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def test_an_operator_gets_an_address_with_a_token_and_others_see_nothing(
-    directory: SecurityDirectory, capsys: pytest.CaptureFixture[str]
+    directory: SecurityDirectory,
 ) -> None:
     async def scenario() -> None:
         async with brokers(directory, "b1") as hosts:
             finder = Finding(hosts["b1"], str(directory.path))
-            async with serving_page(finder, 0, None, 0.2, True, SecurityChoice()):
-                address = json.loads(capsys.readouterr().out)["address"]
+            async with serving_dashboard(
+                finder, interval_s=0.2, credentials=AS_OPERATOR
+            ) as address:
                 base, _, token = address.partition("?token=")
                 assert len(token) >= 32
                 for path in ("", "api/status", "events", "metrics", "main.js"):
@@ -90,28 +93,30 @@ def test_who_may_not_operate_gets_no_dashboard(directory: SecurityDirectory, use
     async def scenario() -> None:
         async with brokers(directory, "b1") as hosts:
             finder = Finding(hosts["b1"], str(directory.path))
-            page = serving_page(finder, 0, None, 0.2, True, SecurityChoice(user=user))
-            with pytest.raises(BadInput, match=f"for operators: user '{user}' may not operate"):
+            named = partial(credentials_for, SecurityChoice(user=user))
+            page = serving_dashboard(finder, interval_s=0.2, credentials=named)
+            with pytest.raises(OverlayError, match=f"for operators: user '{user}' may not operate"):
                 await page.__aenter__()
 
     run(scenario())
 
 
 def test_an_open_overlay_on_loopback_is_shown_as_before_until_it_is_secured(
-    directory: SecurityDirectory, capsys: pytest.CaptureFixture[str]
+    directory: SecurityDirectory,
 ) -> None:
     async def scenario() -> None:
         async with brokers(directory, "b1") as hosts:
             finder = Finding(hosts["b1"], None)
-            async with serving_page(finder, 0, None, 0.2, True, SecurityChoice()):
-                address = json.loads(capsys.readouterr().out)["address"]
+            told: list[str] = []
+            async with serving_dashboard(
+                finder, interval_s=0.2, credentials=AS_OPERATOR, on_address=told.append
+            ) as address:
+                assert told == [address]
                 assert "token" not in address
                 assert (await get(address))[0] == 200
                 finder.security = str(directory.path)
-                told: list[str] = []
-                await until(lambda: bool(told.append(capsys.readouterr().out) or any(told)))
-                [line] = [text for text in told if text]
-                assert json.loads(line)["address"].startswith(f"{address}?token=")
+                await until(lambda: len(told) == 2)
+                assert told[1].startswith(f"{address}?token=")
                 assert (await get(address))[0] == 401
 
     run(scenario())

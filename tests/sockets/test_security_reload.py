@@ -12,22 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.core.config.broker import BrokerConfig
-from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.routing.tree.routing import TreeRouting
 from pubweave.core.vocabulary.events import LinkAdded
 from pubweave.runtime.broker.host import BrokerHost
-from pubweave.runtime.broker.host_config import HostConfig
 from pubweave.runtime.client.client import ClientError
 from pubweave.runtime.client.connect import connect
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.net.tls import client_context
-from pubweave.runtime.security.broker_files import secured
 from pubweave.runtime.security.credentials import Credentials, read_secret
 from pubweave.runtime.security.directory import SecurityDirectory
 from pubweave.runtime.security.passwords import HashedPassword
 from pubweave.runtime.security.setup import SecuritySetup
-from tests.sockets.harness import ANY_PORT, run, until
+from pubweave.runtime.settings.tree import JournalTable, MqttTable, SecurityTable, Settings
+from tests.sockets.harness import ANY_PORT, run, settings_of, until
 
 pytestmark = pytest.mark.sockets
 
@@ -49,12 +46,9 @@ def directory(tmp_path: Path) -> SecurityDirectory:
 async def broker(
     directory: SecurityDirectory, name: str = "b1", near: BrokerHost | None = None
 ) -> AsyncIterator[BrokerHost]:
-    security = directory.broker_security(name)
-    config = secured(BrokerConfig(name, mqtt=MqttConfig()), security)
-    neighbors = {} if near is None else {near.config.broker.id: near.address}
-    host = BrokerHost(
-        HostConfig(config, ANY_PORT, neighbors, security=security, mqtt_listen=ANY_PORT)
-    )
+    neighbors = {} if near is None else {near.config.id: near.address}
+    security, mqtt = SecurityTable(directory=directory.path), MqttTable(listen=ANY_PORT)
+    host = BrokerHost(settings_of(name, neighbors=neighbors, security=security, mqtt=mqtt))
     await host.start()
     try:
         yield host
@@ -241,15 +235,15 @@ def test_a_broker_that_comes_back_from_its_journal_learns_of_other_rules(
 ) -> None:
     async def main() -> None:
         async with broker(directory) as first:
-            config = replace(first.config, journal_directory=tmp_path / "journal")
-        host = BrokerHost(config)
+            journal = JournalTable(directory=tmp_path / "journal")
+            table = replace(first.config, durability="journal", journal=journal)
+        host = BrokerHost(Settings(table))
         await host.start()
         async with connect(host.address, credentials=directory.credentials("bob")) as bob:
             await bob.subscribe("class = 'news'")
             await host.stop()
             directory.access.write_text(ALICE)
-            fresh = secured(config.broker, config.security)
-            again = BrokerHost(replace(config, broker=fresh))
+            again = BrokerHost(Settings(table))
             assert again.is_back
             assert len(subscriptions_of(again, "bob")) == 1
             await again.start()

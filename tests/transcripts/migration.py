@@ -6,6 +6,7 @@ from typing import Any
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
+from pubweave.core.migration.coordinator import MigrationCoordinator
 from pubweave.core.vocabulary.events import MigrationRequested
 from pubweave.model.filters.text import parse_filter
 from pubweave.model.ids import Link
@@ -75,8 +76,8 @@ def _state(end: Any) -> str:
     if not isinstance(end, SimBroker):
         return f"{end.core.session.state.value} at {end.home.name}"
     broker = end.broker
-    assert broker.migrations is not None
-    part = broker.migrations.parts.by_client.get("m")
+    assert broker.part(MigrationCoordinator) is not None
+    part = broker.part(MigrationCoordinator).parts.by_client.get("m")
     words = ["no part" if part is None else part.stage.value]
     session = broker.sessions.clients.get("m")
     if session is not None:

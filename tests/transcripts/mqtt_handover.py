@@ -20,10 +20,10 @@ from pubweave.model.ids import Link
 from pubweave.model.mqtt_packets import ConnAck, Connect, PubAck, Publish, SubAck, Subscribe
 from pubweave.model.publications import Publication
 from pubweave.model.topology import Topology
-from pubweave.sim.hosts.mqtt import SimMqttClient
+from pubweave.sim.hosts.mqtt import MqttSimBroker, SimMqttClient
 from pubweave.sim.kernel.nodes import HandlingTime
 from pubweave.sim.kernel.world import World
-from pubweave.sim.overlays.mqtt import MqttTreeOverlay
+from pubweave.sim.overlays.tree import TreeOverlay
 from tests.transcripts.recorder import LEFT_OUT, Recorder, show_message
 
 SESSION = "mqtt:ann"
@@ -46,11 +46,12 @@ out), the state of ann's session that the receiver goes to. To be seen:
 def transcript() -> str:
     world = World(1)
     link = Link.between("b1", "b2")
-    overlay = MqttTreeOverlay(
+    overlay = TreeOverlay(
         world,
         Topology.from_links([("b1", "b2")], latency_ms={link: 10.0}),
         make_config=lambda name: BrokerConfig(name, strategy="tree", mqtt=MqttConfig()),
         handling=HandlingTime(0.0, 0.0),
+        broker_type=MqttSimBroker,
     )
     recorder = Recorder(overlay, _state, _show)
     ann, bob, eve = (
@@ -127,11 +128,12 @@ def _show_word(word: Any) -> str:
 
 def _state(end: Any) -> str:
     gateway = end.broker.mqtt
-    session = gateway.sessions.get(SESSION)
+    session = gateway.sessions.by_name.get(SESSION)
     if session is None:
         return "awaited" if SESSION in gateway.handover._awaited else "no session"
     if session.held is not None:
         return f"arriving, {len(session.held)} held"
     is_leaving = SESSION in gateway.handover._outgoing
     words = "leaving" if is_leaving else "away" if session.connection is None else "connected"
-    return f"{words}, {session.inflight.under_way} in flight, {session.inflight.waiting} waiting"
+    queue = session.inflight
+    return f"{words}, {len(queue.numbered)} in flight, {len(queue.waiting)} waiting"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
+from pubweave.core.transformation.coordinator import ActionCoordinator
 from pubweave.model.filters.text import parse_filter
 from pubweave.model.ids import Link
 from pubweave.model.plans import Shift
@@ -72,8 +73,8 @@ def _state(end: object) -> str:
     if not isinstance(end, SimBroker):
         return ""
     broker = end.broker
-    assert broker.actions is not None
-    status = broker.actions.status(end.world.now)
+    assert broker.part(ActionCoordinator) is not None
+    status = broker.part(ActionCoordinator).current(end.world.now)
     words = [] if status is None else [status.phase]
     if status is not None and (status.phase in ("holding", "ready") or status.held_messages):
         words.append(f"holds {status.held_messages}")

@@ -9,10 +9,9 @@ start.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,9 @@ from pubweave.autopilot.profiler import Profiler, ProfilerError
 from pubweave.autopilot.telemetry_window import link_window
 from pubweave.control.alternatives import weigh
 from pubweave.control.autopilot import Autopilot
-from pubweave.control.evidence import Evidence
+from pubweave.control.evidence import Evidence, evidence_of
 from pubweave.control.handover import carried_out, hand_over
-from pubweave.control.profile_evidence import evidence_of
-from pubweave.control.records import encode_status, read_decision
+from pubweave.control.records import encode_status, list_decisions, read_decision
 from pubweave.control.requests import (
     AskStore,
     CarriedOut,
@@ -40,20 +38,18 @@ from pubweave.control.requests import (
     Weigh,
 )
 from pubweave.control.settings import ControlSettings
-from pubweave.deploy.commands import DeploymentError, read_topology, request_pause
-from pubweave.deploy.documents import DeploymentDocument
-from pubweave.deploy.executor import ExecutorConfig, ExecutorReport
-from pubweave.deploy.layout import Layout
+from pubweave.deploy.commands import read_topology
+from pubweave.deploy.documents import Layout
+from pubweave.deploy.executor import ExecutorConfig
 from pubweave.deploy.store import Create, Outcome, Read, Write
 from pubweave.design.tree.traffic import Floats
 from pubweave.model.decisions import AutopilotStatus, DecisionRecord, DecisionState
-from pubweave.model.deployment import DeploymentState
 from pubweave.model.files.plan import PlanRecord, topology_hash
 from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.topology import Topology
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import PlanResult
-from pubweave.planning.solve import solve
+from pubweave.planning.problem.problem import PlanningProblem, PlanResult
+from pubweave.planning.solver import solve_problem
+from pubweave.runtime.coordination.deployment_run import STEP_TIMEOUT_S, ExecutorWatch
 from pubweave.runtime.coordination.executor_host import ExecutorHost, executor_name
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.net.signals import StopRequest
@@ -80,22 +76,24 @@ class AssumedPrices:
 
 @dataclass(frozen=True, eq=False)
 class PilotSetup:
-    """Everything around the loop."""
+    """Which overlay the autopilot is for, what it may do, and with what means."""
 
     where: Coordination
-    settings: ControlSettings
     telemetry: Path
+    """Where the overlay's brokers write it."""
     work: Path
     """A directory of its own: windows, profiles, Spark's log."""
-    prices: AssumedPrices
-    step_timeout_s: float
-    plan_limit_s: float
-    search_limit_s: float
-    memory: str
-    seed: int
-    looks: int | None
-    """End after so many looks; None: at Ctrl-C."""
-    rehearse: bool = False
+    settings: ControlSettings = field(default_factory=ControlSettings)
+    prices: AssumedPrices = field(default_factory=AssumedPrices)
+    step_timeout_s: float = STEP_TIMEOUT_S
+    plan_limit_s: float = 5.0
+    search_limit_s: float = 30.0
+    memory: str = "2g"
+    """Of Spark's driver."""
+    seed: int = 0
+    looks: int | None = None
+    """End after so many looks; None: when asked to."""
+    rehearse: bool = True
     """Carry plans out in simulation first."""
 
 
@@ -104,52 +102,57 @@ class _Over(Exception):
 
 
 OnTell = Callable[[float, AutopilotStatus, str], None]
+"""Is told the time, what the autopilot is doing, and a line for people (or nothing)."""
 
 
-async def run_autopilot(setup: PilotSetup, on_tell: OnTell) -> int:
-    """Run the loop until a signal asks it to end; the exit code."""
-    async with StopRequest() as stop:
-        await pilot_until(stop, setup, on_tell)
-        return stop.exit_code
+def ignore_telling(now: float, status: AutopilotStatus, line: str) -> None:
+    """Nobody listens."""
 
 
-async def pilot_until(stop: StopRequest, setup: PilotSetup, on_tell: OnTell) -> None:
-    """Run the loop until it is asked to end, or all looks are done."""
-    profiler = Profiler(setup.work / "spark.log", setup.memory)
-    async with opened_store(setup.where.target, limit_s=CONNECT_S) as store:
-        pilot = LivePilot(setup, store, profiler, stop, on_tell)
-        try:
-            await pilot.run()
-        except _Over:
-            return
-        finally:
-            await profiler.close()
+async def read_decisions(
+    where: Coordination, last: int | None = None
+) -> tuple[DecisionRecord, ...]:
+    """What an overlay's autopilot decided and what came of it: the last, or all; oldest first."""
+    async with opened_store(where.target) as store:
+        return await run_command(store, list_decisions(Layout(where.overlay), last))
 
 
 class LivePilot:
-    """Drives the loop over sockets."""
+    """The autopilot of one overlay: ``await LivePilot(setup, on_tell).run()``.
+
+    It ends when it is asked to `stop`, or after the looks of its setup; what it decided is in the
+    store (`read_decisions`)."""
 
     def __init__(
-        self,
-        setup: PilotSetup,
-        store: ZooKeeperStore,
-        profiler: Profiler,
-        stop: StopRequest,
-        on_tell: OnTell,
+        self, setup: PilotSetup, on_tell: OnTell = ignore_telling, stop: StopRequest | None = None
     ) -> None:
         self._setup = setup
-        self._store = store
-        self._profiler = profiler
-        self._stop = stop
         self._on_tell = on_tell
+        self._stop = stop or StopRequest()
+        self._profiler = Profiler(setup.work / "spark.log", setup.memory)
         self._name = executor_name()
         self._rng = np.random.default_rng(setup.seed)
         self._looks = 0
         self._said: AutopilotStatus | None = None
         self._profiling: asyncio.Future[Any] | None = None
+        self._store: ZooKeeperStore
         self.loop = Autopilot(setup.where.overlay, self._name, setup.settings)
 
+    def stop(self) -> None:
+        """End in order; a plan that is being carried out pauses after its step."""
+        self._stop.ask()
+
     async def run(self) -> None:
+        """Watch the overlay and change it when that pays. OverlayError if it has an autopilot."""
+        async with opened_store(self._setup.where.target, limit_s=CONNECT_S) as self._store:
+            try:
+                await self._run()
+            except _Over:
+                return
+            finally:
+                await self._profiler.close()
+
+    async def _run(self) -> None:
         await self._claim()
         running = self.loop.run(time.time())
         request = next(running)
@@ -266,7 +269,7 @@ class LivePilot:
 
     def _plan(self, problem: PlanningProblem) -> PlanResult:
         until = time.monotonic() + self._setup.plan_limit_s
-        return solve(
+        return solve_problem(
             problem,
             stop=lambda: self._stop.is_set or time.monotonic() >= until,
             clock=time.monotonic,
@@ -280,11 +283,20 @@ class LivePilot:
         problem = await self._rehearsed(record) if setup.rehearse else ""
         if problem:
             return CarriedOut(None, reason=problem)
-        carrier = Carrier(setup.where, self._name, setup.step_timeout_s, self._stop)
-        ended = await carrier.carry_out(record)
-        if ended is None:
+        layout = self.loop.layout
+        config = ExecutorConfig(
+            setup.where.overlay, self._name, step_timeout_s=setup.step_timeout_s
+        )
+        async with ExecutorHost(setup.where.target, config) as host:
+            begun = await run_command(host.store, hand_over(layout, record))
+            if isinstance(begun, CarriedOut):
+                return begun
+            watch = ExecutorWatch(host, layout, begun, self._stop, waits_out_pauses=True)
+            async for _ in watch.reports():
+                pass
+        if not watch.last.state.is_final:
             raise _Over
-        return ended
+        return carried_out(watch.last)
 
     async def _rehearsed(self, record: DecisionRecord) -> str:
         """What went wrong in rehearsal; empty if nothing did."""
@@ -344,12 +356,12 @@ async def rehearsed(record: DecisionRecord, topology: Topology, traffic: Path) -
 
 
 def _rehearse(planned: PlanRecord, topology: Topology, traffic: Path) -> Rehearsed | None:
-    from pubweave.sim.whatif.rehearsal import Rehearsal
+    from pubweave.sim.whatif.rehearsal import rehearse
     from pubweave.telemetry.recorded_traffic import read_traffic
 
     if not traffic.is_dir():
         return None
-    result = Rehearsal(topology, planned.plan, read_traffic(traffic)).run()
+    result = rehearse(topology, planned.plan, read_traffic(traffic))
     if result.violations:
         first = result.violations[0]
         return Rehearsed("", f"the rehearsal went wrong, so it is not tried in earnest: {first}")
@@ -358,61 +370,4 @@ def _rehearse(planned: PlanRecord, topology: Topology, traffic: Path) -> Rehears
         f"rehearsed in simulation: {measures['plan_s']:.1f} s, {counts['held_publications']} "
         f"publications wait, at most {measures['hold_ms_max']:.0f} ms; "
         f"{counts['deliveries']:,} of {counts['due']:,} deliveries arrive"
-    )
-
-
-# Seeing a decision's plan through on a real overlay: handed over once, executed until it rests.
-#
-# The executor is the one of ``pubweave apply``. Asked to stop, it pauses after the current step,
-# and whoever comes next goes on from there.
-
-
-LOOK_EVERY_S = 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class Carrier:
-    """Who carries plans out, where, and until when."""
-
-    where: Coordination
-    name: str
-    step_timeout_s: float
-    stop: StopRequest
-
-    async def carry_out(self, record: DecisionRecord) -> CarriedOut | None:
-        """How it ended; None if it pauses because a stop was asked for."""
-        layout = Layout(self.where.overlay)
-        config = ExecutorConfig(self.where.overlay, self.name, step_timeout_s=self.step_timeout_s)
-        async with ExecutorHost(self.where.target, config) as host:
-            begun = await run_command(host.store, hand_over(layout, record))
-            if isinstance(begun, CarriedOut):
-                return begun
-            ended = await self._see_through(host, layout, begun)
-        return carried_out(ended) if ended.state.is_final else None
-
-    async def _see_through(
-        self, host: ExecutorHost, layout: Layout, begun: DeploymentDocument
-    ) -> DeploymentDocument:
-        while not self.stop.is_set:
-            report = await host.wait_until(lambda seen: _is_over(seen, begun), LOOK_EVERY_S)
-            if report is not None and report.deployment is not None:
-                return report.deployment
-        with contextlib.suppress(DeploymentError):  # it has ended meanwhile
-            await run_command(host.store, request_pause(layout))
-        report = await host.wait_until(lambda seen: _rests(seen, begun))
-        assert report is not None
-        assert report.deployment is not None
-        return report.deployment
-
-
-def _is_over(report: ExecutorReport, begun: DeploymentDocument) -> bool:
-    seen = report.deployment
-    return seen is not None and seen.deployment == begun.deployment and seen.state.is_final
-
-
-def _rests(report: ExecutorReport, begun: DeploymentDocument) -> bool:
-    seen = report.deployment
-    is_it = seen is not None and seen.deployment == begun.deployment
-    return _is_over(report, begun) or (
-        is_it and seen is not None and seen.state is DeploymentState.PAUSED
     )

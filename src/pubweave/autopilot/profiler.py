@@ -117,7 +117,7 @@ class Profiler:
 
 def serve(log: Path, memory: str) -> None:
     """Answer requests on standard input until it ends."""
-    from pubweave.pipeline.batch.profile_run import profile_run
+    from pubweave.pipeline.batch import profile
     from pubweave.pipeline.frames.session import spark_session
 
     spark = None
@@ -127,7 +127,7 @@ def serve(log: Path, memory: str) -> None:
         try:
             if spark is None:
                 spark = spark_session(quick=True, memory=memory, log=log, name="pubweave autopilot")
-            profile_run(spark, Path(request.run), Path(request.output), request.now)
+            profile(spark, request.run, request.output, now=request.now)
         except Exception as error:  # whatever it is, the next profile may succeed
             traceback.print_exc()  # standard error is the log: a bug shows there where it is
             problem = str(error) or type(error).__name__

@@ -4,8 +4,8 @@
 one message and an exit code, `output` is how verbs speak (JSON on standard output, the rest on
 standard error), `kinds` the values that options take.
 
-Rooms: `run`, `security`, `demo`, `data`, `design`, `relocate`, `tco`, `deploy`, `autopilot`, `lab`
-(simulate and reproduce), and `options` that several verbs share.
+Rooms: `run`, `security`, `data`, `design`, `relocate`, `tco`, `deploy`, `autopilot`, `lab`
+(simulate, reproduce and demo), and `options` that several verbs share.
 Entry: `main` in `main`. Not here: anything another program could use; that is in the packages
 below.
 Invariant: with ``--json`` standard output carries nothing but JSON.

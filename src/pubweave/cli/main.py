@@ -28,13 +28,14 @@ class Verb(NamedTuple):
 VERBS = {
     "up": Verb("pubweave.cli.run.up", "up", "Start an overlay of brokers on this machine."),
     "broker": Verb("pubweave.cli.run.broker", "broker", "Start a single broker on its own host."),
+    "config": Verb("pubweave.cli.run.config", "config", "Check, show and explain settings."),
     "status": Verb("pubweave.cli.run.status", "status", "Show brokers, links, tables and rates."),
     "pub": Verb("pubweave.cli.run.pub", "pub", "Publish from the command line."),
     "sub": Verb("pubweave.cli.run.sub", "sub", "Subscribe and print what comes."),
     "security": Verb(
         "pubweave.cli.security.security", "security", "Certificates, users; what is open."
     ),
-    "demo": Verb("pubweave.cli.demo.demo", "demo", "An overlay that improves itself, with proof."),
+    "demo": Verb("pubweave.cli.lab.demo", "demo", "An overlay that improves itself, with proof."),
     "topology": Verb(
         "pubweave.cli.design.topology", "topology", "Make, change and show topologies."
     ),

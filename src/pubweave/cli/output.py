@@ -28,6 +28,14 @@ def print_json(document: object) -> None:
     sys.stdout.flush()
 
 
+def tell(document: object, as_json: bool, in_words: Callable[[], object]) -> None:
+    """One result: as JSON for programs, or in words for people."""
+    if as_json:
+        print_json(document)
+    else:
+        in_words()
+
+
 def remark(text: str) -> None:
     """A line for the reader, not for programs."""
     click.echo(text, err=True)
@@ -151,27 +159,3 @@ class LiveView:
             self._draw(drawing())
         else:
             click.echo(line)
-
-
-def bytes_in_words(count: float) -> str:
-    """A size as people read it.
-
-    >>> bytes_in_words(1536)
-    '1.5 kB'
-    """
-    for unit in ("B", "kB", "MB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GB"
-
-
-def seconds_in_words(seconds: float) -> str:
-    """A duration as people read it.
-
-    >>> seconds_in_words(3725)
-    '1:02:05'
-    """
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

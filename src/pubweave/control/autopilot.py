@@ -18,11 +18,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from pubweave.control import transitions
+from pubweave.control import handover
 from pubweave.control.alternatives import Option
 from pubweave.control.evidence import Evidence, shortcomings
-from pubweave.control.gate import decide, not_now, nothing_weighed, outdated
-from pubweave.control.history import History
+from pubweave.control.gate import History, decide, not_now, nothing_weighed, outdated
 from pubweave.control.records import (
     Change,
     append_decision,
@@ -44,7 +43,7 @@ from pubweave.control.requests import (
 )
 from pubweave.control.settings import ControlSettings
 from pubweave.deploy.commands import Script
-from pubweave.deploy.layout import Layout
+from pubweave.deploy.documents import Layout
 from pubweave.model.decisions import (
     AutopilotPhase,
     AutopilotStatus,
@@ -234,7 +233,7 @@ class Autopilot(RequestDialogue):
 
     def _expire(self, record: DecisionRecord, why: str) -> Part[None]:
         now = self._now
-        yield from self._change(record, lambda r: transitions.expired(r, now, why))
+        yield from self._change(record, lambda r: handover.expired(r, now, why))
         yield from self._tell(f"decision {record.id} has expired: {why}")
 
     # --- a look ------------------------------------------------------------------------------
@@ -341,9 +340,7 @@ class Autopilot(RequestDialogue):
         """Carry a decision out; its record says how that ended."""
         if record.state is DecisionState.APPROVED:
             now, limit_s = self._now, self.settings.review_s
-            record = yield from self._change(
-                record, lambda r: transitions.taken_up(r, now, limit_s)
-            )
+            record = yield from self._change(record, lambda r: handover.taken_up(r, now, limit_s))
             if record.state is not DecisionState.DEPLOYING:
                 yield from self._tell(f"decision {record.id} is {record.state.value}")
                 return
@@ -357,11 +354,11 @@ class Autopilot(RequestDialogue):
         yield from self._end(record, ended)
 
     def _end(self, record: DecisionRecord, ended: CarriedOut) -> Part[None]:
-        state, now = transitions.state_after(ended), self._now
+        state, now = handover.state_after(ended), self._now
         down_until = None
-        if state in transitions.BAD_ENDS:
+        if state in handover.BAD_ENDS:
             down_until = now + self.history.next_stand_down_s(self.settings)
-        yield from self._change(record, lambda r: transitions.ended(r, ended, now, down_until))
+        yield from self._change(record, lambda r: handover.ended(r, ended, now, down_until))
         if down_until is None:
             why = f": {ended.reason}" if ended.reason else ""
             yield from self._tell(f"decision {record.id} is {state.value}{why}")
@@ -394,6 +391,6 @@ class Autopilot(RequestDialogue):
 
     def _change(self, record: DecisionRecord, change: Change) -> Part[DecisionRecord]:
         """Change a stored decision, however long the store is away."""
-        changed = yield from self._stored(lambda: transitions.changed(self.layout, record, change))
+        changed = yield from self._stored(lambda: handover.changed(self.layout, record, change))
         self.history = self.history.with_record(changed)
         return changed

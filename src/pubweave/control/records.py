@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from pubweave.deploy.commands import TRIES, Script
-from pubweave.deploy.documents import DocumentError, decode_struct
-from pubweave.deploy.layout import Layout
+from pubweave.deploy.documents import DocumentError, Layout, decode_struct
 from pubweave.deploy.store import Create, Delete, List, Outcome, Path, Read, StoreAnswer, Write
 from pubweave.model.decisions import (
     DECISION_VERSION,

@@ -14,8 +14,7 @@ from functools import partial
 import numpy as np
 
 from pubweave.design.dynatops.mapping.best import best_mapping
-from pubweave.design.dynatops.mapping.costs import expected_rates, mapping_cost
-from pubweave.design.dynatops.mapping.problem import MappingProblem
+from pubweave.design.dynatops.mapping.problem import MappingProblem, expected_rates, mapping_cost
 from pubweave.design.dynatops.mapping.reconfigure import candidates, chosen, has_demand
 from pubweave.design.dynatops.mapping.ring import Ring
 from pubweave.design.tco.interests import Subscriptions

@@ -1,8 +1,9 @@
 """The broker without I/O: events in, effects out, `now` as an argument.
 
 One mutator, `Broker.handle`. It keeps sessions (`session/table`), asks the routing strategy for
-routes (`routing/strategy`), counts (`counters`) and records (`metering`). The same object runs
-behind sockets and in the simulator.
+routes (`routing/strategy`), counts (`counters`) and records (`metering`). What else a strategy
+needs are parts (`dataplane/part`), which the broker loops over. The same object runs behind sockets
+and in the simulator.
 
 Order inside one event: messages are handled in order, what they cause is queued per session, and
 at the end of the event each touched session is flushed once. So a batch of publications costs one
@@ -11,76 +12,55 @@ at the end of the event each touched session is flushed once. So a batch of publ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from pubweave.core.assembly import make_publishing, make_services
 from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.dataplane.greeting import Greeting
 from pubweave.core.dataplane.maintenance import Maintenance
-from pubweave.core.dataplane.outgoing import OutgoingQueue
+from pubweave.core.dataplane.part import BrokerPart, BrokerParts, EventHandler, P
 from pubweave.core.dataplane.publishing import EarlyLog
-from pubweave.core.dataplane.teardown import SessionTeardown
-from pubweave.core.metering.counters import Counters
 from pubweave.core.metering.metering import Metering
-from pubweave.core.metering.recorder import BrokerMeter
-from pubweave.core.migration.coordinator import MigrationCoordinator
-from pubweave.core.mqtt.gateway import MqttGateway
-from pubweave.core.mqtt.session.native_client import InProcessLink
 from pubweave.core.queries import answer, broker_status
-from pubweave.core.relocation.relocator import Relocator
-from pubweave.core.routing.rendezvous.maintenance import RendezvousMaintenance
-from pubweave.core.routing.rendezvous.routing import RendezvousRouting
-from pubweave.core.routing.topic_connected.publishing import make_publishing
-from pubweave.core.routing.topic_connected.repair import OverlayRepair
-from pubweave.core.routing.topic_connected.routing import TopicRouting
-from pubweave.core.routing.topic_connected.services import TopicServices
-from pubweave.core.routing.tree.publisher_gate import PublisherGate, cut_behind_advertisements
-from pubweave.core.routing.tree.routing import TreeRouting
-from pubweave.core.routing.tree.services import TreeServices
-from pubweave.core.rule_change import change_access
-from pubweave.core.self_organizing.organizer import Organizer
-from pubweave.core.session.backpressure import FlowControl
-from pubweave.core.session.greeting import greet, greet_late, link_added, link_removed
+from pubweave.core.routing.publisher_gate import cut_behind_advertisements
+from pubweave.core.rule_change import RuleChange
+from pubweave.core.session.admission import Refusal
 from pubweave.core.session.session import OvertakenError, RemoteProtocolError, Session
-from pubweave.core.session.table import SessionTable
-from pubweave.core.strategies import make_strategy
-from pubweave.core.transformation.coordinator import ActionCoordinator
+from pubweave.core.session.states import SessionState
+from pubweave.core.strategies import find_strategy
 from pubweave.core.vocabulary.effects import DecideAction, Effect, EmitTelemetry, Transmit
-from pubweave.core.vocabulary.errors import RefusedError
 from pubweave.core.vocabulary.events import (
     AccessChanged,
-    ActionDecided,
     ActionRequested,
-    BrokerProbed,
+    AddressKnown,
     ConnectionClosed,
+    ConnectionId,
     ConnectionOpened,
     DeadlineReached,
-    DialRefused,
+    DriverCounted,
+    DriverReport,
+    EntryRefused,
     Event,
-    ExchangeEnded,
-    LeaveRequested,
+    HandlingFailed,
     LinkAdded,
-    LinkExpected,
     LinkRemoved,
     LocalPauseEnded,
     LoginReceived,
     MessagesReceived,
-    MigrationRequested,
     PasswordVerified,
-    RemapAnnounced,
+    ProcessRestarted,
 )
-from pubweave.model.ids import ClientId, publisher_of
-from pubweave.model.messages.migration import MigrationMessage, RedirectReply
-from pubweave.model.messages.relocation import ProbeReply, RelocationMessage
-from pubweave.model.messages.rendezvous import RendezvousMessage
+from pubweave.model.ids import ClientId
 from pubweave.model.messages.session import (
     Ack,
-    ActionMessage,
     Answer,
     Disconnect,
     Goodbye,
+    Hello,
     Message,
     Missed,
-    OrganizeMessage,
     Ping,
     Pong,
     Query,
@@ -89,312 +69,254 @@ from pubweave.model.messages.session import (
     Subscribe,
     Synced,
     TableMessage,
-    Unadvertise,
 )
-from pubweave.model.messages.topic_connected import TopicMessage
 from pubweave.model.publications import Publication
-from pubweave.model.records.status import BrokerStatus
+from pubweave.model.records.status import BrokerStatus, JournalStatus
+
+
+def no_journal(now: float) -> None:
+    """The journal status of a driver without a journal."""
+    return None
 
 
 class Broker:
     """One broker. ``epoch`` must exceed that of every earlier incarnation by more than the sessions
-    which that one ever made."""
+    which that one ever made. ``journal_status`` says how the driver's journal is doing."""
 
     def __init__(
-        self, config: BrokerConfig, *, epoch: int, now: float, metering: Metering | None = None
+        self,
+        config: BrokerConfig,
+        *,
+        epoch: int,
+        now: float,
+        metering: Metering | None = None,
+        journal_status: Callable[[float], JournalStatus | None] = no_journal,
     ) -> None:
         self.config = config
-        self.counters = Counters()
-        self._flow = FlowControl(ack_delay_s=config.ack_delay_s)
-        self._outgoing = OutgoingQueue(self.counters, self._flow)
-        self.routing = make_strategy(config.strategy, self._outgoing.send)
-        self.sessions = SessionTable(config, epoch, self.routing.protocol)
-        self._meter = BrokerMeter(metering) if metering is not None else None
-        self._started_at = now
-        self._publishing = make_publishing(
-            self.routing, self.counters, self._meter, self._outgoing.touched, self._refuse
-        )
-        self._publishing.access = self.sessions.access
-        self._teardown = SessionTeardown(
-            self.sessions, self.routing, self._outgoing, self._flow, self.counters, self._meter
-        )
-        self.maintenance = Maintenance(
+        self.journal_status = journal_status
+        strategy = find_strategy(config.strategy)
+        self._services = services = make_services(
             config,
-            self.sessions,
-            self.routing,
-            self._publishing,
-            self.counters,
-            self._meter,
-            self._teardown.expire,
-            lambda link: self.actions is not None and self.actions.is_held(link),
-            now,
+            strategy,
+            epoch=epoch,
+            now=now,
+            metering=metering,
+            greet=self._greet_late,
+            on_messages=self._on_messages,
         )
-        self._teardown.on_end = self.maintenance.discard
-        self._gate: PublisherGate | None = None
-        self.actions: ActionCoordinator | None = None
-        self.migrations: MigrationCoordinator | None = None
-        self.organizer: Organizer | None = None
-        self.relocator: Relocator | None = None
-        self.topics: OverlayRepair | RendezvousMaintenance | None = None
-        if isinstance(self.routing, TreeRouting):
-            # Actions change trees only.
-            self._make_changeable(self.routing, epoch, now)
-        elif isinstance(self.routing, TopicRouting):
-            self._flow.holds_links = False
-            shared = self.counters, self._outgoing, self._teardown
-            services = TopicServices(config, self.sessions, self.routing, *shared)
-            if isinstance(self.routing, RendezvousRouting):
-                self.topics = RendezvousMaintenance(services, self.routing, now)
-            else:
-                self.topics = OverlayRepair(services, epoch, now)
-        self.mqtt = self._make_mqtt(now)
+        self.counters = services.counters
+        self.routing = services.routing
+        self.sessions = services.sessions
+        self.mqtt = services.mqtt
+        self._gate = services.routing.gate
+        self._flow = services.flow
+        self._outgoing = services.outgoing
+        self._meter = services.meter
+        self._questions_at_once = config.entry.questions_at_once
+        self.parts = BrokerParts(strategy.make_parts(services))
+        early_s = config.stale_grace_s if self.routing.keeps_early else -math.inf
+        self._early = EarlyLog(now + early_s, self.routing.is_wanted_by)
+        self._publishing = make_publishing(strategy, services, self.parts, self._early)
+        self._greeting = Greeting(services, self.parts, self._early)
+        self._rule_change = RuleChange(services, self.parts, self._publishing)
+        self.maintenance = Maintenance(services)
+        self._event_handler = self._event_handlers().get
 
-    def _make_changeable(self, routing: TreeRouting, epoch: int, now: float) -> None:
-        self._gate = routing.gate
-        self._publishing.early = EarlyLog(now + self.config.stale_grace_s, routing.is_wanted_by)
-        services = self._tree_services(routing)
-        self.actions = actions = ActionCoordinator(services)
-        self._outgoing.find_stand_in = lambda: actions.stand_in
-        self._outgoing.gather = actions.gather
-        self.migrations = MigrationCoordinator(services, epoch)
-        self.relocator = Relocator(services, self.config.relocation, self.migrations.begin, now)
-        self._publishing.tracer = self.relocator
-        self.migrations.on_end.append(self.relocator.migration_ended)
-        self.migrations.on_arrival.append(self.relocator.client_arrived)
-        if self.config.organize is not None:
-            self.organizer = Organizer(services, self.actions, self.config.organize, epoch, now)
-            self._publishing.interest = self.organizer.cache
+    def _greet_late(self, connection: ConnectionId, hello: Hello, now: float) -> None:
+        self._greeting.greet_late(connection, hello, now)
 
-    def _tree_services(self, routing: TreeRouting) -> TreeServices:
-        """What actions, migrations and other roles may use of a broker that routes on a tree."""
-        return TreeServices(
-            config=self.config,
-            sessions=self.sessions,
-            routing=routing,
-            flow=self._flow,
-            send=self._outgoing.send,
-            emit=lambda effect: self._outgoing.effects.append(effect),
-            flush=lambda session: session.flush(self._outgoing.effects),
-            end=self._teardown.end,
-            refuse=self._send_refusal,
-            let_go=self._teardown.expire,
-            link_changed=self._teardown.link_changed,
-            relieve=lambda session: self._flow.relieve(session, self._outgoing.effects),
-            take_table=self._on_table_message,
-            forget_publishers=self._publishing.forget_unknown_publishers,
-            withdraw=self._teardown.withdraw,
-            greet=partial(greet_late, self),
-            last_sequence=self._publishing.last_sequence,
-            note_sequence=self._publishing.note_sequence,
-            in_action=lambda: self.actions is not None and self.actions.is_busy,
-            meter=self._meter,
-        )
-
-    def _make_mqtt(self, now: float) -> MqttGateway | None:
-        """The MQTT gateway, if MQTT is enabled."""
-        config, access = self.config, self.sessions.access
-        if config.mqtt is None:
-            return None
-        link = InProcessLink(
-            access,
-            lambda event, now: self.sessions.opened(event, now, self._outgoing.effects),
-            self._on_messages,
-        )
-        gateway = MqttGateway(
-            config.id,
-            config.mqtt,
-            access,
-            link,
-            now,
-            routes_whole_topics=isinstance(self.routing, TopicRouting),
-            is_leaving=lambda: bool(self.sessions.closed_reason),
-        )
-        if isinstance(self.routing, TopicRouting):
-            self._publishing.on_accepted = gateway.replicator.published
-            gateway.replicator.on_congested = self._flow.hold
-            gateway.replicator.on_relieved = lambda session: self._flow.relieve(
-                session, self._outgoing.effects
-            )
-        if self.migrations is not None:
-            self.migrations.redirect = gateway.redirector.redirect
-        return gateway
+    def part(self, kind: type[P]) -> P | None:
+        """The part of a class; None if the strategy brings none."""
+        return self.parts.of(kind)
 
     # --- events and deadlines --------------------------------------------------------------
 
     def handle(self, event: Event, now: float) -> list[Effect]:
-        """Handle an event; return its effects, in order. O(messages x destinations)."""
-        self._outgoing.effects = effects = list[Effect]()
+        """Handle an event; return its effects, in order. O(messages x destinations).
+
+        Should it raise, the next event returns what this one had caused until then."""
+        effects = self._outgoing.effects
         if type(event) is MessagesReceived:
             self._on_messages(event, now)
-        elif self.mqtt is None or not self.mqtt.handle(event, now, effects):
+        elif isinstance(event, DriverReport):
+            self._on_report(event, now)
+            return []
+        elif self.mqtt is None or not self.mqtt.handle(event, now):
             self._on_other(event, now)
             self._flush(None, now)
         if self.mqtt is not None:
-            self.mqtt.finish(effects, now)
-        if self._gate is not None and self._gate.has_opened:
-            for origin, messages in self._gate.pop_opened():
-                self._resume(origin, messages, now)
-            if self.mqtt is not None:
-                self.mqtt.finish(effects, now)
-        if self.migrations is not None and self.migrations.is_eager:
-            self.migrations.check(now)
-            self._flush(None, now)
-            if self.mqtt is not None:
-                self.mqtt.finish(effects, now)
+            self.mqtt.settle(now)
+        if self._gate.opened:
+            self._resume_opened(now)
+        for unsettled, part in self.parts.eager:
+            if unsettled:
+                self._settle(part, now)
+        if self.mqtt is not None:
+            self.mqtt.flush()
         if self._meter is not None:
             records = self._meter.pop()
             if records:
                 effects.append(EmitTelemetry(records))
+        self._outgoing.effects = []
         return effects
 
-    def salvage(self) -> list[Effect]:
-        """After `handle` raised: the effects until then. Sessions count them as sent, so they must
-        be carried out; what is still queued is sent with the next event."""
-        effects, self._outgoing.effects = self._outgoing.effects, []
-        if self.mqtt is not None:
-            self.mqtt.defer(effects)
-        return effects
+    def _settle(self, part: BrokerPart, now: float) -> None:
+        """An event was handled, and a part may have waited for what it brought."""
+        if part.is_eager:
+            part.check(now)
+            self._flush(None, now)
+            if self.mqtt is not None:
+                self.mqtt.settle(now)
 
     def next_deadline(self) -> float:
         """When `DeadlineReached` is due: the earliest deadline of any component."""
         ack_at = self._flow.ack_at
         tick_at = self.maintenance.tick_at
         deadline = tick_at if ack_at is None else min(ack_at, tick_at)
-        for part in (self.organizer, self.actions, self.migrations, self.topics, self.mqtt):
-            due = None if part is None else part.deadline
+        for part in self.parts.timed:
+            due = part.deadline
             if due is not None and due < deadline:
                 deadline = due
-        return deadline
+        return deadline if self.mqtt is None else min(deadline, self.mqtt.deadline)
 
     def last_sequence(self, publisher: ClientId) -> int:
         """The last sequence received of a publisher; 0 if none was."""
-        return self._publishing.last_sequence(publisher)
+        return self._services.sequences.of(publisher)
 
     def status(self, now: float) -> BrokerStatus:
-        return broker_status(self, now, now - self._started_at)
+        return broker_status(self, now, now - self._services.started_at)
 
     def _on_other(self, event: Event, now: float) -> None:
-        match event:
-            case ConnectionOpened():
-                self.sessions.opened(event, now, self._outgoing.effects)
-            case LoginReceived(connection) | PasswordVerified(connection):
-                self.sessions.access.note(event, self._outgoing.effects)
-                self._on_messages(MessagesReceived(connection, (), now), now)
-            case ConnectionClosed(connection):
-                self._teardown.closed(connection, now)
-            case AccessChanged(rules):
-                change_access(self, rules, now)
-            case LinkAdded() | LinkRemoved() | DialRefused():
-                self._on_link_event(event, now)
-            case LinkExpected() | ActionRequested() | ActionDecided():
-                self._on_action_event(event, now)
-            case BrokerProbed() | ExchangeEnded() if self.organizer is not None:
-                self.organizer.handle(event, now)
-            case MigrationRequested(client, destination) if self.migrations is not None:
-                self.migrations.begin(client, destination, now)
-            case RemapAnnounced() if isinstance(self.topics, RendezvousMaintenance):
-                self.topics.remapping.announced(event, now)
-            case LeaveRequested() if self.topics is not None:
-                self.topics.leave(now)
-            case DeadlineReached() | LocalPauseEnded():
-                self._on_time(event, now)
+        handler = self._event_handler(type(event))
+        if handler is not None:
+            handler(event, now)
+        elif not self.parts.handle(event, now) and isinstance(event, ActionRequested):
+            protocol = self.routing.protocol
+            reason = f"a broker that routes by {protocol!r} takes part in no actions"
+            self._outgoing.effects.append(DecideAction(event.action_id, False, reason))
 
-    def _on_time(self, event: DeadlineReached | LocalPauseEnded, now: float) -> None:
-        if isinstance(event, DeadlineReached):
-            self._on_deadline(now)
-            return
-        # Cassandra's "local pause": time in which we did not run is nobody's silence.
-        for part in (
-            self.sessions,
-            self.maintenance,
-            self.topics,
-            self.mqtt,
-            self._publishing.early,
-        ):
-            if part is not None:
-                part.excuse(event.seconds)
+    def _event_handlers(self) -> dict[type[Any], EventHandler]:
+        """What the broker itself handles, apart from messages and reports of its driver."""
+        return {
+            ConnectionOpened: self._on_opened,
+            LoginReceived: self._on_login,
+            PasswordVerified: self._on_login,
+            ConnectionClosed: self._on_closed,
+            AccessChanged: self._rule_change.apply,
+            LinkAdded: self._greeting.link_added,
+            LinkRemoved: self._greeting.link_removed,
+            DeadlineReached: self._on_deadline,
+            LocalPauseEnded: self._excuse,
+            HandlingFailed: self._on_failure,
+            ProcessRestarted: self._on_restart,
+        }
 
-    def _on_deadline(self, now: float) -> None:
+    def _on_opened(self, event: ConnectionOpened, now: float) -> None:
+        self.sessions.opened(event, now, self._outgoing.effects)
+
+    def _on_login(self, event: LoginReceived | PasswordVerified, now: float) -> None:
+        self.sessions.access.note(event, self._outgoing.effects)
+        self._on_messages(MessagesReceived(event.connection, (), now), now)
+
+    def _on_closed(self, event: ConnectionClosed, now: float) -> None:
+        link = self._services.teardown.closed(event.connection, now)
+        for link_down in self.parts.link_down if link is not None else ():
+            link_down(link, now)
+
+    def _on_failure(self, event: HandlingFailed, now: float) -> None:
+        self.counters.protocol_errors += 1
+
+    def _on_restart(self, event: ProcessRestarted, now: float) -> None:
+        self.sessions.restarted(event.epoch, now)
+        self._flow.restarted(now)
+        away_s = max(0.0, now - self.maintenance.checked_at)
+        for restored in self.parts.restored:
+            restored(event.epoch, away_s, now)
+
+    def _on_report(self, report: DriverReport, now: float) -> None:
+        match report:
+            case AddressKnown(address):
+                self.sessions.address = address
+            case EntryRefused(refusal):
+                self.sessions.access.count(Refusal(refusal))
+            case DriverCounted(counter, count):
+                setattr(self.counters, counter, getattr(self.counters, counter) + count)
+            case _:
+                self.parts.handle(report, now)
+
+    def _excuse(self, event: LocalPauseEnded, now: float) -> None:
+        """Cassandra's "local pause": time in which we did not run is nobody's silence."""
+        seconds = event.seconds
+        self.sessions.excuse(seconds)
+        self._flow.excuse(seconds)
+        self._services.grace.excuse(seconds)
+        for excuse in self.parts.excuse:
+            excuse(seconds)
+        if self.mqtt is not None:
+            self.mqtt.excuse(seconds)
+        self._early.excuse(seconds)
+
+    def _on_deadline(self, event: DeadlineReached, now: float) -> None:
         """Call the components whose deadlines are due."""
         effects = self._outgoing.effects
         self._flow.send_due_acks(now, effects)
-        if self.actions is not None:
-            self.actions.on_deadline(now)
-        if self.organizer is not None and now >= self.organizer.deadline:
-            self.organizer.on_deadline(now)
-        if self.migrations is not None:
-            self.migrations.on_deadline(now)
-        if self.topics is not None and now >= self.topics.deadline:
-            self.topics.check(now)
+        for on_deadline in self.parts.on_deadline:
+            on_deadline(now)
         if self.mqtt is not None and now >= self.mqtt.deadline:
-            self.mqtt.on_deadline(now, effects)
+            self.mqtt.on_deadline(now)
         if now >= self.maintenance.tick_at:
             self.maintenance.on_tick(now, effects)
-            self._give_up_absent(effects, now)
-            if self.relocator is not None:
-                self.relocator.on_tick(now)
-
-    def _give_up_absent(self, effects: list[Effect], now: float) -> None:
-        """Stop waiting for neighbors that never connected: count what waits for them as lost."""
-        for link in self.sessions.links.values():
-            if link.is_congested and self.routing.give_up(link, now):
-                self.counters.publications_lost_at_most += link.forget_waiting()
-                self._flow.relieve(link, effects)
-
-    def _on_link_event(self, event: LinkAdded | LinkRemoved | DialRefused, now: float) -> None:
-        if isinstance(event, LinkAdded):
-            link_added(self, event.neighbor, now)
-        elif isinstance(event, LinkRemoved):
-            link_removed(self, event.neighbor, now)
-        elif isinstance(self.topics, OverlayRepair):
-            self.topics.refused(event.neighbor, now)
-
-    def _on_action_event(
-        self, event: LinkExpected | ActionRequested | ActionDecided, now: float
-    ) -> None:
-        if self.actions is not None:
-            self.actions.take_event(event, now)
-        elif isinstance(event, ActionRequested):
-            reason = f"a broker that routes by {self.routing.protocol!r} takes part in no actions"
-            self._outgoing.effects.append(DecideAction(event.action_id, False, reason))
+            for on_tick in self.parts.on_tick:
+                on_tick(now)
 
     # --- messages --------------------------------------------------------------------------
 
     def _on_messages(self, event: MessagesReceived, now: float) -> None:
-        origin = self.sessions.of(event.connection)
+        origin = self.sessions.heard(event.connection, now)
         messages = event.messages
         try:
-            if origin is None or not origin.is_established:
+            if origin is None:
                 messages = self.sessions.access.admit(event.connection, messages)
-                if not messages or not self.sessions.is_known(event.connection):
-                    return  # a superseded connection: the newer one repeats its messages
-                self.sessions.check(event.connection, messages[0])
-                if self.migrations is not None and self.migrations.greeted(
-                    event.connection, messages[0], now
-                ):
+                origin = self._greet(event.connection, messages, now)
+                if origin is None:
                     return
-                origin = greet(self, event.connection, messages[0], now)
                 messages = messages[1:]
-            origin.heard_at = now
-            if self.migrations is not None and self.migrations.is_paused(origin):
-                messages = [m for m in messages if isinstance(m, SessionMessage)]
+            for paused in self.parts.paused:
+                if origin.remote in paused and origin.is_client:
+                    messages = [m for m in messages if isinstance(m, SessionMessage)]
             if origin.received_bytes_unacked > 4 * self.config.limits.window_bytes:
                 raise RemoteProtocolError("sends beyond its window")
-            self.sessions.access.check_batch(origin, messages)
-            self._process(origin, messages, event.received_at, now)
+            if len(messages) > self._questions_at_once and origin.is_client:
+                self.sessions.access.check_questions(messages)
+            if origin in self._gate.returning:
+                self._process_returning(origin, messages, event.received_at, now)
+            else:
+                self._publishing.route_batch(
+                    origin, messages, self._on_other_message, event.received_at, now
+                )
         except RemoteProtocolError as error:
             self.counters.protocol_errors += not isinstance(error, OvertakenError)
             self.sessions.drop(event.connection, str(error), now, self._outgoing.effects)
-        self._flush(origin, now)
-        if origin is not None:
+        if self._outgoing.touched:
+            self._flush(origin, now)
+        if origin is not None and origin.received != origin.told:
             self._flow.schedule_ack(origin, now, self._outgoing.effects)
 
-    def _process(
+    def _greet(
+        self, connection: ConnectionId, messages: Sequence[Message], now: float
+    ) -> Session | None:
+        """The session that the first message of a connection is about; None: it has to wait."""
+        if not messages or not self.sessions.is_known(connection):
+            return None  # a superseded connection: the newer one repeats its messages
+        self.sessions.check(connection, messages[0], self.parts)
+        if any(greeted(connection, messages[0], now) for greeted in self.parts.greeted):
+            return None
+        return self._greeting.greet(connection, messages[0], now)
+
+    def _process_returning(
         self, origin: Session, messages: Sequence[Message], received_at: float, now: float
     ) -> None:
-        if self._gate is None or origin not in self._gate.returning:
-            self._publishing.route_batch(origin, messages, self._on_other_message, received_at, now)
-            return
+        """What a client sends whose tables the neighbors may not have answered yet."""
         for part in cut_behind_advertisements(messages):
             ready = self._gate.admit(origin, part)
             self._publishing.route_batch(origin, ready, self._on_other_message, received_at, now)
@@ -403,101 +325,53 @@ class Broker:
 
     def _send_early(self, client: Session, now: float) -> None:
         """A returning client subscribes: send what arrived for it since the start."""
-        early = self._publishing.early
-        if early is not None and not early.is_over(now):
-            for publication in early.replay(client):
-                self._outgoing.send(client, publication)
-                if self._meter is not None:
-                    self._meter.delivered(publication, client.remote, now)
+        if self._early.is_over(now):
+            return
+        for publication in self._early.replay(client):
+            self._outgoing.send(client, publication)
+            if self._meter is not None:
+                self._meter.delivered(publication, client.remote, now)
+
+    def _resume_opened(self, now: float) -> None:
+        for origin, messages in self._gate.pop_opened():
+            self._resume(origin, messages, now)
+        if self.mqtt is not None:
+            self.mqtt.settle(now)
 
     def _resume(self, origin: Session, messages: Sequence[Message], now: float) -> None:
         """A client need not wait any longer: handle the messages that it sent meanwhile."""
-        if self.migrations is not None and self.migrations.is_paused(origin):
+        if self.parts.is_paused(origin):
             return  # its messages are dropped now; it sends them again when it resumes
         try:
-            self._process(origin, messages, now, now)
+            self._process_returning(origin, messages, now, now)
         except RemoteProtocolError as error:
             self.counters.protocol_errors += 1
             if origin.connection is not None:
                 self.sessions.drop(origin.connection, str(error), now, self._outgoing.effects)
         self._flush(origin, now)
-        self._flow.schedule_ack(origin, now, self._outgoing.effects)
-
-    def _refuse(self, origin: Session, subject: str, reason: str) -> None:
-        """Refuse a request; RemoteProtocolError if that happened too often."""
-        self._send_refusal(origin, subject, reason)
-        self.sessions.access.check_patience(origin)
-
-    def _send_refusal(self, origin: Session, subject: str, reason: str) -> None:
-        self.counters.refused += 1
-        self._outgoing.refusals += 1
-        self._outgoing.send(origin, Refused(subject, reason))
+        if origin.received != origin.told:
+            self._flow.schedule_ack(origin, now, self._outgoing.effects)
 
     def _on_other_message(self, origin: Session, message: Message, now: float) -> None:
         if isinstance(message, SessionMessage):
-            if origin.is_established:
+            if origin.state is SessionState.ESTABLISHED:
                 self._on_session_message(origin, message, now)
-        elif isinstance(message, Refused | Missed | Publication):
-            raise RemoteProtocolError(f"{type(message).__name__} is not for brokers")
-        else:
-            origin.took_in(1, message.size_bytes)
-            self.counters.messages_in += 1
-            self.counters.bytes_in += message.size_bytes
-            if isinstance(message, ActionMessage | TopicMessage | RendezvousMessage):
-                self._on_overlay_message(origin, message, now)
-            elif isinstance(message, OrganizeMessage):
-                if self.organizer is not None and not origin.is_client:
-                    self.organizer.receive(origin, message, now)
-            elif isinstance(message, MigrationMessage):
-                if self.migrations is not None and not origin.is_client:
-                    self.migrations.receive(origin, message, now)
-                    self._publishing.forget_routes(origin)
-            elif isinstance(message, RelocationMessage):
-                if self.relocator is not None and not origin.is_client:
-                    self.relocator.receive(origin, message, now)
-            elif not self._is_withheld(origin, message, now):
-                self._on_table_message(origin, message, now)
-
-    def _is_withheld(self, origin: Session, message: TableMessage | Synced, now: float) -> bool:
-        """Whether a migration or an action keeps a table message from the tables."""
-        if self.migrations is not None and self.migrations.parts.keeps(origin, message):
-            return True
-        return self.actions is not None and self.actions.keeps(origin, message, now)
-
-    def _on_overlay_message(
-        self,
-        origin: Session,
-        message: ActionMessage | TopicMessage | RendezvousMessage,
-        now: float,
-    ) -> None:
-        """A message about the links of the overlay."""
-        part = self.actions if isinstance(message, ActionMessage) else self.topics
-        is_strange = isinstance(message, RendezvousMessage) and isinstance(part, OverlayRepair)
-        if origin.is_client or part is None or is_strange:
-            raise RemoteProtocolError(f"{type(message).__name__} is not for {self.config.id!r}")
-        part.receive(origin, message, now)  # type: ignore[arg-type]
-        self._publishing.forget_routes(origin)
-
-    def _on_table_message(
-        self, origin: Session, message: TableMessage | Synced, now: float
-    ) -> None:
-        try:
-            self.sessions.access.check_entry(origin, message)
-            self.routing.receive(origin, message)
-        except RefusedError as error:
-            self._refuse(origin, getattr(message, "id", "synced"), str(error))
             return
+        if isinstance(message, Refused | Missed | Publication):
+            raise RemoteProtocolError(f"{type(message).__name__} is not for brokers")
+        origin.took_in(1, message.size_bytes)
+        self.counters.messages_in += 1
+        self.counters.bytes_in += message.size_bytes
+        if isinstance(message, TableMessage | Synced):
+            if self.parts.keep(origin, message, now):
+                return
+            self._services.tables.receive(origin, message, now)
+        else:
+            handler = self.parts.message_handler(type(message))
+            if origin.is_client or handler is None:
+                raise RemoteProtocolError(f"{type(message).__name__} is not for {self.config.id!r}")
+            handler(origin, message, now)
         self._publishing.forget_routes(origin)
-        if isinstance(message, Unadvertise) and not self.routing.knows_publisher(
-            publisher := publisher_of(message.id)
-        ):
-            self._publishing.forget_publisher(publisher)
-        if isinstance(message, Synced) and not origin.is_client:
-            self.maintenance.synced(origin, now)
-        elif self._gate is not None and self._gate.is_shut(origin):
-            self.maintenance.note_waiting(origin, now)
-        if origin.is_client and self._meter is not None:
-            self._meter.table_changed(origin.remote, message, now)
 
     def _on_session_message(self, origin: Session, message: SessionMessage, now: float) -> None:
         match message:
@@ -506,27 +380,26 @@ class Broker:
                 origin.pump(self._outgoing.effects)
                 self._flow.relieve(origin, self._outgoing.effects)
             case Ping(sent_at):
-                origin.ack(self._outgoing.effects)
+                self._flow.ack(origin, self._outgoing.effects)
                 self._outgoing.effects.append(Transmit(origin.connection, (Pong(sent_at),)))  # type: ignore[arg-type]
             case Pong(sent_at):
-                origin.rtt_ms = (now - sent_at) * 1000.0
+                rtt_ms = origin.take_pong(sent_at, now)
                 if self._meter is not None and not origin.is_client:
-                    self._meter.rtt_sampled(origin.remote, origin.rtt_ms, now)
+                    self._meter.rtt_sampled(origin.remote, rtt_ms, now)
             case Query(number, subject):
                 reply = Answer(number, answer(self, origin, subject, now))
                 self._outgoing.effects.append(Transmit(origin.connection, (reply,)))  # type: ignore[arg-type]
-            case RedirectReply() if self.migrations is not None:
-                self.migrations.replied(origin, message, now)
-            case RedirectReply() if isinstance(self.topics, RendezvousMaintenance):
-                self.topics.placing.replied(origin, message, now)
-            case ProbeReply() if self.relocator is not None and origin.is_client:
-                self.relocator.receive_reply(origin, message, now)
             case Goodbye() if origin.is_client:
-                self._teardown.leave(origin, "said goodbye", now)
+                self._services.teardown.leave(origin, "said goodbye", now)
             case Goodbye() | Disconnect():
-                self._teardown.disconnected(origin, now)
+                self._services.teardown.disconnected(origin, now)
             case _:
-                raise RemoteProtocolError(f"unexpected {type(message).__name__}")
+                handler = self.parts.message_handler(type(message))
+                if handler is None:
+                    raise RemoteProtocolError(f"unexpected {type(message).__name__}")
+                handler(origin, message, now)
 
     def _flush(self, origin: Session | None, now: float) -> None:
-        self._outgoing.flush(origin, self.sessions, self.routing, now)
+        if not self._outgoing.touched:
+            return
+        self._outgoing.flush(origin, self.sessions, self.routing, self.parts.holder, now)

@@ -112,6 +112,7 @@ class ClientCore:
         self._ping_every_s = ping_every_s
         self._silence_limit_s = silence_limit_s
         self._ack_at: float | None = None
+        self._is_holding = False
         self._ping_at = now + ping_every_s
         self._effects: list[Effect] = []
 
@@ -181,13 +182,17 @@ class ClientCore:
 
     def hold(self) -> None:
         """Back-pressure: withhold acknowledgements until `release`."""
-        self.session.blocked_by[self.session] = None
+        self._is_holding = True
 
     def release(self) -> list[Effect]:
-        self.session.blocked_by.clear()
+        self._is_holding = False
         effects: list[Effect] = []
         self.session.ack(effects)
         return effects
+
+    def _ack(self, effects: list[Effect]) -> None:
+        if not self._is_holding:
+            self.session.ack(effects)
 
     def goodbye(self, reason: str) -> list[Effect]:
         """End the session on purpose: the broker discards it at once, and counts what this client
@@ -196,7 +201,7 @@ class ClientCore:
         if connection is None:
             return []
         effects = self.flush()
-        self.session.ack(effects)
+        self._ack(effects)
         effects.append(Transmit(connection, (Goodbye(reason),)))
         effects.append(CloseConnection(connection, reason))
         return effects
@@ -288,7 +293,7 @@ class ClientCore:
         if notifications:
             self._effects.append(Notify(notifications))
         if session.received_bytes_unacked >= session.ack_every_bytes:
-            session.ack(self._effects)
+            self._ack(self._effects)
         elif session.owes_ack and self._ack_at is None:
             self._ack_at = now + self._ack_delay_s
 
@@ -319,7 +324,7 @@ class ClientCore:
             case Ping(sent_at) if session.connection is not None:
                 self._effects.append(Transmit(session.connection, (Pong(sent_at),)))
             case Pong(sent_at):
-                session.rtt_ms = (now - sent_at) * 1000.0
+                session.take_pong(sent_at, now)
             case Goodbye(reason) | Disconnect(reason):
                 if self._redirection is None or not self._redirection.token:
                     self._effects.append(ReportRefusal("session", reason))
@@ -387,7 +392,7 @@ class ClientCore:
         session = self.session
         if self._ack_at is not None and now >= self._ack_at:
             self._ack_at = None
-            session.ack(self._effects)
+            self._ack(self._effects)
         if now < self._ping_at:
             return
         self._ping_at = now + self._ping_every_s

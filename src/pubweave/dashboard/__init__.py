@@ -4,11 +4,11 @@
 
 `snapshot` is the overlay at one instant, with the protocols by which snapshots come and commands
 go; `state` asks for it (`Poller`), places brokers (`PictureFrame`) and keeps the last points
-(`TimeLines`); `plan_marks` marks a plan's links, `documents` and `metrics` are the JSON and the
-Prometheus text; `auth` guards changes, `viewing` guards reading.
+(`TimeLines`); `documents` and `metrics` are the JSON and the Prometheus text; `auth` guards reading
+and changes.
 
 Entry: `make_app` in `app`. Not here: asking a real overlay (`runtime.observe.dashboard_source`),
-the verb (`cli.autopilot.dashboard`).
+serving the page of one (`runtime.observe.dashboard_server`).
 Invariant: of pubweave it imports only the model; it shows levels, never edges, so a follower that
 was slow or away misses nothing that still holds. ADR 12.
 """

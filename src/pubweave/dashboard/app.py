@@ -22,12 +22,11 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from pubweave.dashboard.auth import ChangeGuard, HostGuard, RequestRefusedError
+from pubweave.dashboard.auth import ChangeGuard, HostGuard, RequestRefusedError, ViewGuard, Viewing
 from pubweave.dashboard.documents import decision_document
 from pubweave.dashboard.metrics import CONTENT_TYPE, metrics_text
 from pubweave.dashboard.snapshot import CommandError, Commands
 from pubweave.dashboard.state import PageState
-from pubweave.dashboard.viewing import ViewGuard, Viewing
 
 PAGE = Path(__file__).parent / "page"
 _TYPES = {

@@ -19,29 +19,20 @@ from typing import Any
 import msgspec
 
 from pubweave.dashboard.documents import (
+    Mark,
+    brokers_of,
     decisions_document,
+    deployment_marks,
+    links_after,
     loads_document,
     picture_document,
     plan_document,
+    proposal_marks,
     status_document,
+    steps_of,
     troubles_document,
 )
-from pubweave.dashboard.plan_marks import (
-    Mark,
-    brokers_of,
-    deployment_marks,
-    links_after,
-    proposal_marks,
-    steps_of,
-)
-from pubweave.dashboard.snapshot import (
-    Alert,
-    Placer,
-    Positions,
-    Severity,
-    Snapshot,
-    SnapshotSource,
-)
+from pubweave.dashboard.snapshot import Alert, Placer, Positions, Severity, Snapshot, SnapshotSource
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
 

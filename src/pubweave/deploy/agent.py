@@ -32,12 +32,14 @@ from pubweave.deploy.documents import (
     BrokerDocument,
     BrokerReport,
     DeploymentDocument,
+    Layout,
     PartDocument,
     PlanDocument,
     TopologyDocument,
+    action_id,
     encode,
+    validate_name,
 )
-from pubweave.deploy.layout import Layout, action_id, validate_name
 from pubweave.deploy.mirror import Mirror
 from pubweave.deploy.store import (
     Create,

@@ -18,13 +18,15 @@ from pubweave.deploy.documents import (
     DeploymentDocument,
     Document,
     ExecutorDocument,
+    Layout,
     PartDocument,
     PlanDocument,
     TopologyDocument,
+    action_id,
     decode,
     encode,
+    validate_name,
 )
-from pubweave.deploy.layout import Layout, action_id, validate_name
 from pubweave.deploy.store import (
     Create,
     Delete,

@@ -25,11 +25,12 @@ from pubweave.deploy.documents import (
     DeploymentDocument,
     Document,
     ExecutorDocument,
+    Layout,
     PlanDocument,
     TopologyDocument,
+    action_id,
     encode,
 )
-from pubweave.deploy.layout import Layout, action_id
 from pubweave.deploy.mirror import Mirror
 from pubweave.deploy.store import Create, Path, StoreEvent, StoreRequest, Write
 from pubweave.deploy.topology_state import apply_actions
@@ -364,11 +365,7 @@ class Executor:
         if is_executing and deployment is not None and self._plan_of == deployment.deployment:
             actions = tuple(
                 ActionProgress(
-                    id_,
-                    str(document.action()),
-                    document.brokers,
-                    document.state,
-                    document.reason,
+                    id_, str(document.action()), document.brokers, document.state, document.reason
                 )
                 for id_ in self._ids(deployment, deployment.steps_done)
                 if (document := self._action(id_)) is not None

@@ -144,7 +144,7 @@ class ResultTable:
     ) -> ResultTable:
         """A row for each item; columns are format strings by heading.
 
-        >>> Table.of("", [1 + 2j], {"real": "{.real:.1f}"}).rows
+        >>> ResultTable.of("", [1 + 2j], {"real": "{.real:.1f}"}).rows
         [['1.0']]
         """
         rows = [[form.format(item) for form in columns.values()] for item in items]

@@ -166,7 +166,7 @@ def _on_spark(
     log: Path,
     on_progress: OnProgress,
 ) -> Iterator[Chunk]:
-    from pubweave.pipeline.batch.tco_build import on_spark
+    from pubweave.pipeline.batch import on_spark
     from pubweave.pipeline.frames.session import spark_session
 
     count = len(tasks)

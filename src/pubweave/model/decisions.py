@@ -73,25 +73,14 @@ class DecisionState(enum.Enum):
 
 
 DECISION_CHANGES: Mapping[DecisionState, frozenset[DecisionState]] = {
-    DecisionState.CLOSED: frozenset(),
-    DecisionState.OBSERVED: frozenset(),
+    **dict.fromkeys(DecisionState, frozenset()),
     DecisionState.WAITING: frozenset(
         {DecisionState.APPROVED, DecisionState.REJECTED, DecisionState.EXPIRED}
     ),
     DecisionState.APPROVED: frozenset({DecisionState.DEPLOYING, DecisionState.EXPIRED}),
     DecisionState.DEPLOYING: frozenset(
-        {
-            DecisionState.DEPLOYED,
-            DecisionState.FAILED,
-            DecisionState.ABORTED,
-            DecisionState.EXPIRED,
-        }
+        {DecisionState.DEPLOYED, DecisionState.FAILED, DecisionState.ABORTED, DecisionState.EXPIRED}
     ),
-    DecisionState.DEPLOYED: frozenset(),
-    DecisionState.FAILED: frozenset(),
-    DecisionState.ABORTED: frozenset(),
-    DecisionState.REJECTED: frozenset(),
-    DecisionState.EXPIRED: frozenset(),
 }
 
 

@@ -222,29 +222,7 @@ class Auth(msgspec.Struct, frozen=True, array_like=True, tag="auth"):
     method: str | None = None
 
 
-FromClient = (
-    Connect
-    | Publish
-    | PubAck
-    | PubRec
-    | PubRel
-    | PubComp
-    | Subscribe
-    | Unsubscribe
-    | PingReq
-    | Disconnect
-    | Auth
-)
-ToClient = (
-    ConnAck
-    | Publish
-    | PubAck
-    | PubRec
-    | PubRel
-    | PubComp
-    | SubAck
-    | UnsubAck
-    | PingResp
-    | Disconnect
-)
+_Answer = PubAck | PubRec | PubRel | PubComp
+FromClient = Connect | Publish | _Answer | Subscribe | Unsubscribe | PingReq | Disconnect | Auth
+ToClient = ConnAck | Publish | _Answer | SubAck | UnsubAck | PingResp | Disconnect
 Packet = FromClient | ToClient

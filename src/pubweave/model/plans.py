@@ -10,12 +10,26 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
 
 from pubweave.model.ids import BrokerId, Link
 
 
+class _Named:
+    """An action, whose fields are the brokers that take part."""
+
+    @property
+    def brokers(self) -> tuple[BrokerId, ...]:
+        return tuple(vars(self).values())
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__.lower()}({', '.join(self.brokers)})"
+
+
 @dataclass(frozen=True, order=True)
-class Shift:
+class Shift(_Named):
     """IPITT's shift(i, j, k): link (i, j) becomes (i, k) while (j, k) stays.
 
     >>> str(Shift("b4", "b2", "b1"))
@@ -40,16 +54,9 @@ class Shift:
     def added_link(self) -> Link:
         return Link.between(self.mover, self.new_peer)
 
-    @property
-    def brokers(self) -> tuple[BrokerId, ...]:
-        return (self.mover, self.old_peer, self.new_peer)
-
-    def __str__(self) -> str:
-        return f"shift({', '.join(self.brokers)})"
-
 
 @dataclass(frozen=True, order=True)
-class Move:
+class Move(_Named):
     """A composite change: a link is replaced by another in one action, wherever they lie.
 
     The brokers on the cycle that both links close take part (IPITT section V)."""
@@ -67,42 +74,21 @@ class Move:
     def added_link(self) -> Link:
         return Link.between(self.new_a, self.new_b)
 
-    @property
-    def brokers(self) -> tuple[BrokerId, ...]:
-        return (self.old_a, self.old_b, self.new_a, self.new_b)
-
-    def __str__(self) -> str:
-        return f"move({', '.join(self.brokers)})"
-
 
 @dataclass(frozen=True, order=True)
-class Append:
+class Append(_Named):
     """A new broker joins the overlay as a leaf at ``neighbor``."""
 
     broker: BrokerId
     neighbor: BrokerId
 
-    @property
-    def brokers(self) -> tuple[BrokerId, ...]:
-        return (self.broker, self.neighbor)
-
-    def __str__(self) -> str:
-        return f"append({self.broker}, {self.neighbor})"
-
 
 @dataclass(frozen=True, order=True)
-class Detach:
+class Detach(_Named):
     """A leaf broker leaves the overlay and its only ``neighbor``."""
 
     broker: BrokerId
     neighbor: BrokerId
-
-    @property
-    def brokers(self) -> tuple[BrokerId, ...]:
-        return (self.broker, self.neighbor)
-
-    def __str__(self) -> str:
-        return f"detach({self.broker}, {self.neighbor})"
 
 
 Action = Shift | Move | Append | Detach
@@ -153,5 +139,5 @@ class PlanStatus(enum.Enum):
 class Bounds:
     """No plan has fewer steps; no plan *of that many steps or the plan's* has fewer actions."""
 
-    steps: int
-    actions: int
+    steps: Annotated[int, msgspec.Meta(ge=0)]
+    actions: Annotated[int, msgspec.Meta(ge=0)]

@@ -33,12 +33,16 @@ Records = dict[str, list[Record]]
 
 
 class ColumnKind(enum.Enum):
-    """How the values of a column are stored; ``ATTRIBUTES`` is a dict of name to typed value."""
+    """How the values of a column of telemetry, or of a profile, are stored."""
 
     FLOAT = "float64"
     INTEGER = "int64"
     TEXT = "text"
     ATTRIBUTES = "attributes"
+    """A dict of name to typed value."""
+    BOOLEAN = "boolean"
+    WORDS = "list<int64>"
+    """A bit vector, 64 bits to a word, the lowest bit first."""
 
 
 class TableChange(enum.Enum):
@@ -66,13 +70,15 @@ class LinkChange(enum.Enum):
 
 @dataclass(frozen=True)
 class Column:
-    """One column; ``unit`` is empty for names and counts of one thing that the name says."""
+    """One column; ``unit`` is empty for names and counts of one thing that the name says. The
+    ``key`` columns of a profile's table together name a row."""
 
     name: str
     kind: ColumnKind
     unit: str
     meaning: str
     nullable: bool = False
+    key: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,58 +104,58 @@ class Table:
         return self.column_names.index(column)
 
 
+def text(name: str, meaning: str, *, key: bool = False, nullable: bool = False) -> Column:
+    return Column(name, ColumnKind.TEXT, "", meaning, nullable, key)
+
+
+def count(
+    name: str, unit: str, meaning: str, *, key: bool = False, nullable: bool = False
+) -> Column:
+    return Column(name, ColumnKind.INTEGER, unit, meaning, nullable, key)
+
+
+def number(name: str, unit: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, ColumnKind.FLOAT, unit, meaning, nullable)
+
+
 def _instant(name: str, meaning: str) -> Column:
-    return Column(name, ColumnKind.FLOAT, "s", meaning)
+    return number(name, "s", meaning)
 
 
-def _duration_ms(name: str, meaning: str, nullable: bool = False) -> Column:
-    return Column(name, ColumnKind.FLOAT, "ms", meaning, nullable)
-
-
-def _text(name: str, meaning: str, nullable: bool = False) -> Column:
-    return Column(name, ColumnKind.TEXT, "", meaning, nullable)
-
-
-def _count(name: str, unit: str, meaning: str) -> Column:
-    return Column(name, ColumnKind.INTEGER, unit, meaning)
-
-
-EPOCH = _count("epoch", "", "incarnation of the recording broker: differs after every restart")
-RECORD_NUMBER = _count(
+EPOCH = count("epoch", "", "incarnation of the recording broker: differs after every restart")
+RECORD_NUMBER = count(
     "record_number", "", "counts this broker's records of this table in this epoch; a gap is a drop"
 )
-BROKER = _text("broker", "the broker that recorded this")
-NEIGHBOR = _text("neighbor", "the broker at the far end of the link")
-CLIENT = _text("client", "the client's id")
-PUBLISHER = _text("publisher", "the client that published; with sequence it names the publication")
-SEQUENCE = _count("sequence", "", "the publication's number among those of its publisher")
-TOPIC = _text("topic", "the publication's topic (PADRES: class)")
-SIZE_BYTES = _count("size_bytes", "bytes", "what the publication takes on a link, with its frame")
-SAMPLE_RATIO = Column(
+BROKER = text("broker", "the broker that recorded this")
+NEIGHBOR = text("neighbor", "the broker at the far end of the link")
+CLIENT = text("client", "the client's id")
+PUBLISHER = text("publisher", "the client that published; with sequence it names the publication")
+SEQUENCE = count("sequence", "", "the publication's number among those of its publisher")
+TOPIC = text("topic", "the publication's topic (PADRES: class)")
+SIZE_BYTES = count("size_bytes", "bytes", "what the publication takes on a link, with its frame")
+SAMPLE_RATIO = number(
     "sample_ratio",
-    ColumnKind.FLOAT,
     "1",
     "share of publications the broker recorded at that time; weigh counts by its inverse",
 )
-QUEUEING_MS = _duration_ms(
-    "queueing_ms", "from the broker's receiving the publication to its turning to it"
+QUEUEING_MS = number(
+    "queueing_ms", "ms", "from the broker's receiving the publication to its turning to it"
 )
-MATCHING_MS = _duration_ms(
+MATCHING_MS = number(
     "matching_ms",
+    "ms",
     "handling: matching, routing and queueing for output; null where not measured",
     nullable=True,
 )
-WINDOW_S = Column(
-    "window_s", ColumnKind.FLOAT, "s", "how long the window was that ends at sampled_at"
-)
+WINDOW_S = number("window_s", "s", "how long the window was that ends at sampled_at")
 SAMPLED_AT = _instant("sampled_at", "when the sample was taken, the end of its window")
 CHANGED_AT = _instant("changed_at", "when the broker carried the change out")
-MESSAGES_IN = _count("messages_in", "messages", "sequenced messages received in the window")
-MESSAGES_OUT = _count("messages_out", "messages", "sequenced messages sent in the window")
-BYTES_IN = _count("bytes_in", "bytes", "size of the messages in")
-BYTES_OUT = _count("bytes_out", "bytes", "size of the messages out")
-QUEUE_MESSAGES = _count("queue_messages", "messages", "waiting for output at sampled_at")
-QUEUE_BYTES = _count("queue_bytes", "bytes", "size of the messages waiting for output")
+MESSAGES_IN = count("messages_in", "messages", "sequenced messages received in the window")
+MESSAGES_OUT = count("messages_out", "messages", "sequenced messages sent in the window")
+BYTES_IN = count("bytes_in", "bytes", "size of the messages in")
+BYTES_OUT = count("bytes_out", "bytes", "size of the messages out")
+QUEUE_MESSAGES = count("queue_messages", "messages", "waiting for output at sampled_at")
+QUEUE_BYTES = count("queue_bytes", "bytes", "size of the messages waiting for output")
 
 PUBLICATIONS = Table(
     "publications",
@@ -182,8 +188,8 @@ DELIVERIES = Table(
         PUBLISHER,
         SEQUENCE,
         TOPIC,
-        _text("client", "the client it was delivered to"),
-        _duration_ms("latency_ms", "delivered_at - published_at; negative if the clocks differ"),
+        text("client", "the client it was delivered to"),
+        number("latency_ms", "ms", "delivered_at - published_at; negative if the clocks differ"),
     ),
 )
 
@@ -192,10 +198,10 @@ HOPS = Table(
     "A sampled notification that crossed a link, recorded by the broker that received it.",
     (
         _instant("received_at", "when to_broker read it from the link"),
-        _text("to_broker", "the broker that received and recorded it"),
+        text("to_broker", "the broker that received and recorded it"),
         EPOCH,
         RECORD_NUMBER,
-        _text("from_broker", "the neighbor that sent it"),
+        text("from_broker", "the neighbor that sent it"),
         PUBLISHER,
         SEQUENCE,
         TOPIC,
@@ -215,12 +221,10 @@ SUBSCRIPTION_CHANGES = Table(
         EPOCH,
         RECORD_NUMBER,
         CLIENT,
-        _text("subscription", "the subscription's id"),
-        _text(
-            "filter", "the filter as an expression; null if only the id was known", nullable=True
-        ),
-        _text("topic", "the topic the filter asks for by =; null if none", nullable=True),
-        _text("change", "added or removed"),
+        text("subscription", "the subscription's id"),
+        text("filter", "the filter as an expression; null if only the id was known", nullable=True),
+        text("topic", "the topic the filter asks for by =; null if none", nullable=True),
+        text("change", "added or removed"),
     ),
 )
 
@@ -233,19 +237,17 @@ ADVERTISEMENT_CHANGES = Table(
         EPOCH,
         RECORD_NUMBER,
         CLIENT,
-        _text("advertisement", "the advertisement's id"),
-        _text(
-            "filter", "the filter as an expression; null if only the id was known", nullable=True
-        ),
-        _text("topic", "the topic the filter names by =; null if none", nullable=True),
-        _text("change", "added or removed"),
+        text("advertisement", "the advertisement's id"),
+        text("filter", "the filter as an expression; null if only the id was known", nullable=True),
+        text("topic", "the topic the filter names by =; null if none", nullable=True),
+        text("change", "added or removed"),
     ),
 )
 
 CLIENT_CHANGES = Table(
     "client_changes",
     "A client's session that began anew or ended, with all it had in the tables; never sampled.",
-    (CHANGED_AT, BROKER, EPOCH, RECORD_NUMBER, CLIENT, _text("change", "attached or detached")),
+    (CHANGED_AT, BROKER, EPOCH, RECORD_NUMBER, CLIENT, text("change", "attached or detached")),
 )
 
 LINK_CHANGES = Table(
@@ -257,7 +259,7 @@ LINK_CHANGES = Table(
         EPOCH,
         RECORD_NUMBER,
         NEIGHBOR,
-        _text("change", "added or removed (the topology), up or down (its connection)"),
+        text("change", "added or removed (the topology), up or down (its connection)"),
     ),
 )
 
@@ -270,7 +272,7 @@ LINK_RTTS = Table(
         EPOCH,
         RECORD_NUMBER,
         NEIGHBOR,
-        _duration_ms("rtt_ms", "from asking to the answer, with the neighbor's queueing"),
+        number("rtt_ms", "ms", "from asking to the answer, with the neighbor's queueing"),
     ),
 )
 
@@ -304,25 +306,24 @@ BROKER_LOADS = Table(
         RECORD_NUMBER,
         WINDOW_S,
         *(
-            _count(counter.name, counter.metadata["unit"], counter.metadata["meaning"])
+            count(counter.name, counter.metadata["unit"], counter.metadata["meaning"])
             for counter in COUNTERS
             if counter.metadata["in_loads"]
         ),
         QUEUE_MESSAGES,
         QUEUE_BYTES,
-        _count("subscriptions", "subscriptions", "in the tables at sampled_at, all sources"),
-        _count("advertisements", "advertisements", "in the tables at sampled_at, all sources"),
-        _count("clients", "clients", "attached at sampled_at"),
-        _count("links", "links", "of the broker at sampled_at, up or down"),
+        count("subscriptions", "subscriptions", "in the tables at sampled_at, all sources"),
+        count("advertisements", "advertisements", "in the tables at sampled_at, all sources"),
+        count("clients", "clients", "attached at sampled_at"),
+        count("links", "links", "of the broker at sampled_at, up or down"),
         SAMPLE_RATIO,
-        Column(
+        number(
             "cpu_s",
-            ColumnKind.FLOAT,
             "s",
             "processor time of the broker's process in the window; null where not measured",
             nullable=True,
         ),
-        _count(
+        count(
             "dropped_records",
             "records",
             "telemetry lost since the broker's start: a total, so that a lost row hides nothing",
@@ -339,10 +340,10 @@ MIGRATIONS = Table(
         EPOCH,
         RECORD_NUMBER,
         CLIENT,
-        _text("destination", "the broker it was to move to"),
-        _text("outcome", "done, refused, busy or failed"),
-        _count("hops", "links", "between the two brokers; 0 if the way was not known"),
-        _duration_ms("paused_ms", "how long nothing of the client was taken in; 0 if it stayed"),
+        text("destination", "the broker it was to move to"),
+        text("outcome", "done, refused, busy or failed"),
+        count("hops", "links", "between the two brokers; 0 if the way was not known"),
+        number("paused_ms", "ms", "how long nothing of the client was taken in; 0 if it stayed"),
     ),
 )
 

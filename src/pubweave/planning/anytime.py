@@ -11,8 +11,13 @@ from pubweave.planning.bounds.reachability import Reachability
 from pubweave.planning.check.validate import validate_plan
 from pubweave.planning.exact.search import Finding
 from pubweave.planning.problem.indexed import IndexedProblem
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import OnProgress, PlanningProgress, PlanResult, Stop
+from pubweave.planning.problem.problem import (
+    OnProgress,
+    PlanningProblem,
+    PlanningProgress,
+    PlanResult,
+    Stop,
+)
 
 _CLOSE = 1e-6
 _UNREACHABLE = "some link of the target cannot be reached from the source under these rules"

@@ -22,8 +22,7 @@ from pubweave.planning.exact.search import SearchDirection, search
 from pubweave.planning.greedy.fewer_rounds import quieter_plan
 from pubweave.planning.greedy.greedy import Greedy
 from pubweave.planning.problem.indexed import indexed
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import never
+from pubweave.planning.problem.problem import PlanningProblem, never
 
 _BROKERS = 9
 _STRIDE = 4

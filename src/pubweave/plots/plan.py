@@ -67,10 +67,7 @@ def draw_plan(source: Topology, plan: Plan, output: Path) -> None:
     columns = math.ceil(len(states) / rows)
     side = _PANEL_INCHES if len(source.brokers) <= _LABEL_ALL_UP_TO else _LARGE_PANEL_INCHES
     figure, grid = pyplot.subplots(
-        rows,
-        columns,
-        figsize=(columns * side, rows * (side + 0.3) + 0.5),
-        squeeze=False,
+        rows, columns, figsize=(columns * side, rows * (side + 0.3) + 0.5), squeeze=False
     )
     drawing = _Panels(states)
     panels = [axes for row in grid for axes in row]

@@ -1,14 +1,16 @@
 """The real broker and client cores in virtual time: scenarios, faults, checkers, traces.
 
-Entry: `run_seed` in `simulate`; `SCENARIOS` there has all scenarios by name, `SimTelemetry` writes
-a run's telemetry.
+Entry: `simulate` in `simulate` runs a scenario over seeds; `SCENARIOS` there has ours by name, and
+entry points of the group ``pubweave.scenarios`` add others.
+  seed -> scenario -> parts on an overlay -> nodes -> network -> ... -> checkers -> RunResult, trace
 Rooms: `kernel` time, network, nodes, disks, faults; `hosts` what stands beside a broker;
-`overlays` whole overlays with their truth; `checkers` judge; `scenarios` (trees, plans, MQTT),
-`churn` (brokers that come and go) and `autopilot` (the control loop) are the runs; `whatif` plays
-recorded traffic.
-  seed -> scenario -> overlay -> nodes -> network -> ... -> checkers -> RunResult, trace
+`overlays` whole overlays with their truth; `checkers` judge; `parts` what runs are composed of;
+`scenarios` compose them; `autopilot` the control loop; `whatif` plays recorded traffic.
 Not here: protocols (`core`), sockets (`runtime`, which this package does not know), generated
 topologies and workloads (`generate`).
-Invariant: the same seed gives the same run and the same trace, byte for byte.
-ADR 1.
+Invariant: the same seed gives the same run and the same trace, byte for byte. ADR 1.
+
+>>> import pubweave
+>>> [result.violations for result in pubweave.simulate("routing", range(2), max_brokers=4)]
+[(), ()]
 """

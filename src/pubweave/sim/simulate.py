@@ -1,87 +1,134 @@
-"""The scenarios `pubweave simulate` knows, by name, and running many seeds of one."""
+"""Simulating: a scenario over many seeds, each checked; and the scenarios there are, by name."""
 
 from __future__ import annotations
 
 import multiprocessing
 import signal
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pubweave.model.plugins import find, names
 from pubweave.model.telemetry import Record, Records, with_matching_ms
-from pubweave.sim.autopilot.scenario import AutopilotScenario
-from pubweave.sim.churn.churn import ChurnScenario
-from pubweave.sim.churn.hybrid import HybridScenario
-from pubweave.sim.churn.placement import PlacementScenario
-from pubweave.sim.churn.rendezvous import RendezvousScenario
+from pubweave.sim.autopilot.scenario import FAULTS, AutopilotScenario
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.kernel.trace import Trace
-from pubweave.sim.scenarios.mqtt import MqttScenario
-from pubweave.sim.scenarios.relocate import RelocateScenario
-from pubweave.sim.scenarios.reorganize import ReorganizeScenario
-from pubweave.sim.scenarios.routing import RoutingScenario
-from pubweave.sim.scenarios.transform import TransformScenario
+from pubweave.sim.kernel.world import World
+from pubweave.sim.parts.run import Options
+from pubweave.sim.scenarios.mqtt import MQTT
+from pubweave.sim.scenarios.scenario import Scenario, ScenarioError
+from pubweave.sim.scenarios.topics import CHURN, HYBRID, PLACEMENT, RENDEZVOUS
+from pubweave.sim.scenarios.trees import RELOCATE, REORGANIZE, ROUTING, TRANSFORM
 from pubweave.telemetry.parquet import write_records
 from pubweave.telemetry.run_description import RunClock, RunDescription, write_run_description
 
-SCENARIOS: dict[str, Callable[..., Any]] = {
-    "autopilot": AutopilotScenario,
-    "churn": ChurnScenario,
-    "hybrid": HybridScenario,
-    "mqtt": MqttScenario,
-    "placement": PlacementScenario,
-    "relocate": RelocateScenario,
-    "rendezvous": RendezvousScenario,
-    "reorganize": ReorganizeScenario,
-    "routing": RoutingScenario,
-    "transform": TransformScenario,
+
+def _autopilot(world: World, options: Options) -> AutopilotScenario:
+    return AutopilotScenario(
+        world.seed,
+        max_brokers=options.max_brokers,
+        fault=options.fault,
+        trace=options.trace,
+    )
+
+
+SCENARIOS = {
+    "autopilot": Scenario(
+        "the control loop for some hours while everything around it fails",
+        _autopilot,
+        max_brokers=10,
+        takes=frozenset(("fault",)),
+        faults=FAULTS,
+    ),
+    "churn": CHURN,
+    "hybrid": HYBRID,
+    "mqtt": MQTT,
+    "placement": PLACEMENT,
+    "relocate": RELOCATE,
+    "rendezvous": RENDEZVOUS,
+    "reorganize": REORGANIZE,
+    "routing": ROUTING,
+    "transform": TRANSFORM,
 }
-"""A scenario takes a seed and the keywords ``trace`` and ``on_telemetry`` and has ``run()``."""
-
-
-DURABLE = ("churn", "mqtt", "relocate", "rendezvous", "reorganize", "routing", "transform")
+GROUP = "pubweave.scenarios"
+"""Entry points of this group add scenarios: each names a `Scenario`."""
+DURABLE = tuple(name for name, scenario in SCENARIOS.items() if "durability" in scenario.takes)
 """Those that can be run with journals."""
 
 
+def scenario_names() -> list[str]:
+    """All scenarios: ours, and those that installed packages add."""
+    return names(GROUP, SCENARIOS)
+
+
+def find_scenario(name: str | Scenario) -> Scenario:
+    """The scenario of a name; PluginError if there is none or it cannot be loaded."""
+    if isinstance(name, Scenario):
+        return name
+    found = find(GROUP, SCENARIOS, name)
+    if not isinstance(found, Scenario):
+        raise ScenarioError(f"the entry point {name!r} of {GROUP} names no Scenario: {found!r}")
+    return found
+
+
+def simulate(
+    scenario: str | Scenario,
+    seeds: Iterable[int],
+    *,
+    jobs: int = 1,
+    telemetry: Path | None = None,
+    progress: Callable[[RunResult], None] | None = None,
+    **options: Any,
+) -> list[RunResult]:
+    """Run a scenario once per seed, on ``jobs`` processors; ``options`` are fields of `Options`.
+
+    ``progress`` hears of each result when it is there. Ctrl-C ends it early with the results so
+    far, so there are fewer of them than seeds. ``violations`` of a result is empty exactly if
+    everything held. O(seeds x the run)."""
+    results: list[RunResult] = []
+    try:
+        for result in run_seeds(scenario, list(seeds), jobs=jobs, telemetry=telemetry, **options):
+            results.append(result)
+            if progress is not None:
+                progress(result)
+    except KeyboardInterrupt:
+        pass
+    return results
+
+
 def run_seed(
-    scenario: str,
+    scenario: str | Scenario,
     seed: int,
     *,
     trace: Trace | None = None,
     telemetry: Path | None = None,
-    pause_s: tuple[float, float] | None = None,
     **options: Any,
 ) -> RunResult:
-    """Run one seed; with ``pause_s`` brokers also stop for so long.
-
-    An exception of the run is a violation: nothing may break the others."""
+    """Run one seed. An exception of the run is a violation: nothing may break the others."""
     gathered = SimTelemetry() if telemetry is not None else None
+    take = gathered.take if gathered is not None else None
+    found = find_scenario(scenario)
     try:
-        run = SCENARIOS[scenario](
-            seed,
-            trace=trace,
-            on_telemetry=gathered.take if gathered is not None else None,
-            **options,
-        )
-        if pause_s is not None:
-            run.faults.long_pause_s = pause_s
-        result: RunResult = run.run()
+        result: RunResult = found.begin(seed, trace=trace, on_telemetry=take, **options).run()
+    except ScenarioError:
+        raise
     except Exception as error:
         if trace is not None:
             traceback.print_exc()
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(frame.filename).name}:{frame.lineno}"
-        return RunResult(scenario, seed, (f"{type(error).__name__} at {place}: {error}",))
+        name = scenario if isinstance(scenario, str) else scenario.about
+        return RunResult(name, seed, (f"{type(error).__name__} at {place}: {error}",))
     if gathered is not None and telemetry is not None:
-        gathered.write(telemetry, scenario, seed)
+        gathered.write(telemetry, result.scenario, seed)
     return result
 
 
 def run_seeds(
-    scenario: str,
-    seeds: range,
+    scenario: str | Scenario,
+    seeds: Sequence[int],
     *,
     jobs: int,
     telemetry: Path | None = None,
@@ -109,7 +156,7 @@ def _leave_signals_to_the_first() -> None:
 
 
 def _run_one(
-    scenario: str, telemetry: Path | None, options: dict[str, Any], seed: int
+    scenario: str | Scenario, telemetry: Path | None, options: dict[str, Any], seed: int
 ) -> RunResult:
     folder = telemetry / f"seed-{seed}" if telemetry is not None else None
     return run_seed(scenario, seed, telemetry=folder, **options)

@@ -1,23 +1,31 @@
-"""The files of a journal on a disk that is given: which there are, in which order they change.
+"""The files of a journal: which there are, and in which order they change.
 
-``N.snapshot`` is a broker's state, ``N.journal`` what came after it. The next snapshot is in place
-before the first batch behind it is written, and only then the files of before are removed. So at
-every instant the newest snapshot and its journal are the whole truth. A snapshot that could not be
-put in place may be there all the same: it is removed before anything is written that it lacks.
+``N.snapshot`` is a broker's state, ``N.journal`` what came after it. The next snapshot is written
+and synced under a scratch name and then installed, before the first batch behind it is written, and
+only then the files of before are removed. So at every instant the newest snapshot and its journal
+are the whole truth. A snapshot that could not be installed may be there all the same: it is removed
+before anything is written that it lacks.
 
-The disk is somebody else's (`runtime.journal.disk`, `sim.kernel.disk`): no I/O of its own here.
+No I/O here: `JournalFiles` says what a disk is to do, and hears whether that worked.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
 
-from pubweave.model.records.journal_records import Record
+from pubweave.model.records.journal_records import (
+    AppendBytes,
+    Cut,
+    DiskOperation,
+    Install,
+    Record,
+    Remove,
+    Sync,
+)
 from pubweave.wire.journal_codec import (
     END_BYTES,
     FORMAT,
@@ -33,38 +41,25 @@ _REMEDY = "put back a copy of the file, or remove the directory, with all that o
 
 
 class Disk(Protocol):
-    """One directory. Every method may raise OSError."""
+    """The directory of one journal. Every method may raise OSError."""
 
     def names(self) -> list[str]: ...
 
     def read(self, name: str) -> bytes: ...
 
-    def put(self, name: str, content: bytes) -> None:
-        """A whole new file, synced: there at once or not at all. Files that were not finished
-        have names that end in ``.tmp``; if this raises, the file may be there or not."""
-
-    def append(self, name: str, data: bytes) -> None: ...
-
-    def sync(self, name: str) -> None:
-        """What was appended survives from here on."""
-
-    def cut(self, name: str, size: int) -> None:
-        """Shorten a file, or make an empty one."""
-
-    def remove(self, name: str) -> None:
-        """A file is gone, if it was there at all, and stays so."""
+    def carry_out(self, operations: Sequence[DiskOperation]) -> None:
+        """One after the other, up to the first that fails."""
 
 
 class SnapshotHead(msgspec.Struct, frozen=True):
     """Whose snapshot it is. Another version would decide otherwise by the same journal.
 
-    ``state`` is the shape of what is in it, if nothing is to follow: then another version with the
-    same shape may go on with it."""
+    ``is_last``: nothing is to follow, so another version may go on with it."""
 
     broker: str
     version: str
     format: int = FORMAT
-    state: str = ""
+    is_last: bool = False
 
 
 class JournalRefusedError(ValueError):
@@ -92,11 +87,8 @@ class JournalContents:
             yield from decode_records(self.journal[start:end])
 
 
-def find_journal(
-    disk: Disk, head: SnapshotHead, state: Callable[[], str] = lambda: ""
-) -> JournalContents | None:
-    """The newest snapshot and what came after it; None: there is no journal yet. ``state`` is
-    asked for the shape that this version can read if another one wrote it.
+def find_journal(disk: Disk, head: SnapshotHead) -> JournalContents | None:
+    """The newest snapshot and what came after it; None: there is no journal yet.
 
     JournalRefusedError if it is another's or another version's; JournalDamagedError."""
     numbers = [_number(name) for name in disk.names() if name.endswith(_SNAPSHOT)]
@@ -109,7 +101,7 @@ def find_journal(
     journal = disk.read(name) if name in disk.names() else b""
     batches = _find_batches(name, journal)
     if written.version != head.version:
-        _check_state(written, head, state, has_events=bool(batches))
+        _check_end(written, head, has_events=bool(batches))
     return JournalContents(number, snapshot, journal, batches)
 
 
@@ -142,20 +134,15 @@ def _take_off_head(name: str, data: bytes, head: SnapshotHead) -> tuple[bytes, S
     return data[body_start:body_end], found
 
 
-def _check_state(
-    written: SnapshotHead, head: SnapshotHead, state: Callable[[], str], *, has_events: bool
-) -> None:
-    """JournalRefusedError unless this version can go on with what another one wrote."""
-    if has_events or not written.state:
+def _check_end(written: SnapshotHead, head: SnapshotHead, *, has_events: bool) -> None:
+    """JournalRefusedError unless another version may go on with what this one wrote."""
+    if has_events or not written.is_last:
         raise JournalRefusedError(
             f"the journal was written by pubweave {written.version}, this is {head.version}, and "
             f"the broker was not stopped in an orderly way: start the version that wrote it once "
             f"more and stop it with SIGTERM, then upgrade; or remove the directory, with all that "
             f"only this broker has"
         )
-    if written.state != state():
-        by = f"by pubweave {written.version} (format {written.format}), with another kind of state"
-        raise _of_another_version(by, head)
 
 
 def _of_another_version(written: str, head: SnapshotHead) -> JournalRefusedError:
@@ -173,83 +160,90 @@ def _number(name: str) -> int:
 
 
 class JournalFiles:
-    """The end of a journal that is being written. Methods raise what the disk raises; then
-    `append` and `sync` can be tried again, with everything since the last `sync` that worked."""
+    """The end of a journal that is being written.
 
-    def __init__(self, disk: Disk, head: SnapshotHead, number: int) -> None:
-        """``number`` is that of the newest snapshot; 0: there is none. `begin` comes first."""
-        self._disk = disk
+    Whoever asks for operations carries them out in their order, and then says whether all of them
+    worked (`written`, `installed`, `cleared`) or one failed (`failed`), before it asks again.
+
+    >>> files = JournalFiles(SnapshotHead("b1", "1.0"))
+    >>> [type(each).__name__ for each in files.snapshot(b"state")]
+    ['Remove', 'AppendBytes', 'Sync', 'Install']
+    >>> files.installed()
+    >>> [type(each).__name__ for each in files.batch(b"records")]
+    ['Cut', 'AppendBytes', 'Sync']
+    """
+
+    def __init__(self, head: SnapshotHead, number: int = 0, names: Iterable[str] = ()) -> None:
+        """``number`` is that of the newest snapshot (0: there is none), ``names`` are those of the
+        files that are there. `snapshot` comes first."""
         self._head = head
         self._number = number
+        self._litter = {name for name in names if name.endswith((_SNAPSHOT, _JOURNAL, _SCRATCH))}
+        """Files to be removed once a newer snapshot is installed."""
         self._synced_bytes = 0
-        self._written_bytes = 0
-        self._is_torn = False
+        self._batch_bytes = 0
+        self._is_torn = True
+        """Whether the file may have something behind what was synced."""
         self._is_doubtful = False
-        """Whether the next snapshot may be there although it could not be put in place."""
+        """Whether the next snapshot may be there although it could not be installed."""
+
+    @property
+    def journal_bytes(self) -> int:
+        """Since the last snapshot."""
+        return self._synced_bytes
 
     @property
     def _name(self) -> str:
         return f"{self._number}{_JOURNAL}"
 
     @property
-    def journal_bytes(self) -> int:
-        """Since the last snapshot."""
-        return self._written_bytes
-
-    def begin(self, snapshot: bytes, state: str = "") -> None:
-        """Put a snapshot in place of all that was written before it; with a ``state`` it is the
-        last one (`SnapshotHead.state`)."""
-        written = msgspec.structs.replace(self._head, state=state)
-        head = encode_batch(msgspec.msgpack.encode(written))
-        self._is_doubtful = True
-        self._disk.put(self._next_snapshot, head + encode_batch(snapshot))
-        self._is_doubtful = False
-        self._number += 1
-        self._synced_bytes = self._written_bytes = 0
-        self._is_torn = True  # perhaps a file of this name was left behind
-        with contextlib.suppress(OSError):  # the next snapshot finds what is left here
-            self._clear()
-
-    @property
     def _next_snapshot(self) -> str:
         return f"{self._number + 1}{_SNAPSHOT}"
 
-    def _clear(self) -> None:
-        for name in self._disk.names():
-            is_old = name.endswith((_SNAPSHOT, _JOURNAL)) and _number(name) < self._number
-            if is_old or name.endswith(_SCRATCH):
-                self._disk.remove(name)
+    def snapshot(self, content: bytes, *, is_last: bool = False) -> list[DiskOperation]:
+        """Put a snapshot in place of all that was written before it."""
+        head = msgspec.msgpack.encode(msgspec.structs.replace(self._head, is_last=is_last))
+        scratch = self._next_snapshot + _SCRATCH
+        self._is_doubtful = True
+        return [
+            Remove(scratch),
+            AppendBytes(scratch, encode_batch(head) + encode_batch(content)),
+            Sync(scratch),
+            Install(scratch, self._next_snapshot),
+        ]
 
-    def begin_or_append(self, snapshot: bytes, records: bytes) -> bool:
-        """As `begin`; False: there is no room for the snapshot, and the records since the last
-        batch, which it has, are synced behind the others instead."""
-        try:
-            self.begin(snapshot)
-        except OSError:
-            self.append(records)
-            self.sync()
-            return False
-        return True
+    def installed(self) -> None:
+        """The snapshot is in place."""
+        self._litter |= {self._name, f"{self._number}{_SNAPSHOT}"} if self._number else set()
+        self._number += 1
+        self._litter -= {self._name, f"{self._number}{_SNAPSHOT}"}
+        self._synced_bytes = 0
+        self._is_torn = True  # perhaps a file of this name was left behind
+        self._is_doubtful = False
 
-    def append(self, records: bytes) -> None:
+    def clearing(self) -> list[DiskOperation]:
+        """Remove what is not needed any more; this may fail."""
+        return [Remove(name) for name in sorted(self._litter)]
+
+    def cleared(self) -> None:
+        self._litter.clear()
+
+    def batch(self, records: bytes) -> list[DiskOperation]:
         """Write a batch behind the others, which are synced."""
+        operations: list[DiskOperation] = []
         if self._is_doubtful:
-            self._disk.remove(self._next_snapshot)
-            self._is_doubtful = False
+            operations += Remove(self._next_snapshot + _SCRATCH), Remove(self._next_snapshot)
         if self._is_torn:
-            self._disk.cut(self._name, self._synced_bytes)
-            self._written_bytes = self._synced_bytes
-        assert self._written_bytes == self._synced_bytes, "one batch is being written at a time"
-        self._is_torn = True
+            operations.append(Cut(self._name, self._synced_bytes))
         batch = encode_batch(records)
-        self._disk.append(self._name, batch)
-        self._is_torn = False
-        self._written_bytes += len(batch)
+        self._batch_bytes = len(batch)
+        return [*operations, AppendBytes(self._name, batch), Sync(self._name)]
 
-    def sync(self) -> None:
-        """All that was appended survives from here on."""
-        written = self._written_bytes
+    def written(self) -> None:
+        """The batch is there and survives."""
+        self._synced_bytes += self._batch_bytes
+        self._is_torn = self._is_doubtful = False
+
+    def failed(self) -> None:
+        """What was to be done was not, or only a part of it, or it may be undone by a crash."""
         self._is_torn = True
-        self._disk.sync(self._name)
-        self._is_torn = False
-        self._synced_bytes = written

@@ -96,7 +96,7 @@ def test_one_that_takes_too_long_is_given_up(
 def test_the_other_side_answers_each_line_and_survives_what_goes_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pubweave.pipeline.batch.profile_run as job
+    import pubweave.pipeline.batch as job
     import pubweave.pipeline.frames.session as session
 
     sessions: list[str] = []
@@ -105,12 +105,12 @@ def test_the_other_side_answers_each_line_and_survives_what_goes_wrong(
         sessions.append(given["memory"])
         return SimpleNamespace(stop=lambda: sessions.append("stopped"))
 
-    def profiled(spark: object, run: Path, output: Path, now: float) -> None:
-        if run.name == "bad":
+    def profiled(spark: object, run: str, output: str, now: float) -> None:
+        if run == "bad":
             raise ValueError("no telemetry there")
 
     monkeypatch.setattr(session, "spark_session", started)
-    monkeypatch.setattr(job, "profile_run", profiled)
+    monkeypatch.setattr(job, "profile", profiled)
     lines = b"".join(
         msgspec.json.encode(ProfileRequest(name, "out", 1.0)) + b"\n" for name in ("bad", "good")
     )

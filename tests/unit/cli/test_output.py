@@ -7,7 +7,8 @@ import json
 import pytest
 from rich.text import Text
 
-from pubweave.cli.output import LiveView, bytes_in_words, progress_bar, seconds_in_words
+from pubweave.cli.output import LiveView, progress_bar
+from pubweave.model.amounts import bytes_in_words, seconds_in_words
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,13 @@ from pubweave.model.files.plan import topology_hash
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology, TopologyError, validate_tree
 from pubweave.planning.check.validate import validate_plan
-from pubweave.planning.problem.problem import PlanningError, PlanningProblem
-from pubweave.planning.problem.result import Bounds, PlanResult, PlanStatus
+from pubweave.planning.problem.problem import (
+    Bounds,
+    PlanningError,
+    PlanningProblem,
+    PlanResult,
+    PlanStatus,
+)
 from tests.naive.control import naive_cost
 from tests.unit.control.world import BROKERS, CHAIN, FAR, LATENCY, PROCESSING, evidence, options_for
 

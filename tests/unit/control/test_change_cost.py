@@ -7,12 +7,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pubweave.control.change_cost import change_cost
+from pubweave.control.alternatives import change_cost
 from pubweave.control.settings import ChangePrices
-from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.traffic import Traffic
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import random_tree
+from pubweave.design.tree.traffic import Prices, Traffic
+from pubweave.generate.topologies.trees import change_links, random_tree
 from pubweave.model.ids import Link, natural_order
 from pubweave.model.plans import Move, Plan, Shift
 from pubweave.planning.problem.problem import PlanningProblem

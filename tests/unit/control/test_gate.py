@@ -8,8 +8,7 @@ import pytest
 
 from pubweave.control.alternatives import Allowed
 from pubweave.control.evidence import Evidence
-from pubweave.control.gate import decide, not_now, nothing_weighed, outdated
-from pubweave.control.history import History
+from pubweave.control.gate import History, decide, not_now, nothing_weighed, outdated
 from pubweave.control.settings import ControlSettings, OperatorLimits, QuietHours
 from pubweave.design.tree.traffic import Traffic
 from pubweave.model.decisions import ControlMode, DecisionRecord, DecisionState, Verdict

@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pubweave.control.gate import decide
+from pubweave.control.gate import History, decide
 from pubweave.control.handover import carried_out, hand_over
-from pubweave.control.history import History
 from pubweave.control.requests import CarriedOut
 from pubweave.control.settings import ControlSettings
 from pubweave.deploy.commands import abort, read_progress, submit

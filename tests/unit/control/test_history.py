@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pubweave.control.alternatives import Allowed
-from pubweave.control.history import History
+from pubweave.control.gate import History
 from pubweave.control.settings import DAY_S, ControlSettings, OperatorLimits
 from pubweave.model.decisions import DecisionState as State
 from tests.unit.control.world import record, with_links

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pubweave.control.profile_evidence import evidence_of
+from pubweave.control.evidence import evidence_of
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.ids import Link
-from pubweave.model.profile.profile import ProfileDescription, SourceSummary
+from pubweave.model.profile import ProfileDescription, SourceSummary
 from pubweave.model.topology import Topology
 
 CHAIN = Topology.from_links([("b1", "b2"), ("b2", "b3")])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pubweave.cli.deploy.remap_loop import observed_ring
 from pubweave.control.remap_decision import ObservedRing, RemapDecider
 from pubweave.design.dynatops.mapping.ring import RING_SIZE
 from pubweave.model.messages.rendezvous import Occupant, RendezvousStatus, TreeStatus
+from pubweave.runtime.coordination.remap_run import observed_ring
 
 COUNT = 12
 

@@ -13,10 +13,9 @@ from pubweave.control.alternatives import Allowed, Option, weigh
 from pubweave.control.evidence import Evidence
 from pubweave.control.settings import ControlSettings
 from pubweave.deploy.commands import create_topology
-from pubweave.deploy.layout import Layout
+from pubweave.deploy.documents import Layout
 from pubweave.deploy.memory_store import MemoryStore
-from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.traffic import Traffic
+from pubweave.design.tree.traffic import Prices, Traffic
 from pubweave.model.decisions import (
     Alternative,
     ControlMode,

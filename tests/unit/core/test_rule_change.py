@@ -176,7 +176,7 @@ def test_an_mqtt_session_that_does_not_agree_with_the_rules_ends(is_here: bool) 
     world.handle("b1", AccessChanged(rules(less)))
     door = world.brokers["b1"].mqtt
     assert door is not None
-    assert [session.client_id for session in door.sessions.all()] == ["keeping"]
+    assert [session.client_id for session in door.sessions.by_name.values()] == ["keeping"]
     if is_here:
         told_why = [
             packet.reason for packet in losing.heard() if isinstance(packet, MqttDisconnect)

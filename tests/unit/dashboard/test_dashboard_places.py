@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pubweave.dashboard.plan_marks import links_after
+from pubweave.dashboard.documents import links_after
 from pubweave.dashboard.snapshot import Positions
 from pubweave.dashboard.state import PictureFrame
 from pubweave.generate.topologies.trees import hierarchical_tree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pubweave.dashboard.plan_marks import (
+from pubweave.dashboard.documents import (
     LinkRole,
     Mark,
     When,

@@ -8,9 +8,8 @@ import pytest
 
 from pubweave.dashboard import auth as guard
 from pubweave.dashboard.app import PAGE, PARTS, make_app
-from pubweave.dashboard.auth import ChangeGuard
+from pubweave.dashboard.auth import ChangeGuard, Viewing
 from pubweave.dashboard.state import PageState
-from pubweave.dashboard.viewing import Viewing
 from pubweave.plots.tree_layout import settled_layout
 from tests.browser.made_overlay import MadeOverlay
 from tests.unit.dashboard.test_app import TOKEN, Answer, ask
@@ -118,7 +117,7 @@ def test_a_wrong_token_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr("pubweave.dashboard.viewing.asyncio.sleep", sleep)
+    monkeypatch.setattr("pubweave.dashboard.auth.asyncio.sleep", sleep)
     answer = Locked().ask("/", authorization="Bearer guess")
     assert (answer.status, slept) == (401, [guard.WRONG_TOKEN_PAUSE_S])
 

@@ -21,12 +21,13 @@ from pubweave.deploy.documents import (
     BrokerReport,
     DeploymentDocument,
     DocumentError,
+    Layout,
     PartDocument,
     PlanDocument,
+    UnusableNameError,
     decode,
     encode,
 )
-from pubweave.deploy.layout import Layout, UnusableNameError
 from pubweave.deploy.memory_store import MemoryStore
 from pubweave.deploy.store import (
     Create,

@@ -22,11 +22,12 @@ from pubweave.deploy.documents import (
     ActionDocument,
     BrokerDocument,
     DeploymentDocument,
+    Layout,
     PartDocument,
+    UnusableNameError,
     decode,
     encode,
 )
-from pubweave.deploy.layout import Layout, UnusableNameError
 from pubweave.deploy.memory_store import MemoryStore
 from pubweave.deploy.store import Create, Outcome, Read, StoreAnswer, StoreRequest, Write
 from pubweave.model.deployment import ActionState, DeploymentState

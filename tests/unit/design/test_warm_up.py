@@ -17,7 +17,7 @@ def kernels() -> dict[str, Any]:
     """The compiled functions that other modules call, by name."""
     found = {}
     for module in pkgutil.walk_packages(design.__path__, design.__name__ + "."):
-        if "._kernels_" in module.name:
+        if module.name.endswith("._kernels"):
             for name, value in vars(importlib.import_module(module.name)).items():
                 if hasattr(value, "signatures") and not name.startswith("_") and name not in INNER:
                     found[name] = value

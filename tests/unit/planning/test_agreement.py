@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from pubweave.model.plans import PlanStatus
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import PlanResult, Stop, never
-from pubweave.planning.solve import solve
+from pubweave.planning.problem.problem import PlanningProblem, PlanResult, Stop, never
+from pubweave.planning.solver import solve_problem
 from tests.naive.planning import fewest
 from tests.naive.planning_instances import small_problem, tight_problem
 
@@ -26,7 +25,7 @@ def within(seconds: float) -> Stop:
 
 
 def planned(problem: PlanningProblem, method: str, stop: Stop = never) -> PlanResult:
-    return solve(problem, method=method, stop=stop, clock=time.perf_counter)
+    return solve_problem(problem, method=method, stop=stop, clock=time.perf_counter)
 
 
 def check_paper_agrees(problem: PlanningProblem) -> None:

@@ -18,10 +18,10 @@ from pubweave.planning.warm_up import warm_up
 PLANS = """
 import time
 import numpy as np
-from pubweave.generate.topologies.mutation import change_links
+from pubweave.generate.topologies.trees import change_links
 from pubweave.generate.topologies.trees import ipitt_topologies
 from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.solve import solve
+from pubweave.planning.solver import solve_problem
 
 source = ipitt_topologies(20, 3)["degree6-balanced-1"]
 target = change_links(source, 0.2, np.random.default_rng(3))
@@ -32,17 +32,22 @@ for options in ({}, {"max_degree": 9}, {"disjoint_brokers": True}, {"forbidden":
         until = time.perf_counter() + 5
         problem = PlanningProblem(source, target, **options)
         stop = lambda: time.perf_counter() > until
-        assert solve(problem, method=method, stop=stop, clock=time.perf_counter).plan
+        assert solve_problem(problem, method=method, stop=stop, clock=time.perf_counter).plan
 """
 
 
 def entries() -> dict[str, Any]:
-    """The kernels that modules other than their own call, by name."""
+    """The kernels that plain Python calls, by name. Those that only kernels call are private or
+    lie in `_kernels`: where the caller comes from the cache, they have no signatures themselves."""
     found: dict[str, Any] = {}
     for module in pkgutil.walk_packages(planning.__path__, "pubweave.planning."):
         if "._kernels" not in module.name and not module.ispkg:
             members = vars(importlib.import_module(module.name)).items()
-            found |= {name: value for name, value in members if hasattr(value, "signatures")}
+            found |= {
+                name: value
+                for name, value in members
+                if hasattr(value, "signatures") and not name.startswith("_")
+            }
     return found
 
 

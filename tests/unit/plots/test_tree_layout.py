@@ -8,8 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import chain, random_tree, star
+from pubweave.generate.topologies.trees import chain, change_links, random_tree, star
 from pubweave.model.topology import Topology
 from pubweave.plots.tree_layout import Positions, centre_of, radial_layout, settled_layout
 

@@ -5,13 +5,15 @@ Parsing and exit codes; the loop is in `control`, its driver in `autopilot/drive
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from pubweave.cli.deploy.apply import step_timeout_option
+from pubweave.cli.deploy.run import step_timeout_option
 from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.kinds import (
     COUNT,
@@ -25,6 +27,7 @@ from pubweave.cli.kinds import (
 from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
 from pubweave.cli.options.design_inputs import price_options, read_latency
 from pubweave.cli.options.plan_rules import link_named
+from pubweave.cli.options.settings import config_option, set_option
 from pubweave.cli.output import json_option, print_json, remark
 from pubweave.control.settings import (
     ChangePrices,
@@ -36,11 +39,14 @@ from pubweave.control.settings import (
 from pubweave.deploy.commands import read_topology
 from pubweave.model.decisions import AutopilotStatus, ControlMode
 from pubweave.model.topology import Topology
-from pubweave.runtime.net.signals import run_async
+from pubweave.runtime.net.signals import StopRequest, run_async
 from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
+from pubweave.runtime.settings.sources import read_settings
+from pubweave.runtime.settings.text import kinds_in
+from pubweave.runtime.settings.tree import AutopilotTable
 
 if TYPE_CHECKING:
-    from pubweave.autopilot.driver import AssumedPrices, OnTell
+    from pubweave.autopilot.driver import AssumedPrices, OnTell, PilotSetup
 
 
 _limit_options = together(
@@ -134,6 +140,8 @@ _worth_options = together(
 )
 @click.option("--memory", default="2g", help="Memory of Spark's driver.")
 @click.option("--seed", default=0, type=COUNT_OR_ZERO)
+@config_option
+@set_option
 @json_option
 @click.pass_context
 def autopilot(
@@ -151,9 +159,11 @@ def autopilot(
       pubweave autopilot --assume-latency 1
       pubweave autopilot --mode approve --latency rtt.csv --quiet-hours 22:00-06:00
       pubweave autopilot --mode auto --max-degree 6 --budget-per-day 20 --pin b1-b2
+      pubweave autopilot --config overlay.toml --set autopilot.period_s=60
     """
-    from pubweave.autopilot.driver import PilotSetup, run_autopilot
+    from pubweave.autopilot.driver import PilotSetup
 
+    given |= _configured(ctx, given.pop("config"), given.pop("sets"))
     run_dir, where = deployment.run_dir, deployment.find()
     telemetry = given["telemetry"] or run_dir / TELEMETRY_DIRECTORY
     if not telemetry.is_dir():
@@ -175,7 +185,42 @@ def autopilot(
         looks=given["looks"],
         rehearse=given["rehearse"],
     )
-    ctx.exit(run_async(run_autopilot(setup, _teller(as_json))))
+    ctx.exit(run_async(_fly(setup, as_json)))
+
+
+async def _fly(setup: PilotSetup, as_json: bool) -> int:
+    """Until a signal asks it to end; the exit code."""
+    from pubweave.autopilot.driver import LivePilot
+
+    async with StopRequest() as stop:
+        await LivePilot(setup, _teller(as_json), stop).run()
+        return stop.exit_code
+
+
+def _configured(ctx: click.Context, config: Path | None, sets: tuple[str, ...]) -> dict[str, Any]:
+    """What ``[autopilot]`` says, by parameter; a flag that was given goes before it."""
+    table = read_settings(config, os.environ, sets).settings.autopilot
+    return {
+        name: getattr(table, key)
+        for name, key in _KEYS.items()
+        if ctx.get_parameter_source(name) is ParameterSource.DEFAULT
+    }
+
+
+_RENAMED = {
+    "period": "period_s",
+    "free_period": "free_period_s",
+    "window": "window_s",
+    "review": "review_s",
+    "budget_per_change": "links_per_change",
+    "budget_per_day": "links_per_day",
+    "assume_latency": "assume_latency_ms",
+    "search_limit": "search_limit_s",
+    "plan_limit": "plan_limit_s",
+    "step_timeout": "step_timeout_s",
+}
+_KEYS = {key: key for key in kinds_in(AutopilotTable) if key not in _RENAMED.values()} | _RENAMED
+"""The key of the table that each parameter stands for."""
 
 
 def _settings(given: dict[str, Any], topology: Topology) -> ControlSettings:

@@ -12,7 +12,7 @@ import click
 from pubweave.cli.autopilot.decisions_view import print_decision, print_decisions
 from pubweave.cli.kinds import COUNT
 from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
-from pubweave.cli.output import json_option, print_json, remark
+from pubweave.cli.output import json_option, print_json, remark, tell
 from pubweave.control import records
 from pubweave.control.records import list_decisions, read_autopilot, read_decision
 
@@ -35,12 +35,7 @@ def decisions() -> None:
 @click.option("--last", type=COUNT, default=20, help="How many of the newest.")
 @click.option("--all", "show_all", is_flag=True, help="All that are kept.")
 @json_option
-def list_(
-    deployment: DeploymentChoice,
-    last: int,
-    show_all: bool,
-    as_json: bool,
-) -> None:
+def list_(deployment: DeploymentChoice, last: int, show_all: bool, as_json: bool) -> None:
     """List decisions; those that wait for an answer say so."""
     found, autopilot = ask_store(
         deployment.find(),
@@ -59,20 +54,10 @@ def list_(
 @click.argument("decision_id", metavar="ID")
 @deployment_options
 @json_option
-def show(
-    decision_id: str,
-    deployment: DeploymentChoice,
-    as_json: bool,
-) -> None:
+def show(decision_id: str, deployment: DeploymentChoice, as_json: bool) -> None:
     """Show one decision: what was known, weighed, predicted, done and measured."""
-    record = ask_store(
-        deployment.find(),
-        lambda layout: read_decision(layout, decision_id),
-    )
-    if as_json:
-        print_json(record)
-    else:
-        print_decision(record)
+    record = ask_store(deployment.find(), lambda layout: read_decision(layout, decision_id))
+    tell(record, as_json, lambda: print_decision(record))
 
 
 _by_option = click.option(
@@ -85,21 +70,14 @@ _by_option = click.option(
 @deployment_options
 @_by_option
 @json_option
-def approve(
-    decision_id: str,
-    deployment: DeploymentChoice,
-    by: str | None,
-    as_json: bool,
-) -> None:
+def approve(decision_id: str, deployment: DeploymentChoice, by: str | None, as_json: bool) -> None:
     """Agree to a waiting decision: the autopilot carries it out."""
     record = ask_store(
         deployment.find(),
         lambda layout: records.approve(layout, decision_id, by or _user(), time.time()),
     )
-    if as_json:
-        print_json(record)
-    else:
-        remark(f"decision {record.id} is approved; 'pubweave plan status' shows how far it is")
+    line = f"decision {record.id} is approved; 'pubweave plan status' shows how far it is"
+    tell(record, as_json, lambda: remark(line))
 
 
 @decisions.command()
@@ -109,21 +87,14 @@ def approve(
 @_by_option
 @json_option
 def reject(
-    decision_id: str,
-    deployment: DeploymentChoice,
-    reason: str,
-    by: str | None,
-    as_json: bool,
+    decision_id: str, deployment: DeploymentChoice, reason: str, by: str | None, as_json: bool
 ) -> None:
     """Decline a waiting decision: this very plan is not proposed again for a while."""
     record = ask_store(
         deployment.find(),
         lambda layout: records.reject(layout, decision_id, by or _user(), time.time(), reason),
     )
-    if as_json:
-        print_json(record)
-    else:
-        remark(f"decision {record.id} is rejected")
+    tell(record, as_json, lambda: remark(f"decision {record.id} is rejected"))
 
 
 def _both(

@@ -53,9 +53,9 @@ def import_data(
       pubweave import subscriptions followers.csv -o outside
       pubweave profile outside -o profile
     """
+    from pubweave.pipeline import importers
     from pubweave.pipeline.frames.locations import local_path
     from pubweave.pipeline.frames.session import spark_session
-    from pubweave.pipeline.importers import checkins, latency, stocks, subscriptions
 
     target = local_path(output)
     log = None if target is None else Path(target) / "spark.log"
@@ -63,13 +63,13 @@ def import_data(
     try:
         match kind:
             case "stocks":
-                done = stocks.import_stocks(spark, files, output)
+                done = importers.import_stocks(spark, files, output)
             case "checkins":
-                done = checkins.import_checkins(spark, files, output, cell)
+                done = importers.import_checkins(spark, files, output, cell)
             case "subscriptions":
-                done = subscriptions.import_subscriptions(spark, files, output)
+                done = importers.import_subscriptions(spark, files, output)
             case _:
-                done = latency.import_latency(spark, files, output)
+                done = importers.import_latency(spark, files, output)
     finally:
         spark.stop()
     if as_json:

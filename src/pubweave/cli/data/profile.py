@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pubweave.cli.data.profile_summary import summary_lines
 from pubweave.cli.errors import BadInput
 from pubweave.cli.kinds import COUNT, NOT_NEGATIVE
 from pubweave.cli.output import json_option, output_console, print_json, progress_bar, remark
 from pubweave.model.files.profile import WorkloadProfile
-from pubweave.model.profile.profile import ProfileDescription, RefreshSummary
+from pubweave.model.profile import ProfileDescription, RefreshSummary
+from pubweave.plots.profile_summary import summary_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,7 +125,7 @@ def _setting(text: str) -> tuple[str, str]:
 def _once(
     spark: SparkSession, source: str, output: str, settings: ProfileSettings, as_json: bool
 ) -> None:
-    from pubweave.pipeline.batch.profile_run import run_profile
+    from pubweave.pipeline.batch import run_profile
 
     started = time.monotonic()
     with progress_bar("tables", None, shown=not as_json) as bar:

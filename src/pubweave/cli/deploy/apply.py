@@ -7,34 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pubweave.cli.deploy.mismatch import refuse_misfit
 from pubweave.cli.deploy.plan_view import plan_in_words, print_plan
-from pubweave.cli.deploy.run import carry_out
+from pubweave.cli.deploy.run import carry_out, step_timeout_option
 from pubweave.cli.errors import FAILED, BadInput
-from pubweave.cli.kinds import COUNT, DIRECTORY, FILE, POSITIVE
+from pubweave.cli.kinds import COUNT, DIRECTORY, FILE
 from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
-from pubweave.cli.output import json_option, print_json, remark
+from pubweave.cli.output import json_option, remark, tell
 from pubweave.deploy import commands
 from pubweave.model.files.plan import PlanRecord, plan_id, read_plan
 from pubweave.model.files.topology import read_topology
 from pubweave.model.records.recorded_traffic import RecordedTraffic
 from pubweave.model.topology import Topology
+from pubweave.runtime.coordination.mismatch import refuse_misfit
 from pubweave.runtime.net.signals import run_async
 from pubweave.runtime.overlay.run_directory import TELEMETRY_DIRECTORY
 
 if TYPE_CHECKING:
     from pubweave.sim.kernel.results import RunResult
-
-
-STEP_TIMEOUT_S = 60.0
-
-step_timeout_option = click.option(
-    "--step-timeout",
-    default=STEP_TIMEOUT_S,
-    type=POSITIVE,
-    metavar="SECONDS",
-    help="A step that takes longer is aborted, and the plan with it.",
-)
 
 
 @click.command()
@@ -119,16 +108,13 @@ def apply(
 
 def rehearse(record: PlanRecord, current: Topology, traffic_dir: Path, as_json: bool) -> int:
     """Carry the plan out in simulation and tell what it cost; the exit code."""
-    from pubweave.sim.whatif.rehearsal import Rehearsal
+    from pubweave.sim.whatif import rehearsal
 
     traffic = _recorded(traffic_dir)
     if not as_json and not traffic.publications:
         remark(f"no traffic is recorded in {traffic_dir}: this is the plan on an idle overlay")
-    result = Rehearsal(current, record.plan, traffic).run()
-    if as_json:
-        print_json(_document(record, traffic, result))
-    else:
-        _print(record, traffic, result)
+    result = rehearsal.rehearse(current, record.plan, traffic)
+    tell(_document(record, traffic, result), as_json, lambda: _print(record, traffic, result))
     return FAILED if result.violations else 0
 
 

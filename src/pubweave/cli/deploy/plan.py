@@ -7,7 +7,6 @@ time limit end the search with the best plan so far, which is then a result like
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,13 +16,7 @@ from typing import Any
 import click
 
 from pubweave.cli.deploy.plan_control import plan_abort, plan_resume, plan_status
-from pubweave.cli.deploy.plan_view import (
-    plan_in_words,
-    print_plan,
-    print_result,
-    record_of,
-    result_json,
-)
+from pubweave.cli.deploy.plan_view import plan_in_words, print_plan, print_result, result_json
 from pubweave.cli.errors import FAILED, BadInput
 from pubweave.cli.kinds import COUNT_OR_ZERO, FILE, POSITIVE
 from pubweave.cli.options.plan_rules import (
@@ -34,7 +27,7 @@ from pubweave.cli.options.plan_rules import (
     target_argument,
 )
 from pubweave.cli.options.time_limit import SearchStop, stopping
-from pubweave.cli.output import error_console, json_option, print_json, remark, warn
+from pubweave.cli.output import changing_line, json_option, print_json, remark, tell, warn
 from pubweave.model.files.plan import (
     PlanFileError,
     plan_id,
@@ -44,14 +37,7 @@ from pubweave.model.files.plan import (
 )
 from pubweave.model.files.topology import read_topology
 from pubweave.planning.check.validate import InvalidPlanError, validate_plan
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import (
-    OnProgress,
-    PlanningProgress,
-    PlanResult,
-    PlanStatus,
-    ignore_progress,
-)
+from pubweave.planning.problem.problem import OnProgress, PlanningProgress, PlanResult, PlanStatus
 
 IMPOSSIBLE = 3
 UNKNOWN = 4
@@ -135,13 +121,15 @@ def make(
     Example:
       pubweave plan make before.json after.json -o plan.json --time-limit 60
     """
+    from pubweave.planning.solver import solve_problem
+
     problem = problem_from(source, target, **rules)
     if same_brokers and problem.source.brokers != problem.target.brokers:
         different = min(problem.source.brokers ^ problem.target.brokers)
         raise BadInput(f"the topologies have different brokers, for example {different!r}")
     problem = replace(problem, action_cost=costs_from(action_cost, problem.source, problem.target))
     with stopping(time_limit) as stop, _shown_progress(as_json) as on_progress:
-        result = solve_with(
+        result = solve_problem(
             problem,
             method=method,
             stop=stop,
@@ -150,13 +138,14 @@ def make(
             on_progress=on_progress,
         )
     result = _with_note(result, stop)
-    record = None if result.plan is None else record_of(result, problem.source, problem.target)
+    record = None if result.plan is None else result.record(problem.source, problem.target)
     if output is not None and record is not None:
         write_plan(record, output)
-    if as_json:
-        print_json(result_json(result, record))
-    else:
-        print_result(result, is_written=output is not None)
+    tell(
+        result_json(result, record),
+        as_json,
+        lambda: print_result(result, is_written=output is not None),
+    )
     if output is not None and record is not None and not as_json:
         remark(f"wrote {output}")
     ctx.exit(_exit_code(result))
@@ -245,13 +234,6 @@ def validate(
     ctx.exit(0 if verdict["valid"] else FAILED)
 
 
-def solve_with(problem: PlanningProblem, **settings: Any) -> PlanResult:
-    """Plan by a method; solvers are imported only where one is asked."""
-    from pubweave.planning.solve import solve
-
-    return solve(problem, **settings)
-
-
 def _exit_code(result: PlanResult) -> int:
     if result.plan is not None:
         return 0
@@ -271,21 +253,17 @@ def _with_note(result: PlanResult, stop: SearchStop) -> PlanResult:
 @contextlib.contextmanager
 def _shown_progress(as_json: bool) -> Iterator[OnProgress]:
     """What the planner tells, on one changing line of standard error."""
-    if as_json or not sys.stderr.isatty():
-        yield ignore_progress
-        return
-    console = error_console()
-    best = ""
-    with console.status("planning (Ctrl-C ends with the best plan so far)") as line:
+    title = "planning (Ctrl-C ends with the best plan so far)"
+    with changing_line(title, shown=not as_json) as say:
+        best = ""
 
-        def tell(progress: PlanningProgress) -> None:
+        def on_progress(progress: PlanningProgress) -> None:
             nonlocal best
             if progress.plan is not None:
-                best = f"; best so far {progress.plan.step_count} steps, "
-                best += f"{progress.plan.action_count} actions"
-            line.update(progress.message + best)
+                best = f"; best so far {plan_in_words(progress.plan)}"
+            say(progress.message + best)
 
-        yield tell
+        yield on_progress
 
 
 for verb, summary in (

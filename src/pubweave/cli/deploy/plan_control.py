@@ -8,13 +8,12 @@ from typing import Any, TypeVar
 
 import click
 
-from pubweave.cli.deploy.apply import step_timeout_option
-from pubweave.cli.deploy.run import carry_out
-from pubweave.cli.deploy.view import deployment_document, end_in_words
+from pubweave.cli.deploy.run import carry_out, step_timeout_option
 from pubweave.cli.kinds import COUNT
 from pubweave.cli.options.coordination import DeploymentChoice, ask_store, deployment_options
-from pubweave.cli.output import json_option, new_table, output_console, print_json, remark
+from pubweave.cli.output import json_option, new_table, output_console, print_json, remark, tell
 from pubweave.deploy.commands import ActionStatus, Progress, abort, read_progress, resume
+from pubweave.runtime.coordination.deployment_run import deployment_document, end_in_words
 from pubweave.runtime.net.signals import run_async
 
 T = TypeVar("T")
@@ -23,10 +22,7 @@ T = TypeVar("T")
 @click.command("status")
 @deployment_options
 @json_option
-def plan_status(
-    deployment: DeploymentChoice,
-    as_json: bool,
-) -> None:
+def plan_status(deployment: DeploymentChoice, as_json: bool) -> None:
     """Show how far the overlay's plan is, the last one's end included.
 
     \b
@@ -35,10 +31,7 @@ def plan_status(
       pubweave plan status --json
     """
     progress = ask_store(deployment.find(), read_progress)
-    if as_json:
-        print_json(_document(progress))
-    else:
-        _print(progress)
+    tell(_document(progress), as_json, lambda: _print(progress))
 
 
 @click.command("resume")
@@ -84,11 +77,7 @@ def plan_resume(
 @deployment_options
 @click.option("--reason", default="asked by the operator")
 @json_option
-def plan_abort(
-    deployment: DeploymentChoice,
-    reason: str,
-    as_json: bool,
-) -> None:
+def plan_abort(deployment: DeploymentChoice, reason: str, as_json: bool) -> None:
     """Give the overlay's plan up where it is; the overlay stays as the last actions left it.
 
     What is decided of the current step is still finished, by whoever executes the plan.

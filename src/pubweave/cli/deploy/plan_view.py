@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from pubweave.deploy.topology_state import rounds, schedule_step
-from pubweave.model.files.plan import PlanRecord, plan_id, topology_hash
+from pubweave.model.amounts import counted
+from pubweave.model.files.plan import PlanRecord, plan_id
 from pubweave.model.plans import Move, Plan, PlanStatus
-from pubweave.model.topology import Topology
-from pubweave.planning.problem.result import PlanResult
+from pubweave.planning.problem.problem import PlanResult
 
 _PROVEN = {
     PlanStatus.OPTIMAL: "proven: no plan has fewer steps, none of as many steps costs less",
@@ -19,21 +19,6 @@ _PROVEN = {
 }
 _WRAP_AT = 96
 _ACTIONS_REPEATED = 300
-
-
-def record_of(result: PlanResult, source: Topology, target: Topology) -> PlanRecord:
-    """What goes into the plan file."""
-    assert result.plan is not None
-    return PlanRecord(
-        result.plan,
-        result.status,
-        result.method,
-        result.seconds,
-        result.bounds,
-        topology_hash(source),
-        topology_hash(target),
-        result.notes,
-    )
 
 
 def result_json(result: PlanResult, record: PlanRecord | None) -> dict[str, Any]:
@@ -63,15 +48,6 @@ def result_json(result: PlanResult, record: PlanRecord | None) -> dict[str, Any]
             ],
         }
     return document
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "step")
-    '1 step'
-    """
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def plan_in_words(plan: Plan) -> str:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import csv
 import time
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pubweave.cli.errors import FAILED, BadInput
 from pubweave.cli.kinds import COUNT, EXISTING_FILE
 from pubweave.cli.options.coordination import DeploymentChoice, deployment_options
-from pubweave.cli.output import json_option, print_json, remark
-from pubweave.deploy.layout import Layout
-from pubweave.deploy.remap.documents import (
-    RemapDocument,
-    RemapRefusedError,
-    abort_remap,
-    read_remap,
-    submit_remap,
-)
+from pubweave.cli.output import json_option, print_json, remark, warn
+from pubweave.deploy.documents import Layout
+from pubweave.deploy.remap.remapper import RemapDocument, abort_remap, read_remap
+from pubweave.model.files.ring_mapping import read_mapping
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.net.signals import StopRequest, run_async
 from pubweave.runtime.store.session import opened_store, run_command
-from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.store.zookeeper_target import Coordination
 
-HEADER = ["broker", "position"]
+if TYPE_CHECKING:
+    from pubweave.control.remap_decision import RemapDecision
 
 
 @click.command()
@@ -81,60 +77,53 @@ def remap(
     wanted = None if mapping is None else read_mapping(mapping)
     where = deployment.find()
     if every is not None:
-        from pubweave.cli.deploy.remap_loop import LoopChoice, keep_remapping
-
-        loop = LoopChoice(every, delay_weight, rounds)
-        ctx.exit(run_async(keep_remapping(where, loop, as_json)))
+        ctx.exit(run_async(_keep(where, every, delay_weight, rounds, as_json)))
     ctx.exit(run_async(_run(where, wanted, abort, as_json)))
 
 
-def read_mapping(path: Path) -> dict[BrokerId, int]:
-    """Places on the ring by broker: 0 for the first one; BadInput names the line."""
-    found: dict[BrokerId, int] = {}
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file)
-        header = [name.strip() for name in next(rows, [])]
-        if header != HEADER:
-            raise BadInput(f"{path}: its first line must be {','.join(HEADER)}")
-        for row in rows:
-            if not row:
-                continue
-            fields = [field.strip() for field in row]
-            if len(fields) != 2 or not fields[0] or not fields[1].isdecimal():
-                raise BadInput(f"{path}: line {rows.line_num}: write {','.join(HEADER)}")
-            if fields[0] in found:
-                raise BadInput(f"{path}: line {rows.line_num}: {fields[0]!r} comes twice")
-            found[fields[0]] = int(fields[1])
-    if sorted(found.values()) != list(range(len(found))):
-        raise BadInput(f"{path}: positions must be 0 to {len(found) - 1}, each once")
-    return found
+async def _keep(
+    where: Coordination, every_s: float, delay_weight: float, rounds: int | None, as_json: bool
+) -> int:
+    from pubweave.control.remap_decision import RemapDecider
+    from pubweave.runtime.coordination.remap_run import remap_when_it_pays
+
+    async with StopRequest() as stop, opened_store(where.target) as store:
+        await remap_when_it_pays(
+            store,
+            where,
+            RemapDecider(every_s, delay_weight),
+            stop,
+            rounds=rounds,
+            on_decision=lambda decision: _tell_decision(decision, as_json),
+            on_step=lambda step: _tell_step(step, as_json),
+            on_trouble=lambda error: warn(f"{error}; trying again in {every_s:g} s"),
+        )
+        return stop.exit_code
 
 
 async def _run(
     where: Coordination, wanted: dict[BrokerId, int] | None, abort: bool, as_json: bool
 ) -> int:
-    from pubweave.cli.deploy.remap_loop import remap_document, watch_remap
+    from pubweave.runtime.coordination.remap_run import remap_to, watch_remap
 
     layout = Layout(where.overlay)
     began = time.monotonic()
     async with StopRequest() as stop, opened_store(where.target) as store:
-        try:
-            if abort:
-                reason = "aborted by an operator"
-                begun: RemapDocument | None = await run_command(store, abort_remap(layout, reason))
-            elif wanted is None:
-                begun = await run_command(store, read_remap(layout))
-            else:
-                positions = await _positions(store, where, wanted)
-                begun = await run_command(store, submit_remap(layout, positions))
-        except RemapRefusedError as error:
-            raise BadInput(str(error)) from error
+        begun: RemapDocument | None
+        if abort:
+            begun = await run_command(store, abort_remap(layout, "aborted by an operator"))
+        elif wanted is None:
+            begun = await run_command(store, read_remap(layout))
+        else:
+            begun = await remap_to(store, where, wanted)
         if begun is None:
             raise BadInput(f"nobody has remapped {where.overlay!r} yet: give a MAPPING")
-        last = await watch_remap(store, layout.overlay, begun, stop, as_json)
+        last = await watch_remap(
+            store, layout.overlay, begun, stop, lambda step: _tell_step(step, as_json)
+        )
     seconds = time.monotonic() - began
     if as_json:
-        print_json({"event": "ended", **remap_document(last), "seconds": round(seconds, 3)})
+        print_json({"event": "ended", **_document(last), "seconds": round(seconds, 3)})
     elif last.step.is_final:
         why = f": {last.reason}" if last.reason else ""
         remark(f"remapping {last.version} {last.step.value}{why} ({seconds:.1f} s)")
@@ -144,16 +133,30 @@ async def _run(
     return 0 if last.step.is_decided or abort else FAILED
 
 
-async def _positions(
-    store: ZooKeeperStore, where: Coordination, wanted: dict[BrokerId, int]
-) -> dict[BrokerId, int]:
-    """The ids on the ring that the places of a mapping mean: those that brokers have now."""
-    from pubweave.cli.deploy.remap_loop import observe
+def _document(remap: RemapDocument) -> dict[str, object]:
+    return {
+        "version": remap.version,
+        "step": remap.step.value,
+        "brokers": len(remap.mapping),
+        "reason": remap.reason or None,
+    }
 
-    statuses = await observe(store, where)
-    if statuses.keys() != wanted.keys():
-        odd = sorted(statuses.keys() ^ wanted.keys())
-        which = "the mapping lacks" if odd[0] in statuses else "no broker runs that is called"
-        raise BadInput(f"{which} {odd[0]!r}: a mapping names every broker once")
-    ids = sorted(status.own.position for status in statuses.values())
-    return {broker: ids[place] for broker, place in wanted.items()}
+
+def _tell_step(remap: RemapDocument, as_json: bool) -> None:
+    if as_json:
+        print_json({"event": "step", **_document(remap)})
+    elif not remap.step.is_final:
+        remark(f"remapping {remap.version}: {remap.step.value}")
+
+
+def _tell_decision(decision: RemapDecision, as_json: bool) -> None:
+    if as_json:
+        print_json({"event": "decision", **asdict(decision)})
+        return
+    text = f"cost {decision.cost_now:,.0f} per period: {decision.reason}"
+    if decision.cost_then is not None:
+        text += (
+            f"; {decision.cost_then:,.0f} after moving {decision.moved} brokers, "
+            f"benefit {decision.benefit:,.0f} for {decision.reconfiguration_cost:,.0f} messages"
+        )
+    remark(text)

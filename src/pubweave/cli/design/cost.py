@@ -9,8 +9,8 @@ import click
 
 from pubweave.cli.kinds import COUNT_OR_ZERO, FILE
 from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
-from pubweave.cli.output import json_option, new_table, output_console, print_json
-from pubweave.design.tree.prices import Prices
+from pubweave.cli.output import json_option, new_table, output_console, tell
+from pubweave.design.tree.traffic import Prices
 
 if TYPE_CHECKING:
     from pubweave.design.tree.cost import TreeCost
@@ -42,12 +42,13 @@ def cost(
     from pubweave.design.tree.cost import tree_cost
 
     inputs = read_inputs(profile_dir, topology_file, latency, assume_latency)
-    priced = tree_cost(inputs.traffic, inputs.prices, inputs.topology)
+    priced = tree_cost(inputs.traffic, inputs.prices, inputs.source)
     document = _document(priced, inputs.prices, top, inputs.traffic.set_count)
-    if as_json:
-        print_json({"topology": str(topology_file), **document})
-    else:
-        _print(str(topology_file), document)
+    tell(
+        {"topology": str(topology_file), **document},
+        as_json,
+        lambda: _print(str(topology_file), document),
+    )
 
 
 def _document(priced: TreeCost, prices: Prices, top: int, sets: int) -> dict[str, Any]:

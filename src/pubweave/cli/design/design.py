@@ -8,31 +8,27 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pubweave.cli.design.dynatops import dynatops
+from pubweave.cli.errors import BadInput
 from pubweave.cli.kinds import COUNT, COUNT_OR_ZERO, FILE, SHARE, together
 from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
 from pubweave.cli.options.plan_rules import link_named
-from pubweave.cli.options.time_limit import SearchStop, stopping, time_limit_option
+from pubweave.cli.options.time_limit import stopping, time_limit_option
 from pubweave.cli.output import changing_line, json_option, print_json, remark, warn
-from pubweave.design.ci.rules import Estimate, Heuristic
-from pubweave.design.tree.problem import (
-    DesignLimits,
-    DesignProblem,
-    DesignProgress,
-    DesignResult,
-    OnProgress,
-)
+from pubweave.design.ci.rules import Estimate
+from pubweave.design.tree.problem import DesignLimits, DesignProgress, DesignResult, OnProgress
 from pubweave.design.tree.profile_inputs import validate_choice
+from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.files.topology import write_topology
+from pubweave.model.ids import BrokerId
 
-METHODS = ("ci", "lmst", "lmit", "mst", "mit", "exact")
-QUICKEST_FIRST = ("mst", "mit", "lmst", "lmit", "ci", "exact")
 LIMIT_S = 30.0
 OWN_SHARE = 0.6
 """Of the time limit; the rest is for the methods beside which the result is shown."""
@@ -67,7 +63,7 @@ class DesignCommand(click.Command):
 
 
 @click.command(cls=DesignCommand)
-@click.argument("method", type=click.Choice(METHODS))
+@click.argument("method")
 @profile_option
 @click.option(
     "--topology",
@@ -98,6 +94,13 @@ class DesignCommand(click.Command):
     show_default=False,
     help="Show what other methods reach.",
 )
+@click.option(
+    "--set",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of a design that another package adds; repeatable.",
+)
 @time_limit_option(LIMIT_S, "tree")
 @click.option("--seed", default=0, type=COUNT_OR_ZERO)
 @json_option
@@ -123,21 +126,31 @@ def design(
     exact       the optimum, proven up to 10 brokers; else the best that a global search finds
     dynatops    no tree: positions on a ring; see pubweave design dynatops --help
 
+    Installed packages add others (entry points of the group pubweave.designs).
+
     \b
     Example:
       pubweave design exact --profile profile --topology tree.json -o target.json
       pubweave plan make tree.json target.json -o plan.json
     """
-    from pubweave.cli.design.design_view import design_document, print_design, target_topology
+    from pubweave.cli.design.design_view import design_document, print_design
+    from pubweave.design.methods import Search, method_named, others_than, target_topology
 
-    inputs = read_inputs(profile_dir, topology_file, latency, assume_latency)
-    validate_choice(inputs.prices, inputs.topology)
-    problem = _problem(inputs, settings)
+    run = method_named(method, WorkloadProfile(profile_dir), _options(settings["options"]))
+    problem = read_inputs(profile_dir, topology_file, latency, assume_latency)
+    validate_choice(problem.prices, problem.source)
+    problem = replace(problem, limits=_limits(problem.source.brokers, settings))
+    how = Search(
+        settings["seed"],
+        eta=settings["eta"],
+        estimate=Estimate(settings["estimate"]),
+        least_gain=settings["least_gain"],
+    )
     started_at = time.perf_counter()
     others: dict[str, DesignResult | str] = {}
     with stopping(time_limit * (OWN_SHARE if compare else 1.0)) as stop:
         with _shown_progress(as_json) as on_progress:
-            result = run_method(method, problem, settings, stop, on_progress)
+            result = run(problem, replace(how, stop=stop, on_progress=on_progress))
         seconds = time.perf_counter() - started_at
         is_cut = stop.was_asked
     target = target_topology(problem, result)
@@ -145,7 +158,7 @@ def design(
         write_topology(target, output)
     if compare and not stop.interrupted:
         with stopping(time_limit - seconds) as rest, _shown_progress(as_json) as on_progress:
-            others = _others(method, problem, settings, rest, on_progress)
+            others = others_than(method, problem, replace(how, stop=rest, on_progress=on_progress))
     document = design_document(problem, result, others, target, seconds)
     document["output"] = None if output is None else str(output)
     if as_json:
@@ -159,71 +172,21 @@ def design(
         remark(f"wrote {output}")
 
 
-def _problem(inputs: Any, settings: dict[str, Any]) -> DesignProblem:
-    known = inputs.topology.brokers
-    limits = DesignLimits(
+def _limits(known: frozenset[BrokerId], settings: dict[str, Any]) -> DesignLimits:
+    return DesignLimits(
         settings["max_degree"],
         frozenset(link_named("--pin", text, known) for text in settings["pins"]),
         frozenset(link_named("--forbid", text, known) for text in settings["bans"]),
         settings["max_changes"],
     )
-    return DesignProblem(inputs.topology, inputs.traffic, inputs.prices, limits)
 
 
-def run_method(
-    method: str,
-    problem: DesignProblem,
-    settings: dict[str, Any],
-    stop: Callable[[], bool],
-    on_progress: OnProgress,
-) -> DesignResult:
-    """One method on a problem; the same seed gives the same tree unless it is stopped."""
-    import numpy as np
-
-    from pubweave.design.ci.offline import reorganized
-    from pubweave.design.ci.rounds import LIVE_PATIENCE, LIVE_REQUESTS, LocalSettings
-    from pubweave.design.tree.exact import cheapest_tree
-    from pubweave.design.tree.spanning import maximum_interest_tree, minimum_spanning_tree
-
-    rng = np.random.default_rng(settings["seed"])
-    if method == "exact":
-        return cheapest_tree(problem, stop=stop, rng=rng, on_progress=on_progress)
-    if method == "mst":
-        return minimum_spanning_tree(problem)
-    if method == "mit":
-        return maximum_interest_tree(problem)
-    estimate = Estimate(settings["estimate"])
-    local = LocalSettings(
-        Heuristic(method.removeprefix("l")),
-        settings["eta"],
-        settings["least_gain"],
-        requests=LIVE_REQUESTS if estimate is Estimate.SIDES else None,
-        patience=LIVE_PATIENCE if estimate is Estimate.SIDES else 0,
-        estimate=estimate,
-    )
-    return reorganized(problem, local, stop=stop, rng=rng, on_progress=on_progress)
-
-
-def _others(
-    method: str,
-    problem: DesignProblem,
-    settings: dict[str, Any],
-    stop: SearchStop,
-    on_progress: OnProgress,
-) -> dict[str, DesignResult | str]:
-    """What the other methods come to, or why they come to nothing."""
-    found: dict[str, DesignResult | str] = {}
-    for other in QUICKEST_FIRST:
-        if other == method:
-            continue
-        if stop():
-            found[other] = "no time was left"
-            continue
-        try:
-            found[other] = run_method(other, problem, settings, stop, on_progress)
-        except ValueError as error:
-            found[other] = str(error)
-    return {other: found[other] for other in METHODS if other in found}
+def _options(texts: tuple[str, ...]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, equals, _) in zip(texts, pairs, strict=True):
+        if not name or not equals:
+            raise BadInput(f"--set {text}: write it as NAME=VALUE")
+    return {name: value for name, _, value in pairs}
 
 
 @contextlib.contextmanager

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from pubweave.cli.deploy.plan_view import counted
 from pubweave.cli.output import new_table, output_console
 from pubweave.design.tree.cost import TreeCost, edges_of, total_cost, tree_cost
 from pubweave.design.tree.problem import DesignProblem, DesignResult
+from pubweave.model.amounts import counted
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 
@@ -24,16 +23,6 @@ _MEANING = {
     "mit": "maximum interest tree",
     "exact": "global search",
 }
-
-
-def target_topology(problem: DesignProblem, result: DesignResult) -> Topology:
-    """The target with the latencies that it was priced with."""
-    source = problem.source
-    latency_ms = {
-        link: source.latency_ms.get(link, round(problem.prices.of_link(link), 6))
-        for link in sorted(result.links)
-    }
-    return replace(source, links=result.links, latency_ms=latency_ms)
 
 
 def design_document(
@@ -155,7 +144,7 @@ def _print_compared(document: dict[str, Any]) -> None:
             "-" if cost is None else f"{cost:,.1f}",
             share,
             "-" if row["changed"] is None else f"{row['changed']:,}",
-            _MEANING[name] + note,
+            _MEANING.get(name, "added by an installed package") + note,
         )
     output_console().print(table)
 

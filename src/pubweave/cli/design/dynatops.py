@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pubweave.cli.design.dynatops_files import (
-    MappingInputs,
-    from_plain_files,
-    from_profile,
-    write_mapping,
-)
-from pubweave.cli.errors import BadInput
+from pubweave.cli.errors import BadInput, blaming
 from pubweave.cli.kinds import EXISTING_FILE, FILE, POSITIVE
 from pubweave.cli.options.time_limit import SearchStop, stopping, time_limit_option
 from pubweave.cli.output import changing_line, json_option, print_json, remark, warn
+from pubweave.model.amounts import counted
+from pubweave.model.files.profile import WorkloadProfile
+from pubweave.model.files.ring_mapping import (
+    read_broker_topics,
+    read_mapping,
+    read_publications,
+    write_mapping,
+)
+from pubweave.model.files.topology import read_topology
 
 if TYPE_CHECKING:
     from pubweave.design.dynatops.mapping.best import BestMapping
-    from pubweave.design.dynatops.mapping.costs import MappingCost
-    from pubweave.design.dynatops.mapping.improvement import OnSwaps
+    from pubweave.design.dynatops.mapping.inputs import MappingInputs
+    from pubweave.design.dynatops.mapping.problem import MappingCost
+    from pubweave.design.dynatops.mapping.swaps import OnSwaps
 
 LIMIT_S = 60.0
 
@@ -104,18 +108,16 @@ def dynatops(
       pubweave design dynatops --profile profile --topology ring.json --json
     """
     from pubweave.cli.design.dynatops_view import mapping_document, print_mapping
-    from pubweave.design.dynatops.warm_up import warm_up_mappings
+    from pubweave.design.warm_up import warm_up_mappings
 
     if subscriptions is not None and publications is not None and profile_dir is None:
-        given = from_plain_files(subscriptions, publications, mapping_file, delay_weight)
+        given = _from_files(subscriptions, publications, mapping_file, delay_weight)
     elif profile_dir is not None and topology_file is not None and subscriptions is None:
-        given = from_profile(profile_dir, topology_file, free_period, delay_weight)
+        given = _from_profile(profile_dir, topology_file, free_period, delay_weight)
     else:
         raise BadInput(
             "give either --subscriptions and --publications, or --profile and --topology"
         )
-    for words in given.remarks:
-        warn(words)
     warm_up_mappings()
     title = "mapping (Ctrl-C ends with the best so far)"
     with stopping(time_limit) as stop, changing_line(title, shown=not as_json) as say:
@@ -126,7 +128,7 @@ def dynatops(
         found, seconds = _found(given, method, stop, tell)
     document = mapping_document(given, method, found, seconds, with_path=dry_run)
     if output is not None and not dry_run:
-        write_mapping(output, given.problem, found.path.last)
+        write_mapping(output, document["mapping"])
     if as_json:
         print_json(document)
         return
@@ -136,6 +138,38 @@ def dynatops(
         warn(f"the search was ended by {why}: this is the best mapping by then")
     if output is not None:
         remark(f"would write {output}" if dry_run else f"wrote {output}")
+
+
+def _from_files(
+    subscriptions: Path, publications: Path, mapping: Path | None, delay_weight: float
+) -> MappingInputs:
+    from pubweave.design.dynatops.mapping.inputs import inputs_from_counts
+
+    counts, topics = read_publications(publications), read_broker_topics(subscriptions)
+    placed = None if mapping is None else read_mapping(mapping, topics)
+    given = inputs_from_counts(topics, counts, placed, delay_weight)
+    if given.silent:
+        warn(
+            f"{counted(len(given.silent), 'topic')} without a line in {publications}, for example "
+            f"{given.silent[0]!r}: taken as 0 publications"
+        )
+    if given.unwanted:
+        warn(f"{counted(given.unwanted, 'topic')} of {publications} without a subscriber: no cost")
+    return given
+
+
+def _from_profile(
+    directory: Path, topology_file: Path, period_s: float | None, delay_weight: float
+) -> MappingInputs:
+    from pubweave.design.dynatops.mapping.inputs import RING_ID, inputs_from_profile
+
+    profile, topology = WorkloadProfile(directory), read_topology(topology_file)
+    seconds = profile.description.window_s if period_s is None else period_s
+    with blaming(f"{directory} with {topology_file}"):
+        given = inputs_from_profile(profile, topology, seconds, delay_weight)
+    if not given.has_ring:
+        warn(f"{topology_file}: brokers have no {RING_ID}; taken as equidistant, in their order")
+    return given
 
 
 def _found(
@@ -148,7 +182,7 @@ def _found(
         least_delay,
         lower_bound,
     )
-    from pubweave.design.dynatops.mapping.ssbr import ssbr_greedy
+    from pubweave.design.dynatops.mapping.swaps import ssbr_greedy
 
     problem, mapping = given.problem, given.mapping
     began = time.perf_counter()

@@ -6,11 +6,15 @@ from typing import Any
 
 import click
 
-from pubweave.cli.design.dynatops_files import MappingInputs
 from pubweave.cli.output import new_table, output_console
 from pubweave.design.dynatops.mapping.best import BestMapping
-from pubweave.design.dynatops.mapping.costs import event_overhead, mapping_cost
-from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem
+from pubweave.design.dynatops.mapping.inputs import MappingInputs
+from pubweave.design.dynatops.mapping.problem import (
+    BrokerMapping,
+    MappingProblem,
+    event_overhead,
+    mapping_cost,
+)
 from pubweave.design.dynatops.mapping.reconfigure import (
     CandidateMapping,
     candidates,

@@ -15,17 +15,18 @@ from typing import Any
 import click
 import numpy as np
 
-from pubweave.cli.design.topology_view import TopologySummary, draw_tree, print_summary, summarize
 from pubweave.cli.errors import BadInput
 from pubweave.cli.kinds import COUNT, COUNT_OR_ZERO, FILE, SHARE, together
+from pubweave.cli.output import new_table, output_console, print_json, tell
 from pubweave.generate.topologies import real_networks as networks
 from pubweave.generate.topologies import trees, underlay
 from pubweave.generate.topologies.latencies import assign_latencies, read_rtt_matrix
-from pubweave.generate.topologies.mutation import change_links
 from pubweave.generate.topologies.real_networks import hybrid_network
+from pubweave.generate.topologies.trees import change_links
 from pubweave.model.files.topology import read_topology, to_json, write_topology
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
+from pubweave.plots.topology_text import TopologySummary, draw_tree, summarize
 
 
 class _ReportsBadInput(click.Command):
@@ -50,6 +51,7 @@ class _Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
+_BAR_WIDTH = 40
 seed_option = click.option("--seed", default=0, type=COUNT_OR_ZERO, help="Same seed, same tree.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 output_option = click.option(
@@ -273,9 +275,9 @@ def show(file: Path, root: str | None, whole: bool, as_json: bool) -> None:
     found = read_topology(file)
     summary = summarize(found, root)
     if as_json:
-        click.echo(json.dumps({"file": str(file), **summary.as_json()}))
+        print_json({"file": str(file), **summary.as_json()})
         return
-    print_summary(str(file), summary)
+    _print_summary(str(file), summary)
     if summary.is_tree and summary.root is not None:
         click.echo()
         for line in draw_tree(found, summary.root, whole=whole):
@@ -283,11 +285,7 @@ def show(file: Path, root: str | None, whole: bool, as_json: bool) -> None:
 
 
 def _deliver(
-    made: Topology,
-    rng: np.random.Generator,
-    rtt: Path | None,
-    output: Path | None,
-    as_json: bool,
+    made: Topology, rng: np.random.Generator, rtt: Path | None, output: Path | None, as_json: bool
 ) -> None:
     if rtt is not None:
         made = assign_latencies(made, read_rtt_matrix(rtt), rng)
@@ -295,10 +293,11 @@ def _deliver(
         click.echo(to_json(made), nl=False)
         return
     write_topology(made, output)
-    if as_json:
-        click.echo(json.dumps({"file": str(output), **summarize(made).as_json()}))
-    else:
-        click.echo(f"wrote {output}: {_in_words(summarize(made))}")
+    tell(
+        {"file": str(output), **summarize(made).as_json()},
+        as_json,
+        lambda: click.echo(f"wrote {output}: {_in_words(summarize(made))}"),
+    )
 
 
 def _in_words(summary: TopologySummary) -> str:
@@ -308,3 +307,37 @@ def _in_words(summary: TopologySummary) -> str:
 
 def _listed(links: list[Link]) -> str:
     return " ".join(str(link) for link in links) or "nothing"
+
+
+def _print_summary(name: str, summary: TopologySummary) -> None:
+    """The summary in words, and the degrees as a table with bars."""
+    console = output_console()
+    if summary.is_tree:
+        shape = "a tree"
+    elif summary.component_count > 1:
+        shape = f"not a tree: {summary.component_count} parts without a link between them"
+    else:
+        extra = summary.link_count - summary.broker_count + 1
+        shape = f"not a tree: {extra} link(s) too many close a cycle"
+    lines = [
+        f"{name}: {shape}" if summary.broker_count else f"{name}: no brokers",
+        f"brokers   {summary.broker_count} ({summary.leaf_count} leaves)",
+        f"links     {summary.link_count}",
+        f"diameter  {_distance(summary.diameter_hops, summary.diameter_ms)}",
+        f"depth     {_distance(summary.depth_hops, None)} from {summary.root}",
+    ]
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+    columns = ("links", "brokers", "")
+    table = new_table(*columns, left=[""], title="degrees", title_justify="left", box=None)
+    most = max((count for _, count in summary.degrees), default=1)
+    for degree, count in summary.degrees:
+        bar = "#" * max(1, round(_BAR_WIDTH * count / most))
+        table.add_row(str(degree), str(count), bar)
+    console.print(table)
+
+
+def _distance(hops: int | None, ms: float | None) -> str:
+    if hops is None:
+        return "not known"
+    return f"{hops} hops" if ms is None else f"{hops} hops, {ms:.1f} ms"

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from pubweave.cli.errors import FAILED, BadInput
+from pubweave.cli.errors import FAILED, BadInput, blaming
 from pubweave.cli.kinds import DIRECTORY, FILE, POSITIVE
-from pubweave.cli.options.design_inputs import Inputs, price_options, profile_option, read_inputs
-from pubweave.cli.output import json_option, new_table, output_console, print_json
+from pubweave.cli.options.design_inputs import price_options, profile_option, read_inputs
+from pubweave.cli.output import json_option, new_table, output_console, tell
 from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.files.topology import read_topology
 from pubweave.model.records.recorded_traffic import RecordedTraffic
-from pubweave.model.topology import Topology, validate_tree
-
-if TYPE_CHECKING:
-    from pubweave.sim.whatif.replay import Replayed
 
 SHOWN_BROKERS = 5
 
@@ -62,32 +57,16 @@ def whatif(
       pubweave design exact --profile profile --assume-latency 1 -o target.json
       pubweave whatif target.json --profile profile --assume-latency 1
     """
+    from pubweave.sim.whatif.comparison import compare
+
     inputs = read_inputs(profile_dir, topology_file, latency, assume_latency)
     proposed = read_topology(target)
-    validate_tree(proposed)
-    if proposed.brokers != inputs.topology.brokers:
-        different = min(proposed.brokers ^ inputs.topology.brokers)
-        raise BadInput(f"{target}: broker {different!r} is not in both overlays")
-    _check_prices(inputs, proposed, target)
     recorded = _recorded(traffic, profile_dir, window)
-    sides = {
-        "now": _look(inputs, inputs.topology, recorded),
-        "target": _look(inputs, proposed, recorded),
-    }
-    if as_json:
-        print_json({"window_s": recorded.window_s, **sides})
-    else:
-        _print(sides, recorded)
+    with blaming(str(target)):
+        now, then = compare(inputs, proposed, recorded)
+    sides = {"now": now.document(), "target": then.document()}
+    tell({"window_s": recorded.window_s, **sides}, as_json, lambda: _print(sides, recorded))
     ctx.exit(FAILED if any(side["violations"] for side in sides.values()) else 0)
-
-
-def _check_prices(inputs: Inputs, proposed: Topology, target: Path) -> None:
-    for link in sorted(proposed.links):
-        if inputs.prices.of_link(link) == float("inf"):
-            raise BadInput(
-                f"{target}: nobody knows how slow link {link} would be: give --latency FILE with "
-                "round-trip times between the brokers, or --assume-latency MS"
-            )
 
 
 def _recorded(traffic: Path | None, profile_dir: Path, window_s: float) -> RecordedTraffic:
@@ -103,30 +82,6 @@ def _recorded(traffic: Path | None, profile_dir: Path, window_s: float) -> Recor
     if not recorded.publications:
         raise BadInput(f"nothing was published in {where}: there is nothing to replay")
     return recorded
-
-
-def _look(inputs: Inputs, topology: Topology, recorded: RecordedTraffic) -> dict[str, Any]:
-    from pubweave.design.tree.cost import tree_cost
-    from pubweave.sim.whatif.replay import replay
-
-    prices = inputs.prices
-    index_of = {broker: index for index, broker in enumerate(prices.brokers)}
-    cost = tree_cost(inputs.traffic, prices, topology)
-    played: Replayed = replay(
-        topology,
-        recorded,
-        latency_ms=lambda link: float(prices.communication[index_of[link.a], index_of[link.b]]),
-        processing_ms=float(prices.processing.mean()),
-    )
-    return {
-        **asdict(played),
-        "crossings_per_delivery": played.crossings_per_delivery,
-        "cost_ms": cost.total,
-        "cost_ms_per_notification": cost.per_notification,
-        "busiest": sorted(
-            played.handled_per_s.items(), key=lambda pair: (-pair[1], index_of[pair[0]])
-        )[:SHOWN_BROKERS],
-    }
 
 
 _ROWS = (

@@ -9,46 +9,57 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import numpy as np
 
 from pubweave.cli.errors import BadInput
 from pubweave.cli.kinds import COUNT, COUNT_OR_ZERO, DIRECTORY, EXISTING_FILE
-from pubweave.cli.options.brokers import DURABILITIES
 from pubweave.cli.output import progress_bar, remark
 from pubweave.generate.topologies.latencies import Matrix, assign_latencies, read_rtt_matrix
 from pubweave.generate.topologies.trees import chain
 from pubweave.runtime.net.signals import interrupted_by_signals
+from pubweave.runtime.settings.tree import Durability
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.kernel.trace import Trace
-from pubweave.sim.overlays.mqtt import OVERLAYS as MQTT_OVERLAYS
-from pubweave.sim.overlays.mqtt import TREE
-from pubweave.sim.scenarios.transform_measures import FAULTS
-from pubweave.sim.simulate import DURABLE, SCENARIOS, run_seed, run_seeds
+from pubweave.sim.scenarios.scenario import Scenario
+from pubweave.sim.simulate import find_scenario, run_seed, scenario_names
+from pubweave.sim.simulate import simulate as run_scenario
 
 SHOWN = 5
-MAX_BROKERS = {
-    "autopilot": 10,
-    "churn": 14,
-    "hybrid": 14,
-    "mqtt": 8,
-    "placement": 14,
-    "relocate": 20,
-    "rendezvous": 14,
-    "reorganize": 14,
-    "routing": 30,
-    "transform": 60,
-}
-"""The size of the largest tree of each scenario, unless another is asked for."""
-_PLAIN = {"fault": None, "durability": "memory", "strategy": TREE, "pause_s": None}
-"""The options of some scenarios, as they are where nobody has chosen."""
-_WITHOUT_FAULT = ("churn", "hybrid", "mqtt", "placement", "rendezvous", "routing")
+
+
+def _list_scenarios(ctx: click.Context, _: click.Parameter, is_wanted: bool) -> None:
+    """Print what can be simulated, and what of other packages cannot, and end."""
+    if not is_wanted or ctx.resilient_parsing:
+        return
+    for name in scenario_names():
+        try:
+            about = find_scenario(name).about
+        except ValueError as error:
+            about = str(error)
+        click.echo(f"{name:12}{about}")
+    ctx.exit()
+
+
+def _found(name: str) -> Scenario:
+    try:
+        return find_scenario(name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 @click.command()
-@click.argument("scenario", type=click.Choice(sorted(SCENARIOS)))
+@click.argument("scenario")
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_scenarios,
+    help="List the scenarios, also those that installed packages add.",
+)
 @click.option("--seeds", type=COUNT, default=100, help="How many runs.")
 @click.option(
     "--first-seed",
@@ -61,30 +72,24 @@ _WITHOUT_FAULT = ("churn", "hybrid", "mqtt", "placement", "rendezvous", "routing
 @click.option(
     "--telemetry", type=DIRECTORY, help="Also write the telemetry of the runs to this folder."
 )
-@click.option(
-    "--max-brokers",
-    type=COUNT,
-    help="The largest overlay: autopilot 10, relocate 20, routing 30, transform 60, "
-    "mqtt 8, others 14.",
-)
+@click.option("--max-brokers", type=COUNT, help="The largest overlay; each scenario has a default.")
 @click.option(
     "--fault",
-    type=click.Choice(FAULTS),
-    help="What fails in all runs, not a random choice (transform and reorganize).",
+    metavar="KIND",
+    help="What fails in all runs, not a random choice (not routing and mqtt).",
 )
 @click.option(
     "--durability",
-    type=click.Choice(DURABILITIES),
+    type=click.Choice(get_args(Durability)),
     default="memory",
-    help="With 'journal' brokers crash in every run and their disks "
-    "fail, and nothing acknowledged may be lost (not autopilot, hybrid, "
-    "placement).",
+    help="With 'journal' brokers crash in every run and their disks fail, and nothing "
+    "acknowledged may be lost (not autopilot, hybrid, placement).",
 )
 @click.option(
     "--strategy",
-    type=click.Choice(sorted(MQTT_OVERLAYS)),
-    default=TREE,
-    help="How brokers route (mqtt).",
+    metavar="NAME",
+    help="How brokers route: any strategy for trees (routing), or mqtt's tree, "
+    "topic_connected and rendezvous.",
 )
 @click.option(
     "--pause",
@@ -132,11 +137,17 @@ def simulate(
       pubweave simulate mqtt --seeds 200 --strategy topic_connected
       pubweave simulate transform --seeds 1000 --durability journal
       pubweave simulate routing --seeds 300 --pause 35 60
+      pubweave simulate routing --seeds 300 --strategy tree_covering
+      pubweave simulate --list
     """
-    max_brokers, rtt = given["max_brokers"], given["rtt"]
-    largest = max_brokers or MAX_BROKERS[scenario]
-    matrix = None if rtt is None else _read_rtt(rtt, largest)
-    options = {"max_brokers": largest, "rtt": matrix, **_of_some_scenarios(scenario, given)}
+    found = _found(scenario)
+    options = {name: value for name, value in given.items() if value is not None}
+    try:
+        found.check(options)
+    except ValueError as error:
+        raise click.UsageError(f"{scenario}: {error}") from error
+    if "rtt" in options:
+        options["rtt"] = _read_rtt(options["rtt"], options.get("max_brokers", found.max_brokers))
     again = _options_in_words(given)
     if trace:
         if seed is None:
@@ -146,31 +157,22 @@ def simulate(
         return
     wanted = range(seed, seed + 1) if seed is not None else range(first_seed, first_seed + seeds)
     started = time.monotonic()
-    results: list[RunResult] = []
     with progress_bar(f"simulating {scenario}", len(wanted)) as bar, interrupted_by_signals():
-        try:
-            for result in run_seeds(scenario, wanted, jobs=jobs, telemetry=telemetry, **options):
-                results.append(result)
-                bar.to(len(results))
-                if result.violations:
-                    remark(f"seed {result.seed}: {result.violations[0]}")
-        except KeyboardInterrupt:
-            remark(f"stopped after {len(results)} of {len(wanted)} runs")
+        done = 0
+
+        def progress(result: RunResult) -> None:
+            nonlocal done
+            done += 1
+            bar.to(done)
+            if result.violations:
+                remark(f"seed {result.seed}: {result.violations[0]}")
+
+        results = run_scenario(
+            scenario, wanted, jobs=jobs, telemetry=telemetry, progress=progress, **options
+        )
+    if len(results) < len(wanted):
+        remark(f"stopped after {len(results)} of {len(wanted)} runs")
     _report(results, len(wanted), time.monotonic() - started, again, as_json=as_json)
-
-
-def _of_some_scenarios(scenario: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The options that not every scenario has; UsageError if this one has not."""
-    chosen = {name: given[name] for name, default in _PLAIN.items() if given[name] != default}
-    if "fault" in chosen and scenario in _WITHOUT_FAULT:
-        raise click.UsageError("--fault is for the scenarios transform and reorganize")
-    if "durability" in chosen and scenario not in DURABLE:
-        raise click.UsageError(f"--durability is for the scenarios {', '.join(DURABLE)}")
-    if "strategy" in chosen and scenario != "mqtt":
-        raise click.UsageError("--strategy is for the scenario mqtt")
-    if "pause_s" in chosen and scenario == "autopilot":
-        raise click.UsageError("--pause is not for the scenario autopilot: it has no brokers")
-    return chosen
 
 
 def _read_rtt(path: Path, max_brokers: int) -> Matrix:
@@ -200,7 +202,7 @@ def _options_in_words(given: dict[str, Any]) -> str:
         "pause": low_high,
         "rtt": None if given["rtt"] is None else shlex.quote(str(given["rtt"])),
     }
-    plain = (None, "", *_PLAIN.values())
+    plain = (None, "", "memory")
     return "".join(f" --{name} {value}" for name, value in written.items() if value not in plain)
 
 

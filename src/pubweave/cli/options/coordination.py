@@ -14,11 +14,16 @@ from pubweave.cli.errors import BadInput
 from pubweave.cli.kinds import FILE, packed, together
 from pubweave.cli.options.security import SECURITY_VARIABLE
 from pubweave.cli.options.target import run_dir_option
+from pubweave.cli.output import warn
 from pubweave.deploy.commands import Script
-from pubweave.deploy.layout import Layout
+from pubweave.deploy.documents import Layout
 from pubweave.runtime.net.signals import run_async
+from pubweave.runtime.overlay.events import StoreChoice
 from pubweave.runtime.overlay.run_directory import read_live_state, read_store_login
 from pubweave.runtime.security.credentials import read_secret
+from pubweave.runtime.security.directory import SecurityDirectory
+from pubweave.runtime.settings.tree import Settings
+from pubweave.runtime.store.embedded_zookeeper import ZooKeeperUnavailable, find_jars, find_java
 from pubweave.runtime.store.session import opened_store, run_command
 from pubweave.runtime.store.zookeeper_target import Coordination, ZooKeeperTarget, parse_target
 
@@ -58,15 +63,39 @@ zookeeper_options = together(_zookeeper_option, _auth_option)
 """``--zookeeper`` and ``--zookeeper-auth-file``; the command gets the login itself."""
 
 
-def given_target(zookeeper: str | None, auth: str | None) -> ZooKeeperTarget | None:
-    """The ensemble that the options name; None if they name none."""
-    if zookeeper is None:
-        if auth is not None:
-            raise click.UsageError(
-                "--zookeeper-auth-file is for an ensemble named with --zookeeper"
-            )
+def coordination_of(settings: Settings) -> Coordination | None:
+    """The ensemble that settings name and the overlay there; None if they name none."""
+    target = target_of(settings)
+    if target is None:
         return None
-    return parse_target(zookeeper, auth)
+    if settings.overlay.name is None:
+        raise BadInput("--zookeeper needs --overlay: the name of the overlay there")
+    return Coordination(settings.overlay.name, target)
+
+
+def target_of(settings: Settings) -> ZooKeeperTarget | None:
+    """The ensemble that settings name, with the login at it; None if they name none."""
+    store, security = settings.store, settings.broker.security.directory
+    if store.zookeeper is None:
+        return None
+    login = _login(store.auth_file)
+    if login is None and security is not None:
+        login = SecurityDirectory(security).store_login()
+    return parse_target(store.zookeeper, login)
+
+
+def choose_store(target: ZooKeeperTarget | None, *, is_wanted: bool) -> StoreChoice | None:
+    """The store an overlay gets: the one named, or one of its own, or none where none can be."""
+    if not is_wanted:
+        return None
+    if target is None:
+        try:
+            find_java()
+            find_jars()
+        except ZooKeeperUnavailable as error:
+            warn(f"no plan can be applied to this overlay: {error}")
+            return None
+    return StoreChoice(target)
 
 
 @dataclass(frozen=True)

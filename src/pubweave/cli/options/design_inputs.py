@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
 from pubweave.cli.errors import blaming
 from pubweave.cli.kinds import DIRECTORY, FILE, NOT_NEGATIVE, together
-from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.profile_inputs import prices_of, topology_of, traffic_of
-from pubweave.design.tree.traffic import Floats, Traffic
+from pubweave.design.tree.problem import DesignProblem
+from pubweave.design.tree.profile_inputs import topology_of
+from pubweave.design.tree.traffic import Floats
 from pubweave.generate.topologies.latencies import read_rtt_matrix
 from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.files.topology import read_topology
@@ -26,14 +25,6 @@ profile_option = click.option(
     type=DIRECTORY,
     help="The workload profile, made by 'pubweave profile'.",
 )
-
-
-class Inputs(NamedTuple):
-    """What a design is about."""
-
-    topology: Topology
-    traffic: Traffic
-    prices: Prices
 
 
 price_options = together(
@@ -55,16 +46,16 @@ price_options = together(
 
 def read_inputs(
     profile_dir: Path, topology_file: Path | None, latency: Path | None, assume: float | None
-) -> Inputs:
+) -> DesignProblem:
     """Traffic and prices for a topology; without a file, for the profile's own."""
+    from pubweave.design.methods import problem_of
+
     profile = WorkloadProfile(profile_dir)
     topology = topology_of(profile) if topology_file is None else read_topology(topology_file)
     with blaming(str(topology_file or profile_dir)):
         validate_tree(topology)
     matrix, mesh = read_latency(latency)
-    traffic = traffic_of(profile, topology.brokers)
-    prices = prices_of(profile, topology, matrix_ms=matrix, mesh=mesh, assumed_ms=assume)
-    return Inputs(topology, traffic, prices)
+    return problem_of(profile, topology, matrix_ms=matrix, mesh=mesh, assumed_ms=assume)
 
 
 def read_latency(path: Path | None) -> tuple[Floats | None, Topology | None]:

@@ -15,8 +15,13 @@ from pubweave.model.files.topology import read_topology
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Action, Shift
 from pubweave.model.topology import Topology
-from pubweave.planning.problem.action_costs import BrokerActionCosts, LatencyCosts, traffic_costs
-from pubweave.planning.problem.problem import PlanningProblem, validate_problem
+from pubweave.planning.problem.problem import (
+    BrokerActionCosts,
+    LatencyCosts,
+    PlanningProblem,
+    traffic_costs,
+    validate_problem,
+)
 
 source_argument = click.argument("source", type=FILE)
 target_argument = click.argument("target", type=FILE)

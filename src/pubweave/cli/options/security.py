@@ -5,7 +5,6 @@ A secret is never an option itself, only the name of a file it is in: command li
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from pubweave.cli.kinds import DIRECTORY, FILE, packed
 from pubweave.model.messages.session import Role
 from pubweave.runtime.net.tls import TlsFiles
 from pubweave.runtime.overlay.run_directory import read_live_state
-from pubweave.runtime.security.broker_files import BrokerSecurity
 from pubweave.runtime.security.certificates import facts_of
 from pubweave.runtime.security.credentials import Credentials, read_secret
 from pubweave.runtime.security.directory import OPERATOR, SecurityDirectory
@@ -110,29 +108,6 @@ def _directory_of(run_dir: Path) -> Path | None:
     return None if stated is None else Path(stated)
 
 
-def _broker_security(
-    broker: str,
-    security_dir: Path | None,
-    ca: Path | None,
-    cert: Path | None,
-    key: Path | None,
-    crl: Path | None,
-    passwords: Path | None,
-    access: Path | None,
-) -> BrokerSecurity | None:
-    if ca is None and cert is None and key is None:
-        if security_dir is not None:
-            return SecurityDirectory(security_dir).broker_security(broker)
-        if passwords is not None or access is not None or crl is not None:
-            needed = "--tls-ca, --tls-cert, --tls-key"
-            raise BadInput(f"--passwords, --access and --tls-crl need TLS: {needed}")
-        return None
-    if ca is None or cert is None or key is None:
-        raise BadInput("a broker needs all of --tls-ca, --tls-cert and --tls-key")
-    files = TlsFiles(str(ca), str(cert), str(key), _text(crl))
-    return BrokerSecurity(files, _text(passwords), _text(access))
-
-
 def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
@@ -145,13 +120,3 @@ client_security_options = packed(
     *_TLS_OPTIONS,
 )
 """For verbs that attach to brokers; the command gets ``security``, a `SecurityChoice`."""
-broker_security_options = packed(
-    "security",
-    lambda **given: functools.partial(_broker_security, **given),
-    security_option,
-    *_TLS_OPTIONS,
-    click.option("--passwords", type=FILE, help="Hashed passwords of users."),
-    click.option("--access", type=FILE, help="Who may do what, and limits (TOML or JSON)."),
-)
-"""For a single broker; the command gets ``security``, a function from its id to what secures it,
-or to None."""

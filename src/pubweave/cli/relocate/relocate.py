@@ -6,24 +6,24 @@ from pathlib import Path
 
 import click
 
-from pubweave.cli.errors import BadInput, blaming
+from pubweave.cli.errors import FAILED, blaming
 from pubweave.cli.kinds import DIRECTORY, FILE, NOT_NEGATIVE, together
 from pubweave.cli.options.target import run_dir_option
-from pubweave.cli.output import json_option, print_json, warn
-from pubweave.cli.relocate.live import LiveRelocation, relocate_overlay
+from pubweave.cli.output import json_option, print_json, progress_bar, remark, tell, warn
 from pubweave.cli.relocate.view import (
     print_selection,
     profile_document,
     selection_document,
     show_clients,
+    status_document,
 )
 from pubweave.core.config.relocation import RelocationConfig
-from pubweave.design.relocation.publisher_profile import subscriber_problem, traced_publishers
+from pubweave.design.relocation.publisher_profile import choose_publishers, choose_subscribers
 from pubweave.design.relocation.rules import Preference, Priority
-from pubweave.design.relocation.subscriber import SubscriberPlacement
 from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.records.status import TraceRequest
-from pubweave.runtime.net.signals import run_async
+from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.observe.live_relocation import ClientMove, LiveRelocation, observer_in
 
 preference_options = together(
     click.option(
@@ -119,8 +119,60 @@ def relocate(
             _from_profile(profile_dir, priority, weight, least_gain, publishers, as_json)
         return
     request = TraceRequest(priority, weight, trace, least_gain / 100, subscribers)
-    asked = LiveRelocation(request, publishers, wait, dry_run, as_json)
-    ctx.exit(run_async(relocate_overlay(run_dir, asked)))
+    ctx.exit(run_async(relocate_overlay(run_dir, request, publishers, wait, dry_run, as_json)))
+
+
+async def relocate_overlay(
+    run_dir: Path,
+    request: TraceRequest,
+    publishers: tuple[str, ...],
+    wait_s: float,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Trace, show, and move unless it is a dry run; the exit code."""
+    role = "subscriber" if request.subscribers else "publisher"
+    async with StopRequest() as stop, observer_in(run_dir) as observer:
+        relocation = LiveRelocation(observer, request, publishers, on_warning=warn)
+        title = f"tracing {request.publications} publications of each publisher"
+        with progress_bar(title, None, shown=not as_json) as bar:
+            if not await stop.unless(relocation.trace(wait_s, bar.to)):
+                return stop.exit_code
+        documents = [
+            status_document(client, broker, status, role)
+            for client, (broker, status) in relocation.selections.items()
+        ]
+        if documents or as_json or role == "publisher":
+            show_clients(documents, role, as_json)
+        else:
+            remark(f"no {role} of a traced publisher is attached to this overlay")
+        failed: list[ClientMove] = []
+
+        def tell(move: ClientMove) -> None:
+            _tell(move, role, as_json)
+            failed.extend([move] if move.problem else [])
+
+        if not dry_run:
+            await stop.unless(relocation.move(tell))
+        return stop.exit_code or (FAILED if failed else 0)
+
+
+def _tell(move: ClientMove, role: str, as_json: bool) -> None:
+    client, selection, status = move.client, move.selection, move.status
+    if as_json:
+        print_json({
+            "event": "moved" if not move.problem else "not_moved",
+            role: client,
+            "from": selection.publisher_at,
+            "to": selection.choice,
+            "problem": move.problem,
+            **({} if status is None else {"hops": status.hops, "paused_ms": status.paused_ms}),
+        })  # fmt: skip
+    elif move.problem:
+        warn(f"{client} was not moved to {selection.choice}: {move.problem}")
+    else:
+        waited = f", it waited {status.paused_ms:.0f} ms over {status.hops} hops" if status else ""
+        remark(f"{client} moved from {selection.publisher_at} to {selection.choice}{waited}")
 
 
 def _from_profile(
@@ -131,42 +183,29 @@ def _from_profile(
     publishers: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    from pubweave.design.relocation.publisher import DeliveryStatistics, select_broker
-
-    profile = WorkloadProfile(profile_dir)
-    with blaming(str(profile_dir)):
-        traced = traced_publishers(profile)
-    missing = sorted(set(publishers) - {found.publisher for found in traced})
-    if missing:
-        raise BadInput(f"{profile_dir}: it has no traced publisher {missing[0]!r}")
     preference = Preference(Priority(priority), weight)
-    documents = []
-    for found in traced:
-        if publishers and found.publisher not in publishers:
-            continue
-        statistics = DeliveryStatistics.of(found.reports)
-        equally_far = dict.fromkeys(found.reports, 0.0)
-        selection = select_broker(statistics, found.publisher_at, equally_far, preference)
-        selection = selection.unless_less_than(least_gain / 100)
-        documents.append(profile_document(found.publisher, selection))
+    with blaming(str(profile_dir)):
+        chosen = choose_publishers(
+            WorkloadProfile(profile_dir),
+            preference,
+            least_gain=least_gain / 100,
+            publishers=publishers,
+        )
+    documents = [profile_document(client, selection) for client, selection in chosen.items()]
     show_clients(documents, "publisher", as_json)
 
 
 def _subscribers_from_profile(
     profile_dir: Path, priority: str, weight: float, least_gain: float, as_json: bool
 ) -> None:
-    preference = Preference(Priority(priority), weight)
-    profile = WorkloadProfile(profile_dir)
+    preference, room = Preference(Priority(priority), weight), RelocationConfig().most_clients
     with blaming(str(profile_dir)):
-        room = RelocationConfig().most_clients
-        problem = subscriber_problem(profile, preference, room, least_gain / 100)
-        placement = SubscriberPlacement(problem)
-    documents = []
-    for client in list(placement.subscribers):
-        selection = placement.choose(client)
-        documents.append(profile_document(client, selection, "subscriber"))
-        if selection.moves:
-            placement.move(client, selection.choice)
+        chosen = choose_subscribers(
+            WorkloadProfile(profile_dir), preference, room, least_gain / 100
+        )
+    documents = [
+        profile_document(client, selection, "subscriber") for client, selection in chosen.items()
+    ]
     show_clients(documents, "subscriber", as_json)
 
 
@@ -190,12 +229,13 @@ def select(statistics_file: Path, priority: str, weight: float, as_json: bool) -
 
     with blaming(str(statistics_file)):
         given = parse_statistics(statistics_file.read_bytes())
-    for remark in given.remarks:
-        warn(f"{statistics_file}: {remark}")
+    for words in given.remarks:
+        warn(f"{statistics_file}: {words}")
     preference = Preference(Priority(priority), weight)
-    selection = select_broker(given.statistics, given.publisher_at, given.ping_ms, preference)
+    selection = select_broker(given.reports, given.publisher_at, given.ping_ms, preference)
     document = selection_document(selection)
-    if as_json:
-        print_json({"file": str(statistics_file), **document})
-    else:
-        print_selection(document, f"{statistics_file}: {preference}")
+    tell(
+        {"file": str(statistics_file), **document},
+        as_json,
+        lambda: print_selection(document, f"{statistics_file}: {preference}"),
+    )

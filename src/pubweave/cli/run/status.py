@@ -13,16 +13,12 @@ from rich.console import Group
 from pubweave.cli.errors import FAILED
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.options.target import address_option, attached, run_dir_option
-from pubweave.cli.output import LiveView, json_option, output_console, print_json
+from pubweave.cli.output import LiveView, json_option, output_console, tell
 from pubweave.cli.run.status_view import (
     LINES_SHOWN,
-    Pulse,
-    PulseMeter,
     access_line,
-    broker_document,
     broker_table,
     journal_line,
-    link_document,
     link_table,
     migration_line,
     organize_line,
@@ -32,6 +28,7 @@ from pubweave.model.ids import BrokerId, Link
 from pubweave.runtime.client.observer import OverlayObserver, OverlayStatuses
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.signals import StopRequest, run_async
+from pubweave.runtime.observe.pulse import Pulse, PulseMeter, broker_document, link_document
 from pubweave.runtime.overlay.run_directory import read_live_state
 from pubweave.runtime.security.credentials import Credentials
 
@@ -138,10 +135,11 @@ async def _single(address: Address, credentials: Credentials | None) -> Watched:
 
 
 def _show_once(watched: Watched, snapshot: OverlayStatuses, pulse: Pulse, as_json: bool) -> None:
-    if as_json:
-        print_json(_document(watched, snapshot, pulse))
-    else:
-        output_console().print(_drawing(watched, snapshot, pulse, live=False))
+    tell(
+        _document(watched, snapshot, pulse),
+        as_json,
+        lambda: output_console().print(_drawing(watched, snapshot, pulse, live=False)),
+    )
 
 
 def _strategy(watched: Watched, snapshot: OverlayStatuses) -> str | None:

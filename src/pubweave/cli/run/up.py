@@ -13,125 +13,116 @@ import click
 import msgspec
 
 from pubweave.cli.errors import BadInput, blaming
-from pubweave.cli.kinds import FILE, PORT, POSITIVE, SHARE
-from pubweave.cli.options.brokers import (
-    check_on_loop,
-    chosen_journal,
-    durability_options,
-    mqtt_option,
-    on_loop_option,
-    store_for,
+from pubweave.cli.options.coordination import choose_store, target_of
+from pubweave.cli.options.settings import (
+    DURABILITY,
+    JSON,
+    MQTT,
+    SECURITY,
+    ZOOKEEPER,
+    ZOOKEEPER_AUTH,
+    Flag,
+    settings_options,
 )
-from pubweave.cli.options.coordination import given_target, zookeeper_options
-from pubweave.cli.options.placement import PlacementChoice, placement_options
-from pubweave.cli.options.relocation import relocation_options
-from pubweave.cli.options.security import security_option
-from pubweave.cli.options.self_organizing import OrganizeChoice, organize_options
-from pubweave.cli.options.target import run_dir_option
-from pubweave.cli.output import LiveView, json_option, print_json, progress_bar, remark, warn
-from pubweave.cli.tco.files import named_links, read_wanted
-from pubweave.core.config.broker import BrokerConfig
-from pubweave.core.config.mqtt import OnLoop
-from pubweave.core.config.relocation import RelocationConfig
+from pubweave.cli.output import LiveView, print_json, progress_bar, remark, warn
 from pubweave.core.routing.topic_connected.membership_map import MAP_TOPIC
-from pubweave.core.strategies import STRATEGIES
+from pubweave.core.strategies import strategy_names
+from pubweave.design.ci.rules import Heuristic
 from pubweave.design.tco.interests import Subscriptions
+from pubweave.model.files.subscriptions import read_subscriptions
 from pubweave.model.files.topology import read_topology
 from pubweave.model.ids import Link
+from pubweave.model.messages.topic_connected import TOPIC_PROTOCOL
 from pubweave.model.topology import Topology, TopologyError
-from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.signals import StopRequest, run_async
-from pubweave.runtime.net.tls import server_context
+from pubweave.runtime.observe.security_check import check_files
 from pubweave.runtime.overlay.events import BrokerDied, OverlayEvent, StoreChoice, StoreTrouble
 from pubweave.runtime.overlay.run_directory import (
     JOURNAL_DIRECTORY,
     TELEMETRY_DIRECTORY,
     RunDirectory,
 )
-from pubweave.runtime.overlay.spec import OverlaySpec, exposed, make_spec, mqtt_addresses
-from pubweave.runtime.security.broker_files import secured
-from pubweave.runtime.security.directory import SecurityDirectory
+from pubweave.runtime.overlay.spec import OverlaySpec, exposed, make_spec, validate_shared
+from pubweave.runtime.security.directory import broker_security
+from pubweave.runtime.settings.check import uses_store
+from pubweave.runtime.settings.sources import Effective
+from pubweave.runtime.settings.tree import BrokerTable, OverlayTable, Settings
 
 if TYPE_CHECKING:
-    from pubweave.cli.run.status_view import PulseMeter
+    from pubweave.runtime.observe.pulse import PulseMeter
     from pubweave.runtime.overlay.overlay import Overlay
 
 LIVE_INTERVAL_S = 1.0
 LINE_INTERVAL_S = 5.0
 
+_FLAGS = (
+    Flag("TOPOLOGY", "overlay.topology", "What to start.", is_argument=True),
+    Flag(
+        "--subscriptions",
+        "overlay.subscriptions",
+        "With --strategy topic_connected instead of TOPOLOGY: which brokers want which topics.",
+        metavar="FILE",
+    ),
+    Flag("--name", "overlay.name", "The overlay's name; that of the file by default."),
+    Flag("--host", "overlay.host", "Where brokers listen."),
+    Flag(
+        "--port",
+        "overlay.port",
+        "The first broker's port, the others count on; 0 takes any free ones.",
+    ),
+    Flag("--strategy", "broker.strategy", "How brokers route.", choices=strategy_names()),
+    Flag(
+        "--run-dir",
+        "overlay.run_directory",
+        "Where the overlay keeps its state, logs and telemetry; or PUBWEAVE_RUN.",
+        metavar="DIR",
+    ),
+    SECURITY,
+    ZOOKEEPER,
+    ZOOKEEPER_AUTH,
+    Flag(
+        "--no-zookeeper",
+        "store.enabled",
+        "Do without: no plan can be applied then.",
+        value="false",
+    ),
+    Flag(
+        "--self-organize",
+        "self_organizing.heuristic",
+        "Let brokers exchange links by themselves: by cost and common interest (ci), by cost alone "
+        "(mst) or by common interest alone (mit). Needs ZooKeeper.",
+        choices=[heuristic.value for heuristic in Heuristic],
+        implies=("self_organizing.enabled", "true"),
+    ),
+    Flag(
+        "--relocation",
+        "relocation.mode",
+        "Let publishers move to the broker where they cost least: by the majority of subscribers "
+        "(pop) or by load and delay (grape).",
+    ),
+    Flag("--no-telemetry", "broker.telemetry.enabled", "Record nothing.", value="false"),
+    MQTT,
+    DURABILITY,
+    Flag("--duration", "overlay.duration_s", "Stop after this many seconds.", metavar="SECONDS"),
+    Flag(
+        "-q --quiet", "output.quiet", "Report only the start, troubles and the end.", value="true"
+    ),
+    JSON,
+)
+
 
 @click.command()
-@click.argument("topology", required=False, type=FILE)
-@click.option(
-    "--subscriptions",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="With --strategy topic_connected instead of TOPOLOGY: which brokers want which topics.",
-)
-@click.option("--in-process", is_flag=True, help="All brokers in one process.")
-@click.option("--host", default="127.0.0.1", help="Where brokers listen.")
-@click.option(
-    "--port",
-    default=7000,
-    type=PORT,
-    help="The first broker's port, the others count on; 0 takes any free ones.",
-)
-@click.option(
-    "--strategy", default="tree", type=click.Choice(sorted(STRATEGIES)), help="How brokers route."
-)
-@run_dir_option
-@security_option
-@click.option("--name", help="The overlay's name. [default: that of the file]")
-@zookeeper_options
-@click.option("--no-zookeeper", is_flag=True, help="Do without: no plan can be applied then.")
-@organize_options
-@relocation_options
-@placement_options
-@click.option(
-    "--telemetry/--no-telemetry", default=True, help="Record what brokers do, in RUN_DIR/telemetry."
-)
-@click.option(
-    "--sample", default=1.0, type=SHARE, help="The share of publications that telemetry records."
-)
-@mqtt_option
-@on_loop_option
-@durability_options("[default: RUN_DIR/journal, new with every start]")
-@click.option("--no-restart", is_flag=True, help="Leave broker processes that died alone.")
-@click.option(
-    "--duration", type=POSITIVE, help="Stop after this many seconds. [default: at Ctrl-C]"
-)
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0.1),
-    help="Seconds between reports. [default: 1 on a terminal and with --json, else 5]",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Report only the start, troubles and the end.")
-@json_option
+@settings_options(*_FLAGS)
 @click.pass_context
-def up(
-    ctx: click.Context,
-    /,
-    topology: Path | None,
-    subscriptions: Path | None,
-    strategy: str,
-    run_dir: Path,
-    security_dir: Path | None,
-    organize: OrganizeChoice | None,
-    relocation: RelocationConfig,
-    placement: PlacementChoice,
-    mqtt: Address | None,
-    on_loop: OnLoop | None,
-    durability: str,
-    journal_dir: Path | None,
-    quiet: bool,
-    as_json: bool,
-    **given: Any,
-) -> None:
+def up(ctx: click.Context, /, effective: Effective) -> None:
     """Start the brokers of a TOPOLOGY file on this machine and watch over them.
 
     The topology must be a tree. Brokers listen where their attribute "address" says, or else at
     --host on ports from --port on, in the order of their ids. A broker process that dies is
     started again. Ctrl-C stops everything.
+
+    Each setting has a place in the file that --config names, shown in brackets below. There are
+    many more: 'pubweave config show' prints them, docs/reference/configuration.md explains them.
 
     With --strategy topic_connected it can be any graph ('pubweave tco build' makes one): brokers
     route by topic, add the links they need, and need no ZooKeeper. Or give --subscriptions, CSV or
@@ -140,8 +131,9 @@ def up(
 
     With --strategy rendezvous the brokers form a Chord ring and topics have trees on it; the links
     of the TOPOLOGY are only how they meet. A broker's attribute "ring_id" says where on the ring it
-    is; 'pubweave remap' moves brokers to other positions, and --placement clients. Brokers with an
-    attribute "cluster" reach the ring through those of their cluster that have a link with it.
+    is; 'pubweave remap' moves brokers to other positions, and placement.size lets clients move.
+    Brokers with an attribute "cluster" reach the ring through those of their cluster that have a
+    link with it.
 
     A ZooKeeper server is started with the overlay (that needs Java), so that plans can be applied
     to it with 'pubweave apply'; or name an existing ensemble. With --self-organize the brokers
@@ -153,62 +145,74 @@ def up(
       pubweave topology generate hierarchical -n 20 -o tree.json
       pubweave up tree.json
       pubweave up tree.json --port 0 --duration 60 --json
-      pubweave up tree.json --self-organize ci --organize-every 10
-      pubweave up tree.json --relocation grape --relocation-priority delay
+      pubweave up --config overlay.toml --set broker.mqtt.queue_messages=5000
+      pubweave up tree.json --self-organize ci --set self_organizing.interval_s=10
+      pubweave up tree.json --relocation grape --set relocation.preference.priority=delay
       pubweave security init secure --topology tree.json; pubweave up tree.json --security secure
       pubweave up tree.json --mqtt 127.0.0.1:1883
       pubweave up overlay.json --strategy topic_connected
-      pubweave up tree.json --strategy rendezvous --placement 10
+      pubweave up tree.json --strategy rendezvous --set placement.size=10
       pubweave up --strategy topic_connected --subscriptions subscriptions.csv
     """
-    source = choose_source(topology, subscriptions, strategy)
-    read = _read(source) if subscriptions is None else topology_for(subscriptions)
-    spec = _with_mqtt(_spec(source, read, strategy, run_dir, given), mqtt, on_loop)
-    journal = chosen_journal(durability, journal_dir, run_dir / JOURNAL_DIRECTORY)
-    spec = replace(spec, relocation=relocation, journal_directory=journal, security=security_dir)
-    spec = placement.applied(spec)
-    if organize is not None:
-        spec = replace(spec, organize=organize.config, link_prices=organize.read_prices(read))
+    settings = effective.settings
+    overlay, output = settings.overlay, settings.output
+    spec = spec_of(settings)
     _check_security(spec)
-    store = _store(strategy, security_dir, given)
-    how = {"in_process": given["in_process"], "restart": not given["no_restart"], "store": store}
-    opened = functools.partial(open_overlay, spec, run_dir, as_json, **how)
-    view = LiveView(as_json=as_json, quiet=quiet)
-    ctx.exit(run_async(_run(opened, run_dir, view, given, not (quiet or as_json), as_json)))
+    opened = functools.partial(
+        open_overlay,
+        spec,
+        overlay.run_directory,
+        output.json,
+        in_process=overlay.in_process,
+        restart=overlay.restart,
+        store=_store(settings),
+    )
+    view = LiveView(as_json=output.json, quiet=output.quiet)
+    ctx.exit(run_async(_run(opened, settings, view)))
 
 
-def _spec(
-    source: Path, read: Topology, strategy: str, run_dir: Path, given: dict[str, Any]
-) -> OverlaySpec:
-    with blaming(str(source)):
-        return make_spec(
-            read,
-            name=given["name"] or usable_name(source.stem),
-            host=given["host"],
-            base_port=given["port"],
-            strategy=strategy,
-            telemetry_directory=run_dir / TELEMETRY_DIRECTORY if given["telemetry"] else None,
-            sample_ratio=given["sample"],
+def spec_of(settings: Settings) -> OverlaySpec:
+    """The overlay that settings name, with its journals and telemetry in the run directory."""
+    source = _source(settings.overlay)
+    is_file = settings.overlay.subscriptions is None
+    topology = _read(source) if is_file else topology_for(source)
+    run_dir = settings.overlay.run_directory
+
+    def in_run_dir(table: BrokerTable) -> BrokerTable:
+        journal, telemetry = table.journal, table.telemetry
+        journals = journal.directory or run_dir / JOURNAL_DIRECTORY
+        records = telemetry.directory or run_dir / TELEMETRY_DIRECTORY
+        return replace(
+            table,
+            journal=replace(journal, directory=journals),
+            telemetry=replace(telemetry, directory=records),
         )
 
-
-def _with_mqtt(spec: OverlaySpec, mqtt: Address | None, on_loop: OnLoop | None) -> OverlaySpec:
-    check_on_loop(mqtt, on_loop)
-    if mqtt is None:
-        return spec
-    return replace(spec, mqtt=mqtt_addresses(spec, mqtt), mqtt_on_loop=on_loop or "warn")
-
-
-def _store(strategy: str, security_dir: Path | None, given: dict[str, Any]) -> StoreChoice | None:
-    login = given["zookeeper_auth"]
-    if given["zookeeper"] is not None and login is None:
-        login = _store_login(security_dir)
-    target = given_target(given["zookeeper"], login)
-    return store_for(strategy, target, not given["no_zookeeper"])
+    validate_shared(settings.broker)
+    with blaming(str(source)):
+        name = settings.overlay.name or usable_name(source.stem)
+        spec = make_spec(topology, settings.with_tables(in_run_dir), name=name)
+    prices = settings.self_organizing.prices
+    return spec if prices is None else replace(spec, link_prices=read_prices(prices, topology))
 
 
-def _store_login(security_dir: Path | None) -> str | None:
-    return None if security_dir is None else SecurityDirectory(security_dir).store_login()
+def read_prices(file: Path, topology: Topology) -> dict[Link, float]:
+    """The prices of links in a file; BadInput names a broker or link that cannot be."""
+    subject = f"self_organizing.prices = {file}"
+    with blaming(subject):
+        table = read_topology(file)
+    strange = sorted(table.brokers - topology.brokers)
+    if strange:
+        raise BadInput(f"{subject}: the overlay has no broker {strange[0]!r}")
+    if not table.latency_ms:
+        raise BadInput(f"{subject}: no link has a latency_ms: give each its price")
+    return dict(table.latency_ms)
+
+
+def _store(settings: Settings) -> StoreChoice | None:
+    """The store an overlay gets, if its brokers do not decide by themselves."""
+    is_wanted = settings.store.enabled and uses_store(settings.broker.strategy)
+    return choose_store(target_of(settings), is_wanted=is_wanted)
 
 
 def usable_name(stem: str) -> str:
@@ -221,26 +225,23 @@ def usable_name(stem: str) -> str:
 
 
 def _read(path: Path) -> Topology:
-    """The topology in a file; who has no file is told how to get one."""
+    """The topology in a file."""
     try:
         return read_topology(path)
     except TopologyError as error:
-        advice = "" if path.exists() else "; make one with 'pubweave topology generate'"
-        raise BadInput(f"{error}{advice}") from error
+        raise BadInput(str(error)) from error
 
 
 def _check_security(spec: OverlaySpec) -> None:
     """What secures the overlay is there and can be read, before anything is started; if nothing
     does, say what that means."""
-    if spec.security is None:
-        if open_to_all := exposed([*spec.addresses.values(), *spec.mqtt.values()]):
-            warn_exposed(str(open_to_all[0]))
-        return
-    directory = SecurityDirectory(spec.security)
     for broker in spec.brokers:
-        found = directory.broker_security(broker)
-        server_context(found.tls)
-        secured(BrokerConfig(broker), found)
+        found = broker_security(spec.settings.of(broker).security, broker)
+        if found is not None:
+            check_files(broker, found)
+        elif open_to_all := exposed([*spec.addresses.values(), *spec.mqtt.values()]):
+            warn_exposed(str(open_to_all[0]))
+            return
 
 
 def warn_exposed(address: str) -> None:
@@ -251,24 +252,18 @@ def warn_exposed(address: str) -> None:
     )
 
 
-async def _run(
-    opened: Callable[[], Overlay],
-    run_dir: Path,
-    view: LiveView,
-    given: dict[str, Any],
-    is_shown: bool,
-    as_json: bool,
-) -> int:
-    from pubweave.cli.run.status_view import PulseMeter
+async def _run(opened: Callable[[], Overlay], settings: Settings, view: LiveView) -> int:
+    from pubweave.runtime.observe.pulse import PulseMeter
 
-    meter = PulseMeter()
+    meter, as_json = PulseMeter(), settings.output.json
+    is_shown = not (settings.output.quiet or as_json)
     async with StopRequest() as stop:
         overlay = opened()
         try:
             if await start_with_progress(overlay, stop, shown=is_shown):
-                _tell_started(overlay, run_dir, as_json)
+                _tell_started(overlay, settings.overlay.run_directory, as_json)
                 with view:
-                    await _watch(overlay, stop, view, meter, given, as_json)
+                    await _watch(overlay, stop, view, meter, settings)
         finally:
             await overlay.stop()
         _tell_stopped(overlay, meter, as_json)
@@ -300,13 +295,14 @@ async def _watch(
     stop: StopRequest,
     view: LiveView,
     meter: PulseMeter,
-    given: dict[str, Any],
-    as_json: bool,
+    settings: Settings,
 ) -> None:
     from pubweave.cli.run.status_view import live_drawing
 
-    duration: float | None = given["duration"]
-    every_s = given["interval"] or (LIVE_INTERVAL_S if view.is_live or as_json else LINE_INTERVAL_S)
+    duration = settings.overlay.duration_s
+    is_frequent = view.is_live or settings.output.json
+    usual_s = LIVE_INTERVAL_S if is_frequent else LINE_INTERVAL_S
+    every_s = settings.overlay.report_every_s or usual_s
     while True:
         addresses = {b: str(address) for b, address in overlay.observer.addresses.items()}
         snapshot = await overlay.snapshot()
@@ -383,23 +379,16 @@ def _tell_stopped(overlay: Overlay, meter: PulseMeter, as_json: bool) -> None:
     )
 
 
-STRATEGY = "topic_connected"
 BROKERS_MAX = 500
 """More processes than that are a mistake: somebody else's followers, taken for brokers."""
 
 
-def choose_source(topology: Path | None, subscriptions: Path | None, strategy: str) -> Path:
-    """The one file that an overlay is to be started from; `click.UsageError` if it is not one."""
-    if subscriptions is not None and strategy != STRATEGY:
-        raise click.UsageError(f"--subscriptions needs --strategy {STRATEGY}")
-    if topology is not None and subscriptions is not None:
-        raise click.UsageError(
-            "give either TOPOLOGY or --subscriptions, not both: the links are made from the latter"
-        )
-    source = topology or subscriptions
+def _source(table: OverlayTable) -> Path:
+    """The file that an overlay is to be started from."""
+    source = table.topology or table.subscriptions
     if source is None:
         raise click.UsageError(
-            f"give a TOPOLOGY file, or --subscriptions FILE with --strategy {STRATEGY}"
+            f"give a TOPOLOGY file, or --subscriptions FILE with --strategy {TOPIC_PROTOCOL}"
         )
     return source
 
@@ -408,7 +397,7 @@ def topology_for(path: Path) -> Topology:
     """An overlay in which the subscribers of each topic are connected, and all brokers are."""
     from pubweave.design.tco.low_oda import build_overlay
 
-    wanted = read_wanted(path)
+    wanted = Subscriptions.from_pairs(*read_subscriptions(path))
     if wanted.node_count > BROKERS_MAX:
         raise BadInput(
             f"{path}: {wanted.node_count:,} clients; one broker is started for each, at most "
@@ -426,5 +415,4 @@ def topology_for(path: Path) -> Topology:
         f"{path}: {wanted.node_count} brokers, {wanted.topic_count} topics, {len(links)} links "
         f"(degree {2 * len(links) / wanted.node_count:.1f} on average)"
     )
-    pairs = named_links(everybody, links)
-    return Topology(frozenset(wanted.nodes), frozenset(Link.between(a, b) for a, b in pairs))
+    return everybody.overlay(links)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import os
-import shutil
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -16,15 +11,10 @@ from pubweave.cli.errors import FAILED, BadInput, blaming
 from pubweave.cli.kinds import COUNT, DIRECTORY, FILE
 from pubweave.cli.options.target import run_dir_option
 from pubweave.cli.output import json_option, print_json, progress_bar, remark
-from pubweave.cli.security.check import check_directory, check_run
-from pubweave.core.config.broker import BrokerConfig
 from pubweave.model.files.topology import read_topology
-from pubweave.runtime.net.tls import server_context
-from pubweave.runtime.overlay.run_directory import read_live_state
-from pubweave.runtime.security.broker_files import BrokerSecurity, read_revoked, secured
+from pubweave.runtime.observe.security_check import check_directory, check_run, reload_run
 from pubweave.runtime.security.directory import SecurityDirectory
-from pubweave.runtime.security.passwords import read_passwords
-from pubweave.runtime.security.setup import SecuritySetup
+from pubweave.runtime.security.setup import SecuritySetup, made_whole
 
 _directory_argument = click.argument("directory", type=DIRECTORY)
 _days_option = click.option(
@@ -80,7 +70,7 @@ def init(
     if not named:
         raise BadInput("name the brokers: --topology FILE, or --broker ID for each")
     named = list(dict.fromkeys(named))
-    with _made_whole(directory) as scratch:
+    with made_whole(directory) as scratch:
         setup = SecuritySetup(SecurityDirectory(scratch), datetime.datetime.now(datetime.UTC))
         steps = len(named) + len(users) + 1
         with progress_bar("making certificates", steps, shown=not as_json) as advance:
@@ -103,26 +93,6 @@ def init(
     remark(
         f"on other hosts: ca.crt, access.toml, passwords, brokers/ID.*; ca.key stays in {directory}"
     )
-
-
-@contextlib.contextmanager
-def _made_whole(directory: Path) -> Iterator[Path]:
-    """A directory beside the wanted one that becomes it at the end: half of an authority is
-    worse than none. BadInput if there is something already."""
-    if directory.exists() and any(directory.iterdir()):
-        raise BadInput(
-            f"{directory} exists already: use 'pubweave security add' for more brokers and users, "
-            "or choose another directory"
-        )
-    directory = directory.absolute()
-    scratch = directory.with_name(f".{directory.name}.{os.getpid()}.tmp")
-    try:
-        yield scratch
-        if directory.exists():
-            directory.rmdir()
-        scratch.rename(directory)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 @security.command()
@@ -256,34 +226,3 @@ def check(ctx: click.Context, directory: Path | None, run_dir: Path, as_json: bo
         for line in report.lines():
             click.echo(line)
     ctx.exit(FAILED if report.findings else 0)
-
-
-def reload_run(run_dir: Path) -> int:
-    """How many brokers were told. BadInput or OverlayError if there is nothing to read again, or
-    it cannot be used: then nobody was told."""
-    state = read_live_state(run_dir)
-    if state.security is None:
-        raise BadInput(f"the overlay in {run_dir} is open: it has no security files")
-    directory = SecurityDirectory(Path(state.security))
-    running = {name: known.pid for name, known in state.brokers.items() if known.pid is not None}
-    if state.pid in running.values():
-        raise BadInput("brokers of 'up --in-process' cannot be told: start the overlay again")
-    for broker in sorted(running):
-        check_files(broker, directory.broker_security(broker))
-    told = 0
-    for pid in running.values():
-        try:
-            os.kill(pid, signal.SIGHUP)
-        except ProcessLookupError:
-            continue  # it has just died, and reads them when it is started again
-        told += 1
-    return told
-
-
-def check_files(broker: str, security: BrokerSecurity) -> None:
-    """OverlayError if one of the files cannot be used."""
-    secured(BrokerConfig(broker), security)
-    server_context(security.tls)
-    read_revoked(security.tls)
-    if security.passwords is not None:
-        read_passwords(Path(security.passwords))

@@ -22,19 +22,21 @@ from pubweave.cli.errors import FAILED, INTERRUPTED, BadInput, blaming
 from pubweave.cli.kinds import COUNT, COUNT_OR_ZERO, together
 from pubweave.cli.options.time_limit import SearchStop, stopping
 from pubweave.cli.output import json_option, print_json, progress_bar, remark, warn
-from pubweave.cli.tco.files import FILE, links_among, read_wanted, write_overlay
 from pubweave.cli.tco.view import print_round, print_summary, summary_of
 from pubweave.model.files.atomic import replace_file
-from pubweave.model.files.topology import read_topology
+from pubweave.model.files.subscriptions import read_subscriptions
+from pubweave.model.files.topology import read_topology, write_topology
+from pubweave.model.topology import Topology
 
 if TYPE_CHECKING:
     from pubweave.design.tco.changes import Change
     from pubweave.design.tco.churn import MaintainedOverlay
-    from pubweave.experiments.shadows.setting import RoundRecord
+    from pubweave.design.tco.rounds import RoundRecord
 
     Named = tuple[str, Sequence[Change] | str]
     """A round, or the line of JSON that has one, and where it is from."""
 
+FILE = click.Path(path_type=Path)
 LOOK_S = 0.2
 VERIFIED_EACH_ROUND = 5_000
 """Larger overlays are verified every 100 rounds unless one asks for more."""
@@ -128,8 +130,8 @@ def churn(
       pubweave tco churn overlay.json --subscriptions s.csv --churn changes.csv --json
       tail -f changes.jsonl | pubweave tco churn overlay.json --subscriptions s.csv --follow
     """
-    from pubweave.design.tco.warm_up import warm_up_tco
-    from pubweave.experiments.shadows.setting import play
+    from pubweave.design.tco.rounds import play
+    from pubweave.design.warm_up import warm_up_tco
 
     warm_up_tco()
     maintained = _opened(overlay, subscriptions, seed, options)
@@ -172,10 +174,11 @@ def _opened(
 
     from pubweave.design.tco.changes import Backups, ChurnSettings, DegreeRule, Method
     from pubweave.design.tco.churn import MaintainedOverlay
+    from pubweave.design.tco.interests import Subscriptions
     from pubweave.design.tco.verify import verify
 
-    topology, wanted = read_topology(overlay), read_wanted(subscriptions)
-    links = links_among(topology, wanted)
+    wanted = Subscriptions.from_pairs(*read_subscriptions(subscriptions))
+    links = wanted.links_of(read_topology(overlay))
     gaps = verify(wanted, links).gaps
     if gaps:
         raise BadInput(
@@ -310,7 +313,7 @@ def _sound(
 def _write(maintained: MaintainedOverlay, output: Path | None, subscriptions: Path | None) -> None:
     topics = maintained.topics()
     if output is not None:
-        write_overlay(output, topics, maintained.links())
+        write_topology(Topology.from_links(maintained.links(), brokers=topics), output)
     if subscriptions is not None:
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")

@@ -6,7 +6,6 @@ Parsing, progress, printing and exit codes only. Nodes are the clients of a subs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,10 @@ import click
 
 from pubweave.cli.errors import FAILED
 from pubweave.cli.output import json_option, print_json, progress_bar, remark, warn
-from pubweave.cli.tco.churn import churn
-from pubweave.cli.tco.files import (
-    FILE,
-    links_among,
-    named_links,
-    read_wanted,
-    write_overlay,
-)
-from pubweave.design.tco.interests import Indices, Subscriptions
-from pubweave.design.tco.low_oda import Mode
-from pubweave.model.files.topology import read_topology
+from pubweave.cli.tco.churn import FILE, churn
+from pubweave.design.tco.interests import Subscriptions
+from pubweave.model.files.subscriptions import read_subscriptions
+from pubweave.model.files.topology import read_topology, write_topology
 
 GAPS_SHOWN = 10
 
@@ -101,7 +93,7 @@ def build(
     from pubweave.design.tco.low_oda import Mode, build_overlay
     from pubweave.design.tco.verify import verify as verified
 
-    wanted = read_wanted(subscriptions)
+    wanted = Subscriptions.from_pairs(*read_subscriptions(subscriptions))
     began = time.perf_counter()
     with progress_bar("joining parts of topics, %", 100, shown=not as_json) as bar:
 
@@ -109,6 +101,8 @@ def build(
             bar.to(round(100 * share))
 
         if spark:
+            from pubweave.pipeline.batch import build_on_spark
+
             links = build_on_spark(
                 wanted, Mode(mode), rho, log=output.with_suffix(".spark.log"), tell=tell, **scale
             )
@@ -116,7 +110,7 @@ def build(
             links = build_overlay(wanted, Mode(mode), rho=rho, on_progress=tell)
     seconds = time.perf_counter() - began
     verdict = verified(wanted, links)
-    write_overlay(output, wanted.nodes, named_links(wanted, links))
+    write_topology(wanted.overlay(links), output)
     document = {
         "output": str(output),
         "mode": mode,
@@ -169,8 +163,9 @@ def verify(overlay: Path, subscriptions: Path, as_json: bool) -> None:
     """
     from pubweave.design.tco.verify import verify as verified
 
-    topology, wanted = read_topology(overlay), read_wanted(subscriptions)
-    links = links_among(topology, wanted)
+    topology = read_topology(overlay)
+    wanted = Subscriptions.from_pairs(*read_subscriptions(subscriptions))
+    links = wanted.links_of(topology)
     verdict = verified(wanted, links)
     missing = [client for client in wanted.nodes if client not in topology.brokers]
     if as_json:
@@ -206,38 +201,3 @@ def _print_verdict(verdict: Any, missing: list[str], degrees: dict[str, Any]) ->
         f"{state}; {degrees['links']:,} links among {degrees['nodes']:,} clients, degree "
         f"{degrees['average_degree']:.2f} on average, {degrees['max_degree']} at most"
     )
-
-
-PARTS_SHARE = 0.9
-"""Of the work, as far as a progress bar is concerned."""
-
-
-def build_on_spark(
-    wanted: Subscriptions,
-    mode: Mode,
-    rho: float,
-    *,
-    part_size: int,
-    variant: str,
-    master: str,
-    memory: str,
-    log: Path,
-    tell: Callable[[float], None],
-) -> Indices:
-    """The links of an overlay, by whichever variant."""
-    from pubweave.design.tco.divided import build_attached, build_divided
-    from pubweave.pipeline.batch.tco_build import on_spark
-    from pubweave.pipeline.frames.session import spark_session
-
-    # Tasks are sent and collected as single values, as large as parts are.
-    conf = {"spark.rpc.message.maxSize": "1024", "spark.driver.maxResultSize": "0"}
-    session = spark_session(
-        master, memory=memory, quick=True, conf=conf, log=log, name="pubweave tco build"
-    )
-    try:
-        run_all = on_spark(session, lambda share: tell(PARTS_SHARE * share))
-        if variant == "backbone":
-            return build_attached(wanted, part_size, run_all, mode, rho=rho, on_progress=tell)
-        return build_divided(wanted, part_size, run_all, mode, rho=rho, on_progress=tell)
-    finally:
-        session.stop()

@@ -12,7 +12,7 @@ from pubweave.cli.output import new_table, output_console, warn
 
 if TYPE_CHECKING:
     from pubweave.design.tco.churn import MaintainedOverlay
-    from pubweave.experiments.shadows.setting import RoundRecord
+    from pubweave.design.tco.rounds import RoundRecord
 
 KINDS = ("join", "leave", "change", "batch")
 

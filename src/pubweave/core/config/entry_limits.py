@@ -38,6 +38,7 @@ class EntryLimits:
     entries_per_client: int = 100_000
     """Advertisements and subscriptions of one client."""
     predicates_per_filter: int = 64
+    """Conditions in one filter."""
     filter_value_bytes: int = 4_096
     """The longest string or attribute name in a filter."""
     queue_bytes_per_client: int = 64 << 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pubweave.core.config.bounds import NotNegative, Seconds
 from pubweave.model.ids import BrokerId
 
 LASTING = "lasting"
@@ -21,16 +22,18 @@ class PlacementConfig:
 
     members: tuple[BrokerId, ...] = ()
     """The other brokers of this one's placement cluster; without any nobody is sent anywhere."""
-    update_s: float = 10.0
+    update_s: Seconds = 10.0
     """T_update: how often they tell each other their topics and load."""
     load_weight: float = 3.0
     """What a broker's load weighs: with `LASTING` the load over the mean of its cluster, with
     `SIMILARITY` its share of the cluster's subscriptions (w_l)."""
     least_gain: float = 0.1
     """How much more utility another broker must have for a user to be sent there."""
-    rest_s: float = 10.0
+    rest_s: NotNegative = 10.0
     """How long a user that was sent elsewhere is left alone."""
     rule: str = LASTING
+    """'lasting': clients go where fewest topics begin and end, now and later; 'similarity': where
+    most of theirs are wanted already."""
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:

@@ -24,6 +24,8 @@ class RelocationConfig:
     not a setting: every broker does."""
 
     mode: RelocationMode = RelocationMode.OFF
+    """Where publishers move: nowhere, towards the majority of subscribers (pop), or where they cost
+    least by load and delay (grape)."""
     preference: Preference = field(default_factory=Preference)
     publishers: Mapping[ClientId, RelocationMode] = field(default_factory=dict)
     """Publishers that are treated otherwise."""
@@ -54,18 +56,18 @@ class RelocationConfig:
         """ValueError names the field and what it can be."""
         for name in ("pop_most_traced", "pop_threshold", "grape_threshold"):
             if not 1 <= getattr(self, name) <= MOST_TRACED:
-                raise ValueError(f"relocation.{name} must be between 1 and {MOST_TRACED}")
+                raise ValueError(f"{name} must be between 1 and {MOST_TRACED}")
         for name in ("pop_window_s", "answer_limit_s"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"relocation.{name} must be more than 0")
+                raise ValueError(f"{name} must be more than 0")
 
         if not 0 <= self.least_gain < 1:
-            raise ValueError("relocation.least_gain must be a share from 0 to below 1")
+            raise ValueError("least_gain must be a share from 0 to below 1")
         for name in ("rest_s", "grape_every_s"):
             if not getattr(self, name) >= 0:
-                raise ValueError(f"relocation.{name} must be 0 or more")
+                raise ValueError(f"{name} must be 0 or more")
         if self.most_clients < 1:
-            raise ValueError("relocation.most_clients must be at least 1")
+            raise ValueError("most_clients must be at least 1")
 
     def mode_of(self, publisher: ClientId) -> RelocationMode:
         return self.publishers.get(publisher, self.mode)

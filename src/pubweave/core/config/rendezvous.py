@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pubweave.core.config.bounds import Count, Seconds
+
 
 @dataclass(frozen=True)
 class RendezvousConfig:
@@ -12,18 +14,18 @@ class RendezvousConfig:
 
     position: int | None = None
     """Where on the ring the broker is; None: where its name hashes to."""
-    successors: int = 4
+    successors: Count = 4
     """How many brokers behind it on the ring a broker is linked with: so many less one may crash
     at once."""
-    stabilize_every_s: float = 1.0
+    stabilize_every_s: Seconds = 1.0
     """How often a broker compares notes with those around it on the ring."""
-    fingers_every_s: float = 4.0
+    fingers_every_s: Seconds = 4.0
     """How often it looks its fingers up."""
-    refresh_s: float = 4.0
+    refresh_s: Seconds = 4.0
     """How often it joins its trees and offers its topics again."""
-    retry_s: float = 0.3
+    retry_s: Seconds = 0.3
     """The same while nobody has answered."""
-    expire_after_s: float = 13.0
+    expire_after_s: Seconds = 13.0
     """What is not refreshed for so long is over."""
-    release_after_s: float = 20.0
+    release_after_s: Seconds = 20.0
     """A link that neither end has needed for so long is closed."""

@@ -34,6 +34,8 @@ class OrganizeConfig:
     but only those with the same heuristic and interval understand each other."""
 
     heuristic: Heuristic = Heuristic.CI
+    """What a cheaper tree is: by cost and common interest (ci), by cost alone (mst) or by common
+    interest alone (mit)."""
     eta: int = 4
     """How many hops a broadcast travels: the neighborhood."""
     interval_s: float = 5.0
@@ -43,6 +45,7 @@ class OrganizeConfig:
     cache_entries: int | None = None
     """Notifications remembered: 65,536 per window with sides, else the paper's 8,192 in all."""
     bloom_bits: int = DEFAULT_BITS
+    """The size of a Bloom filter of notifications."""
     bloom_hashes: int = DEFAULT_HASHES
     """Filters of sides have one: they are counted, not searched."""
     adapt_bloom: bool = False
@@ -54,6 +57,7 @@ class OrganizeConfig:
     lock_s: float = 10.0
     """A broker that has heard nothing of a request for this long takes part in others again."""
     link_price: LinkPrice = LinkPrice.RTT
+    """A link costs half its round-trip time in ms, or 1."""
     broker_price: float | None = None
     """The processing cost of a notification; None: 1 with hops, else the measured time in ms."""
     link_prices: Mapping[BrokerId, float] = field(default_factory=dict)
@@ -63,19 +67,19 @@ class OrganizeConfig:
         """ValueError names the field and what it can be."""
         BloomFilter(self.bloom_bits, self.bloom_hashes)
         if self.cache_entries is not None and self.cache_entries < 1:
-            raise ValueError("organize.cache_entries must be at least 1")
+            raise ValueError("cache_entries must be at least 1")
         if self.eta < 2:
-            raise ValueError("organize.eta must be at least 2")
+            raise ValueError("eta must be at least 2")
         if self.eta > MOST_HOPS:
-            raise ValueError(f"organize.eta must be at most {MOST_HOPS}")
+            raise ValueError(f"eta must be at most {MOST_HOPS}")
         for name in ("interval_s", "lock_s"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"organize.{name} must be more than 0")
+                raise ValueError(f"{name} must be more than 0")
         if not 0 <= self.least_gain < 1:
-            raise ValueError("organize.least_gain must be between 0 and 1")
+            raise ValueError("least_gain must be between 0 and 1")
         prices = [*self.link_prices.values(), self.broker_price or 0.0]
         if any(not 0 <= price < float("inf") for price in prices):
-            raise ValueError("organize: prices must be 0 or more")
+            raise ValueError("link_prices and broker_price must be 0 or more")
 
     @property
     def is_by_sides(self) -> bool:

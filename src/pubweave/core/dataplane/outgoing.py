@@ -8,7 +8,7 @@ gate that is full is opened.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from pubweave.core.metering.counters import Counters
 from pubweave.core.routing.strategy import RoutingStrategy
@@ -16,7 +16,16 @@ from pubweave.core.session.backpressure import FlowControl
 from pubweave.core.session.session import Session
 from pubweave.core.session.table import SessionTable
 from pubweave.core.vocabulary.effects import Effect
-from pubweave.model.messages.session import SequencedMessage
+from pubweave.model.messages.session import Refused, SequencedMessage
+
+
+class Holder(Protocol):
+    """Holds links; routes name its stand-in in place of them."""
+
+    stand_in: Session | None
+
+    def gather(self, origin: Session | None, now: float) -> None:
+        """Take over what is queued for the stand-in."""
 
 
 class OutgoingQueue:
@@ -30,49 +39,48 @@ class OutgoingQueue:
         """Refusals queued for clients in this event, which do not count as deliveries."""
         self._counters = counters
         self._flow = flow
-        self.find_stand_in: Callable[[], Session | None] = lambda: None
-        """The session that stands in for links that an action holds."""
-        self.gather: Callable[[Session | None, float], None] = lambda origin, now: None
-        """Moves what is queued for the stand-in to the action."""
 
     def send(self, session: Session, message: SequencedMessage) -> None:
         session.pending.append(message)
         self.touched[session] = None
+
+    def refuse(self, origin: Session, subject: str, reason: str) -> None:
+        """Refuse a client's request."""
+        self._counters.refused += 1
+        self.refusals += 1
+        self.send(origin, Refused(subject, reason))
 
     def flush(
         self,
         origin: Session | None,
         sessions: SessionTable,
         routing: RoutingStrategy,
+        holder: Holder,
         now: float,
     ) -> None:
         """Send what the event queued; hold up its origin where a destination is congested."""
-        if not self.touched:
-            return
         touched = list(self.touched)
         self.touched.clear()
         counters = self._counters
         counters.deliveries -= self.refusals
         self.refusals = 0
-        stand_in = self.find_stand_in()
+        stand_in = holder.stand_in
         for session in touched:
             if session is stand_in:
                 # The action keeps what was queued for held links; too much of it may end the hold.
-                self.gather(origin, now)
-                self.flush(None, sessions, routing, now)
+                holder.gather(origin, now)
+                self.flush(None, sessions, routing, holder, now)
                 continue
             count = len(session.pending)
             counters.messages_out += count
             if session.is_client:
                 counters.deliveries += count
-            before = session.sent_total_bytes
-            session.flush(self.effects)
-            counters.bytes_out += session.sent_total_bytes - before
-            if not session.is_congested:
+            counters.bytes_out += session.flush(self.effects)
+            if session.waiting_bytes <= session.limits.congested_bytes:
                 continue
             if session.is_client or sessions.links.get(session.remote) is session:
                 self._flow.hold(origin, session, now)
                 counters.holds = self._flow.holds
             else:
                 routing.open_full_gates()
-                self.flush(None, sessions, routing, now)
+                self.flush(None, sessions, routing, holder, now)

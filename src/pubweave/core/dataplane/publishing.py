@@ -7,23 +7,32 @@ are used as queues only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from pubweave.core.dataplane.outgoing import OutgoingQueue
+from pubweave.core.dataplane.sequences import PublisherSequences
 from pubweave.core.metering.counters import Counters
 from pubweave.core.metering.recorder import BrokerMeter
 from pubweave.core.routing.strategy import RoutingStrategy
 from pubweave.core.session.access import Access
 from pubweave.core.session.session import RemoteProtocolError, Session
-from pubweave.model.ids import ClientId
 from pubweave.model.messages.session import Message
 from pubweave.model.publications import Publication, validate_publication_content
 
 MAX_CACHED_ROUTES = 65_536
 """How many topics' routes are kept per session."""
 
+Routes = dict[str, tuple[Session, ...]]
+"""The routes of one session's publications, by topic."""
 OtherMessage = Callable[[Session, Message, float], None]
-Refuse = Callable[[Session, str, str], None]
+Accepted = Callable[[Session, Publication, float], None]
+
+
+class RouteCache(dict[Session, Routes]):
+    """The strategy's answers where only the topic decides them, by the session that a publication
+    comes from. No snapshot has them: its indexes are built anew, with other versions."""
 
 
 class RouteObserver(Protocol):
@@ -64,25 +73,32 @@ class Publishing:
         routing: RoutingStrategy,
         counters: Counters,
         meter: BrokerMeter | None,
-        touched: dict[Session, None],
-        refuse: Refuse,
+        outgoing: OutgoingQueue,
+        access: Access,
+        sequences: PublisherSequences,
+        routes: RouteCache,
+        *,
+        early: EarlyLog | None,
+        observer: RouteObserver | None,
+        tracer: Tracer | None,
+        on_accepted: Accepted | None,
     ) -> None:
+        """``early`` keeps publications for a while after the start, ``observer`` sees what is
+        routed, ``tracer`` marks publications, ``on_accepted`` is called with those of clients
+        that were accepted, where they are to be copied."""
         self._routing = routing
         self._counters = counters
         self._meter = meter
-        self._touched = touched
-        self._refuse = refuse
-        self._last_sequence: dict[ClientId, int] = {}
-        self.interest: RouteObserver | None = None
-        """Observes what is routed, if set."""
-        self.tracer: Tracer | None = None
-        """Traces publications, if set."""
-        self.access: Access | None = None
-        """The rights of users."""
-        self.early: EarlyLog | None = None
-        """Keeps publications for a while after the start."""
-        self.on_accepted: Callable[[Session, Publication, float], None] | None = None
-        """Called with accepted publications of clients, if they are to be copied."""
+        self._outgoing = outgoing
+        self._touched = outgoing.touched
+        self._access = access
+        self._last_sequence = sequences.last
+        self._early = early
+        self._observer = observer
+        self.tracer = tracer
+        self._on_accepted = on_accepted
+        self._routes = routes
+        self._routes_version = -1
 
     def route_batch(
         self,
@@ -96,28 +112,29 @@ class Publishing:
 
         Other messages go to ``on_other``, in order.
         """
-        if origin.routes_version != self._routing.version:
-            self.forget_routes(origin)
+        routes: Routes | None = None
         touched = self._touched
         last_sequence = self._last_sequence
         tracer = self.tracer
         tags = origin.is_client and tracer is not None and tracer.is_tagging
-        is_noted = self._meter is not None or self.interest is not None or self.early is not None
+        is_noted = self._meter is not None or self._observer is not None or self._early is not None
         previous: tuple[Session, ...] = ()
         received = routed = size_bytes = 0
         try:
             for message in messages:
                 if type(message) is not Publication:
                     on_other(origin, message, now)
+                    routes = None  # tables may have changed
                     continue
                 received += 1
                 size_bytes += message.size_bytes
                 if message.sequence <= last_sequence.get(message.publisher, 0):
                     self._counters.duplicates_dropped += 1
                     continue
-                route = origin.routes.get(message.topic)
+                routes = routes or self._routes_of(origin)
+                route = routes.get(message.topic)
                 if route is None:
-                    route = self._route(message, origin)
+                    route = self._route(message, origin, routes)
                     if route is None:
                         continue
                 elif origin.is_client and not self._is_sound(origin, message):
@@ -134,7 +151,8 @@ class Publishing:
                 if is_noted or message.trace:
                     self._note(message, origin, route, received_at, now)
         finally:
-            self._count(origin, received, routed, size_bytes)
+            if received:
+                self._count(origin, received, routed, size_bytes)
 
     def _note(
         self,
@@ -145,14 +163,12 @@ class Publishing:
         now: float,
     ) -> None:
         """Report a routed publication to all observers."""
-        if self.early is not None:
-            self.early.note(message, origin)
-            if self.early.is_over(now):
-                self.early = None
+        if self._early is not None and not self._early.note(message, origin, now):
+            self._early = None
         if self._meter is not None:
             self._meter.routed(message, origin, route, received_at, now)
-        if self.interest is not None:
-            self.interest.routed(message, origin, route)
+        if self._observer is not None:
+            self._observer.routed(message, origin, route)
         if message.trace and self.tracer is not None:
             self.tracer.waited(now - received_at)
             self.tracer.routed(message, origin, route, now)
@@ -168,7 +184,20 @@ class Publishing:
 
     # --- routes ----------------------------------------------------------------------------
 
-    def _route(self, publication: Publication, origin: Session) -> tuple[Session, ...] | None:
+    def _routes_of(self, origin: Session) -> Routes:
+        """The cached answers for publications of a session, none of them outdated."""
+        version = self._routing.version
+        if version != self._routes_version:
+            self._routes.clear()
+            self._routes_version = version
+        routes = self._routes.get(origin)
+        if routes is None:
+            routes = self._routes[origin] = {}
+        return routes
+
+    def _route(
+        self, publication: Publication, origin: Session, routes: Routes
+    ) -> tuple[Session, ...] | None:
         """Ask the strategy; cache its answer where only the topic decides it.
 
         None for a publication that its client was refused."""
@@ -180,14 +209,14 @@ class Publishing:
         if routing.is_topic_only(topic) and (
             not origin.is_client or self._may_publish_topic(topic, origin)
         ):
-            if len(origin.routes) >= MAX_CACHED_ROUTES:
-                origin.routes.clear()
-            origin.routes[topic] = route
+            if len(routes) >= MAX_CACHED_ROUTES:
+                routes.clear()
+            routes[topic] = route
         return route
 
     def forget_routes(self, origin: Session) -> None:
-        origin.routes.clear()
-        origin.routes_version = self._routing.version
+        """What a session may publish has changed, or it is over."""
+        self._routes.pop(origin, None)
 
     # --- checks ----------------------------------------------------------------------------
 
@@ -197,8 +226,7 @@ class Publishing:
         if not self._routing.may_publish(publication, origin):
             reason = "it matches no advertisement of this client: advertise first"
         elif (
-            (access := self.access) is None
-            or access.rules is None  # asked for every publication: without a call
+            (access := self._access).rules is None  # asked for every publication: without a call
             or access.may_publish(publication, origin)
         ):
             return True
@@ -208,7 +236,7 @@ class Publishing:
         return False
 
     def _may_publish_topic(self, topic: str, origin: Session) -> bool:
-        if self.access is not None and not self.access.may_publish_topic(topic, origin):
+        if not self._access.may_publish_topic(topic, origin):
             return False
         return self._routing.may_publish_topic(topic, origin)
 
@@ -228,25 +256,10 @@ class Publishing:
                 return False
         return True
 
-    # --- sequences of publishers -----------------------------------------------------------
-
-    def last_sequence(self, publisher: ClientId) -> int:
-        """The last sequence received of a publisher; 0 if none was."""
-        return self._last_sequence.get(publisher, 0)
-
-    def note_sequence(self, publisher: ClientId, sequence: int) -> None:
-        """Another broker received this sequence: older ones are duplicates here, too."""
-        self._last_sequence[publisher] = max(sequence, self.last_sequence(publisher))
-
-    def forget_publisher(self, publisher: ClientId) -> None:
-        """A publisher has no advertisement any more, so no publication of it is under way."""
-        self._last_sequence.pop(publisher, None)
-
-    def forget_unknown_publishers(self) -> None:
-        """The same for all publishers whose advertisements were removed without a message."""
-        knows = self._routing.knows_publisher
-        for publisher in [p for p in self._last_sequence if not knows(p)]:
-            del self._last_sequence[publisher]
+    def _refuse(self, origin: Session, subject: str, reason: str) -> None:
+        """Refuse a request; RemoteProtocolError if that happened too often."""
+        self._outgoing.refuse(origin, subject, reason)
+        self._access.check_patience(origin)
 
 
 # The publications since a broker was started, replayed to clients and links that connect later.
@@ -270,11 +283,17 @@ class EarlyLog:
         self._published: list[Publication] = []
         self._size_bytes = 0
 
-    def note(self, publication: Publication, origin: Session) -> None:
+    def note(self, publication: Publication, origin: Session, now: float) -> bool:
+        """Keep a publication. Whether the log goes on: if not, nobody gets anything from it."""
+        self._size_bytes += publication.size_bytes
+        if now >= self._until or self._size_bytes > EARLY_BYTES:
+            self._until = -math.inf
+            self._kept, self._published = [], []
+            return False
         self._kept.append(publication)
         if origin.is_client:
             self._published.append(publication)
-        self._size_bytes += publication.size_bytes
+        return True
 
     def is_over(self, now: float) -> bool:
         """Whether the log has ended: its time is over, or it has too many bytes."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from pubweave.core.dataplane.grace import GracePeriods
 from pubweave.core.dataplane.outgoing import OutgoingQueue
+from pubweave.core.dataplane.publishing import RouteCache
 from pubweave.core.metering.counters import Counters
 from pubweave.core.metering.recorder import BrokerMeter
 from pubweave.core.routing.strategy import RoutingStrategy
@@ -26,26 +26,28 @@ class SessionTeardown:
         routing: RoutingStrategy,
         outgoing: OutgoingQueue,
         flow: FlowControl,
+        routes: RouteCache,
         counters: Counters,
+        grace: GracePeriods,
         meter: BrokerMeter | None,
     ) -> None:
         self._sessions = sessions
         self._routing = routing
         self._outgoing = outgoing
         self._flow = flow
+        self._routes = routes
         self._counters = counters
+        self._grace = grace
         self._meter = meter
-        self.on_end: Callable[[Session], None] = lambda session: None
-        """Called when a session ends."""
-        self.on_link_down: Callable[[float], None] = lambda now: None
-        """Called when the connection of a link is closed."""
 
     def end(self, session: Session, reason: str, now: float) -> None:
         """Remove a session; what was queued for it is lost."""
         self._sessions.discard(session, reason, now, self._outgoing.effects)
         session.restart()
+        self._sessions.access.forget(session)
+        self._routes.pop(session, None)
         self._outgoing.touched.pop(session, None)
-        self.on_end(session)
+        self._grace.discard(session)
         self._flow.discard(session, self._outgoing.effects)
 
     def expire(self, client: Session, reason: str, now: float) -> None:
@@ -75,14 +77,14 @@ class SessionTeardown:
                 CloseConnection(connection, "the far end closed the connection")
             )
 
-    def closed(self, connection: ConnectionId, now: float) -> None:
-        """A connection was closed; its session waits for the next one."""
+    def closed(self, connection: ConnectionId, now: float) -> Session | None:
+        """A connection was closed; its session waits for the next one. The session of a link."""
         session = self._sessions.closed(connection, now)
         if session is None or session.is_client:
-            return
-        self.on_link_down(now)
+            return None
         if self._meter is not None:
             self._meter.link_changed(session.remote, LinkChange.DOWN, now)
+        return session
 
     def link_changed(self, neighbor: BrokerId, is_added: bool, now: float) -> None:
         """A link of the topology was added or removed."""

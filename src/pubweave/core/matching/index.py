@@ -140,7 +140,8 @@ class MatchIndex(Generic[D]):
             few=few_limit,
             topics=topic_limit,
         )
-        self._version = 0
+        self.version = 0
+        """Grows with each `add` and `remove`."""
         self._rows: dict[Hashable, Row] = {}
         self._destinations: dict[Hashable, Destination] = {}
         self._by_slot: dict[int, D] = {}
@@ -152,11 +153,6 @@ class MatchIndex(Generic[D]):
 
     def __len__(self) -> int:
         return len(self._rows)
-
-    @property
-    def version(self) -> int:
-        """Grows with each `add` and `remove`."""
-        return self._version
 
     def entries(self) -> Iterator[tuple[Hashable, Filter, D]]:
         """Every key with its filter and destination, in the order of their `add`."""
@@ -171,7 +167,7 @@ class MatchIndex(Generic[D]):
         row = take_apart(key, filter, self._destination(destination))
         row.destination.count += 1
         self._rows[key] = row
-        self._version += 1
+        self.version += 1
         access = row.access
         if access is not None:
             node = self._node(access)
@@ -183,7 +179,7 @@ class MatchIndex(Generic[D]):
     def remove(self, key: Hashable) -> None:
         """Take a filter out. Raises KeyError if the key is absent."""
         row = self._rows.pop(key)
-        self._version += 1
+        self.version += 1
         access = row.access
         if access is not None:
             node = self._node(access)

@@ -33,10 +33,12 @@ class BrokerMeter:
         self._metering = metering
         self._subscriptions: dict[ClientId, dict[str, Filter]] = {}
         self._advertisements: dict[ClientId, dict[str, Filter]] = {}
+        self._told_dropped = 0
 
-    @property
-    def dropped_records(self) -> int:
-        return self._metering.dropped_records
+    def pop_dropped(self) -> int:
+        """How many records were dropped since this was last asked."""
+        before, self._told_dropped = self._told_dropped, self._metering.dropped_records
+        return self._told_dropped - before
 
     def pop(self) -> Records:
         return self._metering.pop()

@@ -18,16 +18,21 @@ tables. Migrations of different clients may cross: each concerns its own entries
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any, Protocol, get_args
 
+import msgspec
+
+from pubweave.core.dataplane.part import BrokerPart, EventHandler, MessageHandler
 from pubweave.core.migration.departure import Departure, MigrationEnd, MigrationOutcome
 from pubweave.core.migration.registry import MigrationRegistry
+from pubweave.core.migration.services import MigrationServices
 from pubweave.core.migration.source import MigrationDestination, MigrationSource
-from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
+from pubweave.core.transformation.coordinator import ActionCoordinator
+from pubweave.core.transformation.services import TreeServices
 from pubweave.core.vocabulary.effects import CloseConnection, Transmit
-from pubweave.core.vocabulary.events import ConnectionId
+from pubweave.core.vocabulary.events import ConnectionId, MigrationRequested
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.messages.migration import (
     Migration,
@@ -37,8 +42,20 @@ from pubweave.model.messages.migration import (
     Redirect,
     RedirectReply,
 )
-from pubweave.model.messages.session import Hello, Message, Role, SequencedMessage
-from pubweave.model.records.status import MigrationStatus, MoveStatus
+from pubweave.model.messages.session import (
+    Hello,
+    Message,
+    Role,
+    SequencedMessage,
+    Synced,
+    TableMessage,
+)
+from pubweave.model.records.status import (
+    RELOCATE_SUBJECT,
+    MigrationStatus,
+    MoveStatus,
+    RelocateRequest,
+)
 
 __all__ = ["MigrationCoordinator", "MigrationEnd", "MigrationOutcome"]
 
@@ -46,28 +63,47 @@ MOVES_KEPT = 100
 """How many ended migrations are kept for those who ask."""
 
 
-class MigrationCoordinator:
+class MigrationObserver(Protocol):
+    """Observes how migrations end."""
+
+    def client_arrived(self, client: ClientId, now: float) -> None:
+        """A client has come here from another broker."""
+
+    def migration_ended(self, end: MigrationEnd, now: float) -> None:
+        """A migration that began here has ended."""
+
+
+class MigrationCoordinator(BrokerPart):
     """All migrations that this broker takes part in."""
 
-    def __init__(self, inside: TreeServices, epoch: int) -> None:
-        self._plain_send = inside.send
-        self._inside = replace(inside, send=self._send)
-        self._number = f"{inside.id}/{epoch:x}"
+    def __init__(self, services: TreeServices, actions: ActionCoordinator) -> None:
+        self._inside = inside = MigrationServices(**vars(services), actions=actions)
+        self._number = f"{inside.id}/{inside.epoch:x}"
         self._departures: dict[ClientId, Departure] = {}
         self._gone: dict[ClientId, tuple[Redirect, float]] = {}
         """Clients that have moved on: where to, and until when that is remembered."""
-        self._begun = self._messages_out = self._seeks_out = 0
+        self._begun = 0
         self._ends = dict.fromkeys(MigrationOutcome, 0)
         self.last_moves: deque[MoveStatus] = deque(maxlen=MOVES_KEPT)
         self._hops = 0
         self._paused_ms = self._longest_paused_ms = 0.0
         self.parts = MigrationRegistry(self._inside, self._is_open, self._answered, self._arrived)
-        self.redirect: Callable[[ClientId, BrokerId, float], str | None] = _is_native
-        """Sends clients away that do not speak the native protocol (`mqtt/redirect`)."""
-        self.on_arrival: list[Callable[[ClientId, float], None]] = []
-        """Called with every client that has come here from another broker, and the instant."""
-        self.on_end: list[Callable[[MigrationEnd, float], None]] = []
-        """Called with every end of a migration that began here, and the instant of it."""
+        self.paused = self.parts.paused
+        self.unsettled = self.parts.by_client
+        self._observers: list[MigrationObserver] = []
+
+    def observe(self, observer: MigrationObserver) -> None:
+        self._observers.append(observer)
+
+    def event_handlers(self) -> Mapping[type[Any], EventHandler]:
+        return {
+            MigrationRequested: lambda event, now: self.begin(event.client, event.destination, now)
+        }
+
+    def message_handlers(self) -> Mapping[type[Any], MessageHandler]:
+        return dict.fromkeys(get_args(MigrationMessage), self.receive) | {
+            RedirectReply: self.replied
+        }
 
     # --- what is asked for -----------------------------------------------------------------
 
@@ -85,7 +121,8 @@ class MigrationCoordinator:
         if self.is_under_way(client):
             return
         self._begun += 1
-        refusal = self.redirect(client, destination, now)
+        mqtt = self._inside.mqtt
+        refusal = None if mqtt is None else mqtt.redirector.redirect(client, destination, now)
         if refusal is not None:
             outcome = MigrationOutcome.REFUSED if refusal else MigrationOutcome.DONE
             self._end(MigrationEnd(client, destination, outcome, refusal), now)
@@ -103,7 +140,25 @@ class MigrationCoordinator:
     def is_idle(self) -> bool:
         return not self._departures and not self.parts.by_client
 
-    def status(self) -> MigrationStatus:
+    def status(self, now: float) -> dict[str, Any]:
+        return {"migrations": self.counted()}
+
+    def answer(self, verb: str, argument: str, now: float) -> Any:
+        """``relocate`` begins a migration: how it ends is in the status, or in the answer if it was
+        refused at once."""
+        if verb != RELOCATE_SUBJECT:
+            return None
+        try:
+            request = msgspec.json.decode(argument, type=RelocateRequest)
+        except msgspec.MsgspecError as error:
+            return {"error": f"relocate: {error}"}
+        refused = self._ends[MigrationOutcome.REFUSED]
+        self.begin(request.client, request.destination, now)
+        if self._ends[MigrationOutcome.REFUSED] > refused:
+            return {"error": self.counted().last}
+        return {"client": request.client, "destination": request.destination}
+
+    def counted(self) -> MigrationStatus:
         last = self.last_moves[-1] if self.last_moves else None
         return MigrationStatus(
             begun=self._begun,
@@ -112,8 +167,8 @@ class MigrationCoordinator:
             busy=self._ends[MigrationOutcome.BUSY],
             failed=self._ends[MigrationOutcome.FAILED],
             under_way=len(self._departures) + len(self.parts.by_client),
-            messages_out=self._messages_out,
-            seeks_out=self._seeks_out,
+            messages_out=self._inside.sent.messages,
+            seeks_out=self._inside.sent.seeks,
             last=""
             if last is None
             else f"{last.client} to {last.destination}: {last.outcome} {last.reason}".strip(),
@@ -136,21 +191,24 @@ class MigrationCoordinator:
                 departure.on_deadline(now)
                 self._see_to(departure, now)
 
-    def link_began(self, link: Session) -> None:
+    def link_begins(self, link: Session, under_way: list[SequencedMessage], now: float) -> bool:
+        """Put the marks back that a neighbor's crash took along."""
+        for part in self.parts.by_client.values():
+            part.remark(link.remote, under_way)
+        return False
+
+    def link_began(self, link: Session, now: float) -> None:
         """A neighbor has forgotten everything."""
         for part in list(self.parts.by_client.values()):
             part.link_began(link.remote)
 
-    def remark(self, link: Session, under_way: list[SequencedMessage]) -> None:
-        """Before that: put the marks back that a neighbor's crash took along."""
-        for part in self.parts.by_client.values():
-            part.remark(link.remote, under_way)
+    def keeps(self, origin: Session, message: TableMessage | Synced, now: float) -> bool:
+        return self.parts.keeps(origin, message)
 
     @property
     def is_eager(self) -> bool:
         """Whether something waits for its moment: then `check` has to follow each event."""
-        parts = self.parts.by_client
-        return bool(parts) and any(part.is_eager for part in parts.values())
+        return any(part.is_eager for part in self.parts.by_client.values())
 
     def check(self, now: float) -> None:
         for part in list(self.parts.by_client.values()):
@@ -158,10 +216,6 @@ class MigrationCoordinator:
             self.parts.drop_if_over(part)
             if isinstance(part, MigrationSource) and part.is_over:
                 self._let_go(part, now)
-
-    def is_paused(self, session: Session) -> bool:
-        """Whether a client's messages are not taken in, because it is on the move."""
-        return bool(self.parts.paused) and session.is_client and session.remote in self.parts.paused
 
     # --- messages --------------------------------------------------------------------------
 
@@ -193,11 +247,12 @@ class MigrationCoordinator:
             departure.replied(reply.token, reply.problem)
             self._see_to(departure, now)
 
-    def greeted(self, connection: ConnectionId, hello: Message, now: float) -> bool:
+    def greeted(self, connection: ConnectionId, message: Message, now: float) -> bool:
         """Whether the first message of a connection is seen to here: the Hello of a client that
         has moved on or is moving, or what a client says that waits for the answer to its Hello."""
-        if not isinstance(hello, Hello):
+        if not isinstance(message, Hello):
             return self.parts.has_early(connection)
+        hello = message
         if hello.role is not Role.CLIENT:
             return False
         inside, part = self._inside, self.parts.by_client.get(hello.id)
@@ -231,25 +286,18 @@ class MigrationCoordinator:
             place = path.index(own) if own in path else -1
             link = self._inside.link(path[place - 1]) if place > 0 else None
             if link is not None:
-                self._send(link, message)
+                self._inside.send(link, message)
             elif place == 0:
                 self._found(message, now)
         elif own not in path:
             path = (*path, own)
             if own == message.destination:
-                self._send(origin, MigrationSeek(message.number, own, path, is_found=True))
+                self._inside.send(origin, MigrationSeek(message.number, own, path, is_found=True))
                 return
             onward = MigrationSeek(message.number, message.destination, path)
             for link, table in self._inside.routing.links.items():
                 if link is not origin and not table.is_held:
-                    self._send(link, onward)
-
-    def _send(self, session: Session, message: SequencedMessage) -> None:
-        if isinstance(message, MigrationSeek):
-            self._seeks_out += 1
-        else:
-            self._messages_out += 1
-        self._plain_send(session, message)
+                    self._inside.send(link, onward)
 
     # --- departures ------------------------------------------------------------------------
 
@@ -288,13 +336,13 @@ class MigrationCoordinator:
             migrating[departure.held] = None
 
     def _arrived(self, client: ClientId, now: float) -> None:
-        for listener in self.on_arrival:
-            listener(client, now)
+        for observer in self._observers:
+            observer.client_arrived(client, now)
 
     def _let_go(self, part: MigrationSource, now: float) -> None:
         """All that came for the client is with it: it goes on at its new broker."""
         inside, migration = self._inside, part.migration
-        complete = part.last_word(inside.last_sequence(migration.client))
+        complete = part.last_word(inside.sequences.of(migration.client))
         paused_s = now - part.began_at
         redirect = Redirect(
             migration.id,
@@ -316,7 +364,7 @@ class MigrationCoordinator:
                 inside.emit(Transmit(connection, (redirect,)))
                 inside.emit(CloseConnection(connection, "the client has moved"))
                 inside.sessions.closed(connection, now)
-            inside.withdraw(session, "the client has moved", now)
+            inside.teardown.withdraw(session, "the client has moved", now)
         assert part.after is not None
         part.send(part.after, complete)
         self._end(
@@ -343,9 +391,5 @@ class MigrationCoordinator:
         meter = self._inside.meter
         if meter is not None:
             meter.migration_ended(end.client, end.destination, outcome, end.hops, paused_ms, now)
-        for listener in self.on_end:
-            listener(end, now)
-
-
-def _is_native(client: ClientId, destination: BrokerId, now: float) -> None:
-    """No client speaks anything else."""
+        for observer in self._observers:
+            observer.migration_ended(end, now)

@@ -12,7 +12,7 @@ import zlib
 
 import msgspec
 
-from pubweave.core.routing.tree.services import TreeServices
+from pubweave.core.migration.services import MigrationServices
 from pubweave.core.session.session import Session
 from pubweave.core.session.table import OBSERVER_MARK
 from pubweave.core.transformation.shift import why_not_now
@@ -59,7 +59,7 @@ class Departure:
 
     def __init__(
         self,
-        inside: TreeServices,
+        inside: MigrationServices,
         number: str,
         client: ClientId,
         destination: BrokerId,
@@ -132,7 +132,7 @@ class Departure:
         session = self._session()
         if session is None or not session.is_established:
             self._retry_later(f"{self.client} is not connected", now)
-        elif inside.in_action() or now < inside.precedence.until:
+        elif inside.actions.is_busy or now < inside.precedence.until:
             self._retry_later(f"{inside.id} takes part in an action", now)
         elif self._path:
             self.found(self._sought, self._path, now)

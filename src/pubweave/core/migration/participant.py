@@ -17,8 +17,8 @@ from pubweave.core.migration.tables import (
 )
 from pubweave.core.migration.uncertainty import MigrationUncertainty
 from pubweave.core.routing.tree.link_table import LinkTable
-from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
+from pubweave.core.transformation.services import TreeServices
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId, SubscriptionId
 from pubweave.model.messages.migration import (

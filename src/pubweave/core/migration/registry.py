@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pubweave.core.migration.participant import MigrationParticipant
+from pubweave.core.migration.services import MigrationServices
 from pubweave.core.migration.source import MigrationDestination, MigrationSource
-from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
 from pubweave.core.transformation.shift import PATIENT_ATTEMPTS, why_not_now
 from pubweave.core.vocabulary.events import ConnectionId
@@ -37,7 +37,7 @@ class MigrationRegistry:
 
     def __init__(
         self,
-        inside: TreeServices,
+        inside: MigrationServices,
         is_open: Callable[[Migration], bool],
         answered: Callable[[MigrationSignal, float], None],
         arrived: Callable[[ClientId, float], None],
@@ -186,7 +186,7 @@ class MigrationRegistry:
             return MigrationStep.BUSY, f"the way leads no longer over {inside.id}"
         if migration.client in self.by_client:
             return MigrationStep.BUSY, f"{inside.id} takes part in another move of the client"
-        if inside.in_action() or now < inside.precedence.until:
+        if inside.actions.is_busy or now < inside.precedence.until:
             return MigrationStep.BUSY, f"{inside.id} takes part in an action"
         obstacle = why_not_now(inside, neighbors, PATIENT_ATTEMPTS + 1)
         if obstacle:

@@ -15,9 +15,9 @@ from __future__ import annotations
 from pubweave.core.migration.participant import MigrationParticipant
 from pubweave.core.migration.states import DESTINATION, Stage
 from pubweave.core.migration.tables import ClientEntries, move_advertisements
-from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
 from pubweave.core.session.tokens import is_same
+from pubweave.core.transformation.services import TreeServices
 from pubweave.core.vocabulary.events import ConnectionId
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.migration import (
@@ -154,10 +154,10 @@ class MigrationDestination(MigrationParticipant):
         inside = self.inside
         session = inside.sessions.clients.get(self.migration.client)
         if session is not None and message.is_gone:
-            inside.withdraw(session, "the client has left", now)
+            inside.teardown.withdraw(session, "the client has left", now)
         elif session is not None and message.session is not None and not session.remote_epoch:
             # Else this broker was restarted, and the client has begun a session of its own here.
             session.go_on(message.session)
-        inside.note_sequence(self.migration.client, message.last_sequence)
+        inside.sequences.note(self.migration.client, message.last_sequence)
         if self._early is not None:
             inside.greet(*self._early, now)

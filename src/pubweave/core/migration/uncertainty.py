@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
+from pubweave.core.transformation.services import TreeServices
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId, ClientId, SubscriptionId, publisher_of
 from pubweave.model.messages.migration import MigrationSignal

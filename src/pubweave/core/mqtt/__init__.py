@@ -7,7 +7,7 @@ Entry: `MqttGateway` in `gateway`; its events are events of the broker.
 (a new Connect for a session ends the older connection, here or at another gateway). `connect`:
 from Connect to ConnAck. `publish`, `subscribe`, `capabilities`: what clients may do. `redirect`
 sends clients to another gateway; `evacuation` gives away the sessions of a broker that leaves.
-`wildcard_replicator` publishes copies where brokers route by whole topics.
+`services` is what the gateway may use of its broker, and knows when its parts are due.
 Rooms: `session` has one client's state, `cluster` what gateways share, `protocol` topics and
 properties, `bridges` loops. Not here: bytes (`wire.mqtt`), sockets and SCRAM (`runtime.entrance`).
 Invariant: with a journal, no acknowledgement leaves before its event is on disk. ADR 21.

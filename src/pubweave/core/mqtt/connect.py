@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.capabilities import check_publication, why_too_large
 from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.protocol.topics import is_reserved
+from pubweave.core.mqtt.services import MqttServices
 from pubweave.core.mqtt.session.connection import MqttConnection, MqttError
 from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.core.mqtt.session.table import MqttSessionTable
-from pubweave.core.session.access import Access
 from pubweave.core.session.session import RemoteProtocolError
-from pubweave.model.ids import BrokerId
 from pubweave.model.mqtt_packets import VERSION_5, ConnAck, Connect, Reason, Will
 
 AUTHENTICATION_METHOD = "SCRAM-SHA-256"
@@ -26,15 +24,13 @@ class ConnectHandler:
 
     def __init__(
         self,
-        broker: BrokerId,
-        config: MqttConfig,
-        access: Access,
+        services: MqttServices,
         sessions: MqttSessionTable,
         gossip: GatewayGossip,
     ) -> None:
-        self._broker = broker
-        self._config = config
-        self._access = access
+        self._services = services
+        self._config = services.config
+        self._access = services.sessions.access
         self._sessions = sessions
         self._gossip = gossip
 
@@ -51,7 +47,8 @@ class ConnectHandler:
             raise MqttError(Reason.NOT_AUTHORIZED, str(error)) from error
         client_id = connect.client_id or self._assigned(connect, now)
         name = f"{user}/mqtt:{client_id}" if user else f"mqtt:{client_id}"
-        if len(client_id) > CLIENT_ID_BYTES_MAX or len(name) + len(self._broker) >= NAME_BYTES_MAX:
+        native_bytes = len(name) + len(self._services.broker)
+        if len(client_id) > CLIENT_ID_BYTES_MAX or native_bytes >= NAME_BYTES_MAX:
             most = CLIENT_ID_BYTES_MAX
             raise MqttError(Reason.CLIENT_ID_NOT_VALID, f"client ids have at most {most} letters")
         self._check_will(connect.will)
@@ -73,17 +70,17 @@ class ConnectHandler:
             raise MqttError(Reason.CLIENT_ID_NOT_VALID, "clients need an id of their own here")
         if connect.version != VERSION_5 and not connect.clean_start:
             raise MqttError(Reason.CLIENT_ID_NOT_VALID, "a session that is kept needs a client id")
-        return f"{self._broker}-{self._gossip.new_number(now):x}"
+        return f"{self._services.broker}-{self._gossip.new_number(now):x}"
 
     def attach(
         self, connection: MqttConnection, connect: Connect, name: str, client_id: str, now: float
     ) -> tuple[MqttSession, ConnAck]:
         """Attach a connection to its session; begin a session if there is none."""
-        session = self._sessions.get(name)
+        session = self._sessions.by_name.get(name)
         is_present = session is not None and session.is_confirmed
         if session is None:
             user = self._access.proven_user(connection.number)
-            can_move = connection.is_v5 and not self._gossip.routes_whole_topics
+            can_move = connection.is_v5 and not self._services.routes_whole_topics
             session = self._sessions.begin(name, client_id, user, now, can_move=can_move)
             may_be_missed = self._gossip.has_others or self._sessions.is_unnotified(name)
             session.is_confirmed = connect.clean_start or not may_be_missed

@@ -7,20 +7,19 @@ its session arrives from another gateway. Packets that it sends meanwhile wait, 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from math import inf
+from typing import Protocol
 
-from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.cluster.handover import SessionHandover
 from pubweave.core.mqtt.connect import ConnectHandler
+from pubweave.core.mqtt.services import MqttServices
 from pubweave.core.mqtt.session.connection import MqttConnection, MqttError
 from pubweave.core.mqtt.session.native_client import InProcessLink
 from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.core.mqtt.session.table import MqttSessionTable
-from pubweave.core.session.access import Access
 from pubweave.core.session.session import RemoteProtocolError
-from pubweave.core.vocabulary.effects import CloseConnection, Effect, TransmitPackets
+from pubweave.core.vocabulary.effects import CloseConnection
 from pubweave.core.vocabulary.events import (
     ConnectionId,
     LoginReceived,
@@ -33,64 +32,65 @@ EARLY_PACKETS_MAX = 100
 """Packets that a client may send before its Connect is accepted."""
 
 
+class ConnectionListener(Protocol):
+    """What the connection table asks of the gateway."""
+
+    def received(self, connection: MqttConnection, packets: list[FromClient], now: float) -> None:
+        """Handle what a client sent before its Connect was accepted."""
+
+    def detached(self, session: MqttSession, now: float) -> None:
+        """A session is about to lose its connection."""
+
+    def elsewhere(self, name: str, now: float) -> str:
+        """The address of another gateway for a client that is refused, by session name; empty if
+        there is none."""
+
+
 class ConnectionTable:
     """The connections of one gateway, with session takeover and timeouts."""
 
     def __init__(
         self,
-        config: MqttConfig,
-        access: Access,
+        services: MqttServices,
         link: InProcessLink,
         sessions: MqttSessionTable,
         gossip: GatewayGossip,
         handover: SessionHandover,
-        connect_handler: ConnectHandler,
+        listener: ConnectionListener,
     ) -> None:
-        self.on_early: Callable[[MqttConnection, list[FromClient], float], None]
-        """Called with the packets that a client sent before its Connect was accepted."""
-        self.on_leaving: Callable[[MqttSession, float], None]
-        """Called before a session loses its connection."""
-        self.elsewhere: Callable[[str, float], str]
-        """The address of another gateway for a client that is refused, by session name, or
-        empty."""
-        self.is_leaving: Callable[[], bool]
-        """Whether the broker is leaving the overlay."""
-        self.effects: list[Effect] = []
-        """Of the current event."""
+        self.with_output: dict[MqttConnection, None] = {}
+        """Connections with packets to send at the end of this event."""
+        self.closing: dict[ConnectionId, str] = {}
+        """Connections to close then, and why."""
         self.by_number: dict[ConnectionId, MqttConnection] = {}
-        self._config = config
-        self._access = access
+        self._services = services
+        self._listener = listener
+        self._config = services.config
+        self._access = services.sessions.access
         self._link = link
         self._sessions = sessions
         self._gossip = gossip
         self._handover = handover
-        self._connect_handler = connect_handler
-        self._has_output: dict[ConnectionId, None] = {}
-        self._closing: dict[ConnectionId, str] = {}
+        self._connect_handler = ConnectHandler(services, sessions, gossip)
         self._awaiting_session: dict[str, tuple[ConnectionId, str]] = {}
         """By session on its way here: the connection that waits for it, and the client id."""
         self._timers: list[tuple[float, ConnectionId]] = []
         """When to check connections for timeouts."""
 
     def opened(self, event: MqttOpened, now: float) -> None:
-        connection = MqttConnection(event.connection, now, self._has_output)
+        connection = MqttConnection(event.connection, now, self.with_output)
         self.by_number[event.connection] = connection
         self._access.opened(event.connection, event.certified)
         self._set_timer(event.connection, now + self._config.connect_limit_s)
 
-    def is_closing(self, connection: MqttConnection) -> bool:
-        return connection.number in self._closing
-
-    def flush(self, effects: list[Effect]) -> None:
-        """Send the packets of this event, then close the connections that are to be closed."""
-        for number in self._has_output:
+    def close_all(self) -> None:
+        """Close the connections that are to be closed, at the end of the event."""
+        for number, reason in self.closing.items():
+            self._services.emit(CloseConnection(number, reason))
             connection = self.by_number.get(number)
             if connection is not None:
-                effects.append(TransmitPackets(number, connection.pop_packets()))
-        self._has_output.clear()
-        for number, reason in self._closing.items():
-            effects.append(CloseConnection(number, reason))
-        self._closing.clear()
+                connection.is_closing = False
+        self.closing.clear()
 
     # --- connecting ------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class ConnectionTable:
         self, connection: MqttConnection, event: LoginReceived | PasswordVerified, now: float
     ) -> None:
         """A password is being verified, or has been; Connect waits for it."""
-        self._access.note(event, self.effects)
+        self._access.note(event, self._services.outgoing.effects)
         try:
             self._access.admit(connection.number, ())
         except RemoteProtocolError as error:
@@ -134,7 +134,7 @@ class ConnectionTable:
         except MqttError as error:
             self.refuse(connection, error, now)
             return
-        if self.is_leaving() and self._gossip.gateway_for(name):
+        if self._services.is_leaving() and self._gossip.gateway_for(name):
             # Before it claims its session from the gateway that has just received it.
             self._refer_elsewhere(connection, name, now)
             return
@@ -155,27 +155,27 @@ class ConnectionTable:
         """A session has arrived from another gateway, or will not."""
         number, client_id = self._awaiting_session.pop(name, (0, ""))
         connection = self.by_number.get(number)
-        if connection is None or self.is_closing(connection):
+        if connection is None or connection.is_closing:
             return
         self._accept(connection, name, client_id, now)
 
     def session_late(self, name: str, now: float) -> None:
         """The handover of a session takes too long: the client is to try again."""
         connection = self.by_number.get(self._awaiting_session.pop(name, (0, ""))[0])
-        if connection is not None and not self.is_closing(connection):
+        if connection is not None and not connection.is_closing:
             text = "its session is still on its way here: try again"
             self.refuse(connection, MqttError(Reason.SERVER_BUSY, text), now)
 
     def _accept(self, connection: MqttConnection, name: str, client_id: str, now: float) -> None:
         connect = connection.connect
         assert connect is not None
-        before = self._sessions.get(name)
+        before = self._sessions.by_name.get(name)
         if before is not None and connect.clean_start:
             self._sessions.end(before, now)
             self.session_ended(before, now)
         session, answer = self._connect_handler.attach(connection, connect, name, client_id, now)
-        self._link.run(self.effects, now)
-        if session.end is None:
+        if session.end is not None and self._link.greet(session.end, now):
+            self._sessions.native_lost(session)
             self._refer_elsewhere(connection, name, now)
             return
         if not connection.send(answer):
@@ -189,11 +189,11 @@ class ConnectionTable:
         session.resend(now)
         early, connection.early = connection.early, []
         if early:
-            self.on_early(connection, early, now)
+            self._listener.received(connection, early, now)
 
     def _refer_elsewhere(self, connection: MqttConnection, name: str, now: float) -> None:
         """This broker accepts no further clients: refer the client to another gateway, if any."""
-        address = self.elsewhere(name, now) if connection.is_v5 else ""
+        address = self._listener.elsewhere(name, now) if connection.is_v5 else ""
         reason = Reason.USE_ANOTHER_SERVER if address else Reason.SERVER_BUSY
         text = "the broker takes no further clients"
         self.refuse(connection, MqttError(reason, text, address or None), now)
@@ -218,7 +218,7 @@ class ConnectionTable:
             else:
                 self.refuse(connection, error, now)
             return
-        if connection.is_v5 and not self.is_closing(connection):
+        if connection.is_v5 and not connection.is_closing:
             text = connection.reason_text(str(error))
             reference = error.server_reference
             connection.send(Disconnect(error.reason, None, text, reference))
@@ -240,8 +240,9 @@ class ConnectionTable:
         self.end(session.connection, error, now)
 
     def close(self, connection: MqttConnection, reason: str, now: float) -> None:
-        if connection.number not in self._closing:
-            self._closing[connection.number] = reason
+        if not connection.is_closing:
+            connection.is_closing = True
+            self.closing[connection.number] = reason
             self._detach(connection, now)
 
     def closed(self, connection: MqttConnection, now: float) -> None:
@@ -249,14 +250,14 @@ class ConnectionTable:
         self._access.closed(connection.number)
         del self.by_number[connection.number]
         self._detach(connection, now)
+        self.with_output.pop(connection, None)
 
     def _detach(self, connection: MqttConnection, now: float) -> None:
         """Disconnect the session; it may outlive the connection until it expires."""
-        session = self._sessions.for_connection(connection)
-        connection.session = ""
+        session, connection.session = connection.session, None
         if session is None:
             return
-        self.on_leaving(session, now)
+        self._listener.detached(session, now)
         if self._sessions.disconnected(session, now):
             self.session_ended(session, now)
         else:
@@ -269,25 +270,28 @@ class ConnectionTable:
 
     # --- time ------------------------------------------------------------------------------
 
-    @property
-    def deadline(self) -> float:
-        return self._timers[0][0] if self._timers else inf
-
     def excuse(self, seconds: float) -> None:
         """Extend all timeouts by a local pause."""
         for connection in self.by_number.values():
             connection.heard_at += seconds
         self._timers = [(at + seconds, number) for at, number in self._timers]
+        self._note_deadline()
 
     def on_deadline(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
             _, number = heapq.heappop(self._timers)
             connection = self.by_number.get(number)
-            if connection is not None and not self.is_closing(connection):
+            if connection is not None and not connection.is_closing:
                 self._check_timeouts(connection, now)
+        self._note_deadline()
 
     def _set_timer(self, number: ConnectionId, at: float) -> None:
         heapq.heappush(self._timers, (at, number))
+        self._note_deadline()
+
+    def _note_deadline(self) -> None:
+        at = self._timers[0][0] if self._timers else inf
+        self._services.deadlines.set("connections", at)
 
     def _check_timeouts(self, connection: MqttConnection, now: float) -> None:
         if connection.connect is None:

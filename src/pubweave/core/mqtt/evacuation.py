@@ -6,11 +6,11 @@ elsewhere (`cluster/handover`). A client that connects anywhere meanwhile takes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
 
 from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.cluster.handover import SessionHandover
+from pubweave.core.mqtt.services import MqttServices
 from pubweave.core.mqtt.session.table import MqttSessionTable
 
 CHECK_EVERY_S = 0.1
@@ -25,31 +25,35 @@ class SessionEvacuation:
 
     def __init__(
         self,
+        services: MqttServices,
         sessions: MqttSessionTable,
         gossip: GatewayGossip,
         handover: SessionHandover,
-        is_leaving: Callable[[], bool],
     ) -> None:
+        self._services = services
         self._sessions = sessions
         self._gossip = gossip
         self._handover = handover
-        self._is_leaving = is_leaving
         self._due_at: dict[str, float] = {}
-        self.deadline = inf
+        self._check_at = inf
 
     def add(self, session: str, now: float) -> None:
         self._due_at[session] = now
-        self.deadline = now
+        self._check(now)
+
+    def _check(self, at: float) -> None:
+        self._check_at = at
+        self._services.deadlines.set("evacuation", at)
 
     def on_deadline(self, now: float) -> None:
         """O(sessions to hand over)."""
-        if now < self.deadline:
+        if now < self._check_at:
             return
-        if not self._is_leaving():
+        if not self._services.is_leaving():
             self._due_at.clear()
         room = AT_ONCE
         for name, due_at in list(self._due_at.items()):
-            session = self._sessions.get(name)
+            session = self._sessions.by_name.get(name)
             if session is None:
                 del self._due_at[name]
             elif session.connection is not None:
@@ -59,4 +63,4 @@ class SessionEvacuation:
             elif now >= due_at and room > 0 and (gateway := self._gossip.gateway_for(name)):
                 room -= 1
                 self._handover.offer(session, gateway, now)
-        self.deadline = now + CHECK_EVERY_S if self._due_at else inf
+        self._check(now + CHECK_EVERY_S if self._due_at else inf)

@@ -3,38 +3,33 @@
 It is part of the broker's state machine: an event with packets is recorded in the journal, if there
 is one, before anything is answered. So sessions, packet ids, retained publications and wills
 survive whatever the broker survives, without a store of their own.
-
-```
- PacketsReceived ─> MqttGateway ─> MqttSession ─> NativeSession ─> broker ─> overlay
- TransmitPackets <─ (end of the event) <─ MqttSession.deliver <─ NativeSession <─┘
-```
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.bridges.loop_detector import LoopDetector
 from pubweave.core.mqtt.bridges.loop_probes import LoopProbes
 from pubweave.core.mqtt.capabilities import accepted
 from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.cluster.handover import SessionHandover
-from pubweave.core.mqtt.connect import ConnectHandler
+from pubweave.core.mqtt.cluster.session_directory import SessionDirectory
+from pubweave.core.mqtt.cluster.wildcard_replicator import OWNER as COPYING
+from pubweave.core.mqtt.cluster.wildcard_replicator import WildcardReplicator
 from pubweave.core.mqtt.connections import ConnectionTable
 from pubweave.core.mqtt.evacuation import SessionEvacuation
+from pubweave.core.mqtt.protocol.properties import RETAIN
 from pubweave.core.mqtt.publish import PublishHandler
 from pubweave.core.mqtt.redirect import ClientRedirector
-from pubweave.core.mqtt.session.cluster_messages import Arrived
+from pubweave.core.mqtt.services import MqttServices
+from pubweave.core.mqtt.session.cluster_messages import Arrived, Redirected, Returned
 from pubweave.core.mqtt.session.connection import MqttConnection, MqttError
 from pubweave.core.mqtt.session.native_client import InProcessLink, NativeSession, PendingReply
 from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.core.mqtt.session.table import MqttSessionTable
 from pubweave.core.mqtt.subscribe import SubscribeHandler
-from pubweave.core.mqtt.wildcard_replicator import OWNER as COPYING
-from pubweave.core.mqtt.wildcard_replicator import WildcardReplicator
-from pubweave.core.session.access import Access
-from pubweave.core.vocabulary.effects import Effect
+from pubweave.core.vocabulary.effects import TransmitPackets
 from pubweave.core.vocabulary.events import (
     ConnectionClosed,
     ConnectionId,
@@ -45,7 +40,6 @@ from pubweave.core.vocabulary.events import (
     PasswordVerified,
     WritingPaused,
 )
-from pubweave.model.ids import BrokerId
 from pubweave.model.messages.session import LEAVING_SUBJECT
 from pubweave.model.mqtt_packets import (
     Auth,
@@ -68,60 +62,32 @@ from pubweave.model.records.status import MqttStatus
 
 
 class MqttGateway:
-    """All MQTT clients of one broker."""
+    """All MQTT clients of one broker. Its parts depend on each other in the order in which they are
+    made; where one has to tell an earlier one something, it tells the gateway."""
 
-    def __init__(
-        self,
-        broker: BrokerId,
-        config: MqttConfig,
-        access: Access,
-        link: InProcessLink,
-        now: float,
-        *,
-        routes_whole_topics: bool,
-        is_leaving: Callable[[], bool],
-    ) -> None:
+    def __init__(self, services: MqttServices, now: float) -> None:
+        config = services.config
         self.config = config
-        self._access = access
-        self._link = link
-        link.on_notified = self._on_notified
-        link.on_settled = self._on_settled
-        self.sessions = MqttSessionTable(
-            broker, config, link, access, routes_whole_topics=routes_whole_topics
-        )
-        link.on_missed = self.sessions.missed
-        self.gossip = GatewayGossip(
-            broker, config, link, now, routes_whole_topics=routes_whole_topics
-        )
-        self.handover = SessionHandover(broker, config, link, self.sessions, self.gossip)
-        connect_handler = ConnectHandler(broker, config, access, self.sessions, self.gossip)
+        self._outgoing = services.outgoing
+        self._deadlines = services.deadlines
+        self.routes_whole_topics = services.routes_whole_topics
+        self._link = link = InProcessLink(services.sessions, services.receive, services.ack, self)
+        self.sessions = MqttSessionTable(services, link)
+        self.replicator = WildcardReplicator(services, link)
+        directory = SessionDirectory()
+        self.gossip = GatewayGossip(services, link, self.sessions, directory, self.replicator, now)
+        self.handover = SessionHandover(services, self.sessions, self.gossip, directory, self)
         self.connections = ConnectionTable(
-            config, access, link, self.sessions, self.gossip, self.handover, connect_handler
+            services, link, self.sessions, self.gossip, self.handover, self
         )
-        self.connections.on_early = self._on_packets
-        self.connections.is_leaving = is_leaving
-        self.handover.on_claimed = self._on_claimed
-        self.handover.on_arrived = self.connections.session_arrived
-        self.handover.on_late = self.connections.session_late
-        self.gossip.on_handover_message = self.handover.receive
-        self.gossip.on_gateway_lost = self.handover.discard_gateway
-        self.gossip.sessions_digest = self.handover.digest
-        self.gossip.announce_sessions = self.handover.announce_all
-        self.replicator = WildcardReplicator(broker, link)
-        self.gossip.on_interests_changed = self.replicator.set_wanted
-        self.redirector = ClientRedirector(config, self.sessions, self.gossip, self.connections)
-        self.evacuation = SessionEvacuation(self.sessions, self.gossip, self.handover, is_leaving)
-        self.handover.on_redirected = self.redirector.hold
-        self.loop_detector = LoopDetector(
-            broker, config, self.sessions, self.gossip, self.connections
-        )
-        self.gossip.on_returned = self.loop_detector.returned
-        self.loop_probes = LoopProbes(config, self.sessions, self.gossip, self.loop_detector)
+        self.redirector = ClientRedirector(services, self.sessions, self.gossip, self.connections)
+        self.evacuation = SessionEvacuation(services, self.sessions, self.gossip, self.handover)
+        self.loop_detector = LoopDetector(services, self.sessions, self.gossip, self.connections)
+        self.loop_probes = LoopProbes(services, self.sessions, self.gossip, self.loop_detector)
         self._publishing = PublishHandler(
-            config, access, link, self.sessions, self.loop_probes, self.connections
+            services, self.sessions, self.gossip, self.loop_probes, self.connections
         )
-        self.connections.on_leaving = self._publishing.release_all
-        self._subscribing = SubscribeHandler(config, access, link, self.gossip, self.loop_probes)
+        self._subscribing = SubscribeHandler(services, self.gossip, self.loop_probes)
 
     # --- events ----------------------------------------------------------------------------
 
@@ -131,7 +97,7 @@ class MqttGateway:
     def restored(self, now: float) -> None:
         """The broker was restored from its journal, perhaps with other settings."""
         self.gossip.restored(now)
-        for session in self.sessions.all():
+        for session in self.sessions.by_name.values():
             session.config = self.config
 
     def excuse(self, seconds: float) -> None:
@@ -139,9 +105,8 @@ class MqttGateway:
         for part in (self.connections, self.sessions, self.gossip):
             part.excuse(seconds)
 
-    def handle(self, event: Event, now: float, effects: list[Effect]) -> bool:
+    def handle(self, event: Event, now: float) -> bool:
         """Handle an event of an MQTT connection; False if it is none."""
-        self.connections.effects = effects
         if isinstance(event, MqttOpened):
             self.connections.opened(event, now)
             return True
@@ -151,35 +116,42 @@ class MqttGateway:
         match event:
             case PacketsReceived():
                 connection.heard_at = now
-                self._on_packets(connection, event.packets, now)
+                self.received(connection, event.packets, now)
             case WritingPaused():
                 connection.is_slow = event.is_paused
-                session = self.sessions.for_connection(connection)
-                if session is not None:
-                    session.pump(now)
+                if connection.session is not None:
+                    connection.session.pump(now)
             case LoginReceived() | PasswordVerified():
                 self.connections.login(connection, event, now)
             case ConnectionClosed():
                 self.connections.closed(connection, now)
         return True
 
-    def finish(self, effects: list[Effect], now: float) -> None:
-        """End an event of the broker: run the in-process links to quiescence, then send packets."""
-        self.connections.effects = effects
-        self.gossip.begin(now)
-        self._link.run(effects, now)
-        while overrun := self.sessions.overrunning():
-            for session in overrun:
-                self.connections.end_overrun(session, now)
-            self._link.run(effects, now)
-        self.gossip.announce_changes(now)
-        self.loop_probes.check(now)
-        self._link.run(effects, now)
-        self.connections.flush(effects)
+    def settle(self, now: float) -> None:
+        """An event of the broker was handled: let the native clients have their say."""
+        if not self.gossip.is_attached:
+            self.gossip.begin(now)
+        link = self._link
+        link.run(now)
+        budget = self.sessions.budget
+        if budget.overrun or budget.size_bytes > budget.limit_bytes or self.gossip.has_changed:
+            while overrun := self.sessions.overrunning():
+                for session in overrun:
+                    self.connections.end_overrun(session, now)
+                link.run(now)
+            self.gossip.announce_changes(now)
+            self.loop_probes.check(now)
+            link.run(now)
 
-    def defer(self, effects: list[Effect]) -> None:
-        """After an event that raised: keep its in-process effects for the next event."""
-        self._link.defer(effects)
+    def flush(self) -> None:
+        """End an event: send the packets that it has caused."""
+        connections = self.connections
+        for connection in connections.with_output:
+            packets, connection.output = connection.output, []
+            self._outgoing.effects.append(TransmitPackets(connection.number, packets))
+        connections.with_output.clear()
+        if connections.closing:
+            connections.close_all()
 
     def forbid(self, session: MqttSession, reason: str, now: float) -> None:
         """End a session that changed access rules no longer allow."""
@@ -188,12 +160,12 @@ class MqttGateway:
 
     def status(self, now: float) -> MqttStatus:
         """O(sessions)."""
-        sessions = self.sessions.all()
+        sessions = self.sessions.by_name.values()
         return MqttStatus(
             connections=len(self.connections.by_number),
             sessions=len(sessions),
-            waiting=sum(session.inflight.waiting for session in sessions),
-            dropped=self.sessions.dropped,
+            waiting=sum(len(session.inflight.waiting) for session in sessions),
+            dropped=self.sessions.dropped + self._link.missed,
             qos0_dropped=self.sessions.qos0_dropped
             + sum(session.qos0_dropped for session in sessions),
             retained=len(self.gossip.retained),
@@ -212,56 +184,53 @@ class MqttGateway:
 
     @property
     def deadline(self) -> float:
-        return min(
-            self.connections.deadline,
-            self.sessions.deadline,
-            self.gossip.deadline,
-            self.handover.deadline,
-            self.redirector.deadline,
-            self.evacuation.deadline,
-            self.loop_probes.deadline,
-            self._publishing.deadline,
-            self.replicator.deadline,
-        )
+        return self._deadlines.earliest
 
-    def on_deadline(self, now: float, effects: list[Effect]) -> None:
-        self.connections.effects = effects
+    def on_deadline(self, now: float) -> None:
         self.connections.on_deadline(now)
         for session in self.sessions.on_deadline(now):
             self.connections.session_ended(session, now)
-        self.handover.on_deadline(now)
-        self.redirector.on_deadline(now)
-        self.evacuation.on_deadline(now)
-        self.loop_probes.on_deadline(now)
-        self._publishing.on_deadline(now)
-        self.replicator.on_deadline(now)
-        self.gossip.on_deadline(now)
+        for part in (
+            self.handover,
+            self.redirector,
+            self.evacuation,
+            self.loop_probes,
+            self._publishing,
+            self.replicator,
+            self.gossip,
+        ):
+            part.on_deadline(now)
 
     # --- packets ---------------------------------------------------------------------------
 
-    def _on_packets(
+    def received(
         self, connection: MqttConnection, packets: Sequence[FromClient], now: float
     ) -> None:
+        """Handle packets of a client, those too that waited for the answer to its Connect."""
         for packet in packets:
-            if self.connections.is_closing(connection):
+            if connection.is_closing:
                 return
             try:
-                self._on_packet(connection, packet, now)
+                session = connection.session
+                if session is None:
+                    self.connections.first_packet(connection, packet, now)
+                    continue
+                if not session.is_confirmed:
+                    self.sessions.confirmed(session)
+                match packet:
+                    case Publish():
+                        self._publishing.receive(connection, session, packet, now)
+                    case PubAck() | PubRec() | PubComp():
+                        session.acknowledged(packet, now)
+                    case _:
+                        self._on_other_packet(connection, session, packet, now)
             except MqttError as error:
                 self.connections.end(connection, error, now)
 
-    def _on_packet(self, connection: MqttConnection, packet: FromClient, now: float) -> None:
-        session = self.sessions.for_connection(connection)
-        if session is None:
-            self.connections.first_packet(connection, packet, now)
-            return
-        if not session.is_confirmed:
-            self.sessions.confirmed(session)
+    def _on_other_packet(
+        self, connection: MqttConnection, session: MqttSession, packet: FromClient, now: float
+    ) -> None:
         match packet:
-            case Publish():
-                self._publishing.receive(connection, session, packet, now)
-            case PubAck() | PubRec() | PubComp():
-                session.acknowledged(packet, now)
             case PubRel():
                 session.released(packet.packet_id)
             case Subscribe():
@@ -272,8 +241,13 @@ class MqttGateway:
                 connection.send(PingResp())
             case Disconnect():
                 self._on_disconnect(connection, session, packet, now)
-            case Connect() | Auth():
-                raise _out_of_place(packet)
+            case Connect():
+                raise MqttError(Reason.PROTOCOL_ERROR, "a second Connect")
+            case Auth() if packet.reason == Reason.NOT_AUTHORIZED:
+                # Of an authentication, the driver passes on only what ends the connection.
+                raise MqttError(Reason.NOT_AUTHORIZED, "the authentication failed")
+            case _:
+                raise MqttError(Reason.PROTOCOL_ERROR, "no such authentication is under way")
 
     def _on_disconnect(
         self, connection: MqttConnection, session: MqttSession, packet: Disconnect, now: float
@@ -286,35 +260,57 @@ class MqttGateway:
             session.will = None
         self.connections.close(connection, "the client disconnected", now)
 
-    # --- from other gateways ---------------------------------------------------------------
+    # --- for the connection table ----------------------------------------------------------
 
-    def _on_claimed(self, session: MqttSession, now: float) -> None:
-        """The client of a session has connected at another gateway: end the connection here."""
+    def detached(self, session: MqttSession, now: float) -> None:
+        self._publishing.release_all(session, now)
+
+    def elsewhere(self, name: str, now: float) -> str:
+        return self.redirector.elsewhere(name, now)
+
+    # --- for the handover ------------------------------------------------------------------
+
+    def claimed(self, session: MqttSession, now: float) -> None:
         if session.connection is not None:
             text = "another client has connected with this id elsewhere"
             error = MqttError(Reason.SESSION_TAKEN_OVER, text)
             self.connections.end(session.connection, error, now)
 
-    # --- from the native clients -----------------------------------------------------------
+    def arrived(self, name: str, now: float) -> None:
+        self.connections.session_arrived(name, now)
 
-    def _on_notified(
-        self, end: NativeSession, publications: Sequence[Publication], now: float
-    ) -> None:
+    def late(self, name: str, now: float) -> None:
+        self.connections.session_late(name, now)
+
+    # --- for the in-process link -----------------------------------------------------------
+
+    def notified(self, end: NativeSession, publications: Sequence[Publication], now: float) -> None:
         if not end.owner:
-            self.gossip.receive(publications, now)
+            self._on_gossip(publications, now)
             return
-        session = self.sessions.get(end.owner)
+        session = self.sessions.by_name.get(end.owner)
         if session is None or session.end is not end:
             return
         if session.held is not None:
             for publication in session.deduplicator.unknown(publications):
                 session.hold(publication)
             return
-        delivered = self.handover.deduplicated(session, publications)
+        if self.routes_whole_topics:
+            publications = session.deduplicator.first_copies(publications, session.subscriptions)
         if self.gossip.bridges.count > 1:
-            self._watch_for_loops(session, delivered, now)
-        for publication in delivered:
-            self.handover.deliver(session, publication, now)
+            self._watch_for_loops(session, publications, now)
+        for publication in publications:
+            session.deliver(publication, self.gossip.groups, now)
+
+    def _on_gossip(self, publications: Sequence[Publication], now: float) -> None:
+        for gateway, message in self.gossip.received(publications, now):
+            match message:
+                case Returned():
+                    self.loop_detector.returned(message, now)
+                case Redirected():
+                    self.redirector.hold(message.session, now)
+                case _:
+                    self.handover.receive(gateway, message, now)
 
     def _watch_for_loops(
         self, session: MqttSession, delivered: Sequence[Publication], now: float
@@ -327,38 +323,16 @@ class MqttGateway:
             for publication in delivered:
                 self.loop_detector.delivered(session, publication, now)
 
-    def _on_settled(self, end: NativeSession, now: float) -> None:
-        """The broker has handled messages of a native client, or has ended its session."""
-        if end.owner == COPYING:
-            self.replicator.settled()
-            return
-        found = self.sessions.get(end.owner)
-        session = found if found is not None and found.end is end else None
-        if end.lost_reason is not None:
-            if session is not None:
-                self._on_lost(session, end.lost_reason, now)
-            return
-        for reply in end.due_replies():
-            self._send_reply(session, end, reply, now)
-        leaving = end.refusals.pop(LEAVING_SUBJECT, None)
-        if leaving is not None and session is not None:
-            self.redirector.leave(session, leaving, now)
-            self.evacuation.add(session.name, now)
-        if not end.pending_replies:
-            end.refusals.clear()
-        if session is not None:
-            self._publishing.settled(session)
-
-    def _send_reply(
-        self, session: MqttSession | None, end: NativeSession, reply: PendingReply, now: float
-    ) -> None:
+    def handled(self, end: NativeSession, reply: PendingReply, now: float) -> None:
         publication = reply.publication
         refusal = None
         if publication is not None:
-            refusal = end.refusals.pop(f"publication {publication.sequence}", None)
-            if refusal is None:
+            if end.refusals:
+                refusal = end.refusals.pop(f"publication {publication.sequence}", None)
+            if refusal is None and RETAIN in publication.attributes:
                 self.gossip.retain(publication, now)
-        if session is None:
+        session = self.sessions.by_name.get(end.owner)
+        if session is None or session.end is not end:
             return  # the session has ended; only its will was published
         if isinstance(reply.answer, Subscribe):
             self._subscribing.granted(session, reply, now)
@@ -367,8 +341,26 @@ class MqttGateway:
         elif reply.answer is not None:
             session.answered(reply.answer, refusal)
 
-    def _on_lost(self, session: MqttSession, reason: str, now: float) -> None:
-        """The broker ended a native session: end the MQTT session, too."""
+    def settled(self, end: NativeSession, now: float) -> None:
+        if end.owner == COPYING:
+            self.replicator.settled()
+            return
+        session = self._session_behind(end)
+        leaving = end.refusals.pop(LEAVING_SUBJECT, None)
+        if leaving is not None and session is not None:
+            self.redirector.leave(session, leaving, now)
+            self.evacuation.add(session.name, now)
+        if not end.pending_replies:
+            end.refusals.clear()
+        if session is not None:
+            self._publishing.check_congestion(session)
+
+    def lost(self, end: NativeSession, reason: str, now: float) -> None:
+        if not end.owner:
+            self.gossip.is_attached = False
+        session = self._session_behind(end)
+        if session is None:
+            return
         connection = session.connection
         self.sessions.native_lost(session)
         if connection is not None and connection.is_accepted:
@@ -377,11 +369,7 @@ class MqttGateway:
             self.sessions.end(session, now)
             self.connections.session_ended(session, now)
 
-
-def _out_of_place(packet: Connect | Auth) -> MqttError:
-    """Of an authentication, the driver passes on only packets that end the connection."""
-    if isinstance(packet, Connect):
-        return MqttError(Reason.PROTOCOL_ERROR, "a second Connect")
-    if packet.reason == Reason.NOT_AUTHORIZED:
-        return MqttError(Reason.NOT_AUTHORIZED, "the authentication failed")
-    return MqttError(Reason.PROTOCOL_ERROR, "no such authentication is under way")
+    def _session_behind(self, end: NativeSession) -> MqttSession | None:
+        """The MQTT session that a native client is for, unless that has ended."""
+        session = self.sessions.by_name.get(end.owner)
+        return session if session is not None and session.end is end else None

@@ -12,16 +12,15 @@ from math import inf
 
 import msgspec
 
-from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.bridges.loop_probes import LoopProbes
 from pubweave.core.mqtt.capabilities import check_publication, why_too_large
+from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.connections import ConnectionTable
 from pubweave.core.mqtt.protocol.topics import is_bridge_state, is_reserved
+from pubweave.core.mqtt.services import MqttServices
 from pubweave.core.mqtt.session.connection import MqttConnection, MqttError
-from pubweave.core.mqtt.session.native_client import InProcessLink
 from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.core.mqtt.session.table import MqttSessionTable
-from pubweave.core.session.access import Access
 from pubweave.core.vocabulary.effects import PauseReading
 from pubweave.model.mqtt_packets import Publish, Reason
 
@@ -64,10 +63,9 @@ class PublishHandler:
 
     def __init__(
         self,
-        config: MqttConfig,
-        access: Access,
-        link: InProcessLink,
+        services: MqttServices,
         sessions: MqttSessionTable,
+        gossip: GatewayGossip,
         loop_probes: LoopProbes,
         connections: ConnectionTable,
     ) -> None:
@@ -75,10 +73,10 @@ class PublishHandler:
         """Publications that a bridge returned."""
         self.too_large = 0
         """Publications that were refused because of their size."""
-        self._config = config
-        self._access = access
-        self._link = link
+        self._config = services.config
+        self._services = services
         self._sessions = sessions
+        self._bridges = gossip.bridges
         self._loop_probes = loop_probes
         self._connections = connections
         self._held: dict[str, HeldPackets] = {}
@@ -91,60 +89,66 @@ class PublishHandler:
         if not session.has_published:
             session.has_published = True
             self._loop_probes.probe(session, now)
-        topic = connection.topic_of(packet, self._config.topic_alias_max)
+        config, topic = self._config, packet.topic
+        if packet.topic_alias is not None:
+            topic = connection.topic_of(packet, config.topic_alias_max)
+        is_plain = (
+            topic in session.advertised
+            and packet.qos <= config.qos_max
+            and not packet.retain
+            and not 0 < config.max_payload_bytes < len(packet.payload)
+        )
+        if is_plain or self._is_allowed(session, packet, topic, now):
+            if self._bridges.count or self._held or packet.content.user_properties:
+                self._receive_beside_bridges(session, packet, topic, now)
+            else:
+                session.publish(packet, topic, now)
+        if session.end is not None and session.end.waiting_bytes:
+            self.check_congestion(session)
+
+    def _is_allowed(self, session: MqttSession, packet: Publish, topic: str, now: float) -> bool:
+        """Whether a publication is forwarded; it is answered if not."""
         check_publication(packet, topic, self._config)
         too_large = why_too_large(packet, self._config)
-        has_readers = not is_reserved(topic)
-        if not has_readers and not is_bridge_state(topic):
+        is_for_nobody = is_reserved(topic)
+        if is_for_nobody and not is_bridge_state(topic):
             text = f"{topic!r} is not for clients to publish on"
             session.refuse(packet, Reason.NOT_AUTHORIZED, text)
         elif too_large:
             self.too_large += 1
             # 0x95 is no answer to a publication (MQTT 5.0, 3.4.2.1).
             session.refuse(packet, Reason.QUOTA_EXCEEDED, too_large)
-        elif not has_readers or self._loop_probes.receive_probe(session, packet, now):
-            self._publish(session, packet, topic, now, is_only_answered=True)
+        elif is_for_nobody:
+            session.publish(packet, topic, now, is_only_answered=True)
+        else:
+            return True
+        return False
+
+    def _receive_beside_bridges(
+        self, session: MqttSession, packet: Publish, topic: str, now: float
+    ) -> None:
+        """A publication may have left this overlay over a bridge, and be back."""
+        if self._loop_probes.receive_probe(session, packet, now):
+            session.publish(packet, topic, now, is_only_answered=True)
         elif self._loop_probes.is_marked(packet):
             self.echoes += 1
-            self._publish(session, packet, topic, now, is_only_answered=True)
+            session.publish(packet, topic, now, is_only_answered=True)
         elif self._may_echo(session) and not session.is_duplicate(packet):
             held = self._held.setdefault(session.name, HeldPackets())
             held.add(PossibleEcho(packet, topic, now + self._config.echo_hold_s))
             self.release(session, now)
         else:
-            self._publish(session, packet, topic, now)
-        self._pause_if_congested(session)
+            session.publish(packet, topic, now)
 
-    def _publish(
-        self,
-        session: MqttSession,
-        packet: Publish,
-        topic: str,
-        now: float,
-        *,
-        is_only_answered: bool = False,
-    ) -> None:
-        rights = self._access.publish_rights(session.user)
-        session.publish(packet, topic, rights, now, is_only_answered=is_only_answered)
-        if session.end is not None:
-            self._link.touch(session.end)
-
-    # --- back-pressure ---------------------------------------------------------------------
-
-    def _pause_if_congested(self, session: MqttSession) -> None:
-        if _is_congested(session):
-            self._pause(session, is_paused=True)
-
-    def settled(self, session: MqttSession) -> None:
-        """The broker has handled messages of a client: resume reading if it was paused."""
-        if not _is_congested(session):
-            self._pause(session, is_paused=False)
-
-    def _pause(self, session: MqttSession, *, is_paused: bool) -> None:
-        connection = session.connection
+    def check_congestion(self, session: MqttSession) -> None:
+        """Read from a client only while the overlay takes what it publishes."""
+        end, connection = session.end, session.connection
+        if end is None:
+            return
+        end.holds_up = is_paused = end.is_congested
         if connection is not None and connection.is_paused != is_paused:
             connection.is_paused = is_paused
-            self._connections.effects.append(PauseReading(connection.number, is_paused))
+            self._services.emit(PauseReading(connection.number, is_paused))
 
     # --- possible echoes -------------------------------------------------------------------
 
@@ -166,8 +170,9 @@ class PublishHandler:
             is_echo = self._is_echo(session, held.packets[0], now)
             if not is_echo and held.packets[0].until > now and not held.is_full:
                 self._held[session.name] = held
-                return
+                break
             self._forward(session, held.pop_first(), now, is_echo=is_echo)
+        self._note_deadline()
 
     def release_all(self, session: MqttSession, now: float) -> None:
         """A client disconnects: release everything, if the broker still accepts it."""
@@ -178,6 +183,7 @@ class PublishHandler:
                     one = held.pop_first()
                     is_echo = self._is_echo(session, one, now)
                     self._forward(session, one, now, is_echo=is_echo)
+        self._note_deadline()
 
     def _is_echo(self, session: MqttSession, one: PossibleEcho, now: float) -> bool:
         return self._loop_probes.consume_echo(session, one.topic, one.packet.payload, now)
@@ -188,12 +194,12 @@ class PublishHandler:
         self.echoes += is_echo
         if not is_echo:
             self._loop_probes.published(session, one.topic, one.packet.payload, now)
-        self._publish(session, one.packet, one.topic, now, is_only_answered=is_echo)
+        session.publish(one.packet, one.topic, now, is_only_answered=is_echo)
 
-    @property
-    def deadline(self) -> float:
+    def _note_deadline(self) -> None:
         """O(sessions with held publications)."""
-        return min((self._due_at(name) for name in self._held), default=inf)
+        at = min((self._due_at(name) for name in self._held), default=inf)
+        self._services.deadlines.set("held publications", at)
 
     def _due_at(self, name: str) -> float:
         """When the first held publication of a session is due."""
@@ -201,13 +207,10 @@ class PublishHandler:
 
     def on_deadline(self, now: float) -> None:
         for name in [name for name in self._held if self._due_at(name) <= now]:
-            session = self._sessions.get(name)
+            session = self._sessions.by_name.get(name)
             if session is None:
                 del self._held[name]
             else:
                 self.release(session, now)
-                self._pause_if_congested(session)
-
-
-def _is_congested(session: MqttSession) -> bool:
-    return session.end is not None and session.end.client.session.is_congested
+                self.check_congestion(session)
+        self._note_deadline()

@@ -13,9 +13,9 @@ from math import inf
 
 import msgspec
 
-from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.connections import ConnectionTable
+from pubweave.core.mqtt.services import MqttServices
 from pubweave.core.mqtt.session.cluster_messages import Redirected
 from pubweave.core.mqtt.session.connection import MqttError
 from pubweave.core.mqtt.session.session import MqttSession, session_of
@@ -44,16 +44,16 @@ class ClientRedirector:
 
     def __init__(
         self,
-        config: MqttConfig,
+        services: MqttServices,
         sessions: MqttSessionTable,
         gossip: GatewayGossip,
         connections: ConnectionTable,
     ) -> None:
-        self._config = config
+        self._services = services
+        self._config = services.config
         self._sessions = sessions
         self._gossip = gossip
         self._connections = connections
-        connections.elsewhere = self.elsewhere
         self._pending: deque[PendingRedirect] = deque()
         self._next_at = 0.0
         self.redirected = 0
@@ -63,7 +63,7 @@ class ClientRedirector:
         """Redirect a client: why it cannot be, empty if it will be; None if it is no client of this
         gateway."""
         name = session_of(client)
-        session = self._sessions.get(name)
+        session = self._sessions.by_name.get(name)
         if session is None:
             return None
         address = self._gossip.addresses.get(destination, "")
@@ -110,7 +110,7 @@ class ClientRedirector:
         self._hold_everywhere(session, now)
         until = now + self._config.redirect_drain_s
         self._pending.append(PendingRedirect(session, address, reason, text, until))
-        self._send(now)
+        self.on_deadline(now)
 
     def hold(self, session: str, now: float) -> None:
         """Do not redirect a client again for a while."""
@@ -119,18 +119,15 @@ class ClientRedirector:
         self._held_until.pop(session, None)
         self._held_until[session] = now + self._config.redirect_hold_s
 
-    @property
-    def deadline(self) -> float:
-        return self._next_at if self._pending else inf
-
     def on_deadline(self, now: float) -> None:
         self._send(now)
+        self._services.deadlines.set("redirect", self._next_at if self._pending else inf)
 
     def _send(self, now: float) -> None:
         """Redirect the first client that is ready. O(pending)."""
         for _ in range(len(self._pending) if now >= self._next_at else 0):
             pending = self._pending.popleft()
-            session = self._sessions.get(pending.session)
+            session = self._sessions.by_name.get(pending.session)
             if session is None or session.connection is None:
                 continue
             if not session.is_drained and now < pending.until:

@@ -6,7 +6,6 @@ it; retained publications follow the answer.
 
 from __future__ import annotations
 
-from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.bridges.loop_probes import LoopProbes
 from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.protocol.topics import (
@@ -15,11 +14,11 @@ from pubweave.core.mqtt.protocol.topics import (
     names_gateways,
     parse_pattern,
 )
+from pubweave.core.mqtt.services import MqttServices
 from pubweave.core.mqtt.session.inflight import Delivery
-from pubweave.core.mqtt.session.native_client import InProcessLink, PendingReply
+from pubweave.core.mqtt.session.native_client import PendingReply
 from pubweave.core.mqtt.session.session import MqttSession, session_of
 from pubweave.core.mqtt.session.subscriptions import MqttSubscription
-from pubweave.core.session.access import Access
 from pubweave.model.filters.filter import Filter
 from pubweave.model.filters.text import NotationError, parse_filter
 from pubweave.model.mqtt_packets import (
@@ -40,15 +39,13 @@ class SubscribeHandler:
 
     def __init__(
         self,
-        config: MqttConfig,
-        access: Access,
-        link: InProcessLink,
+        services: MqttServices,
         gossip: GatewayGossip,
         loop_probes: LoopProbes,
     ) -> None:
-        self._config = config
-        self._access = access
-        self._link = link
+        self._services = services
+        self._config = services.config
+        self._access = services.sessions.access
         self._gossip = gossip
         self._loop_probes = loop_probes
 
@@ -71,9 +68,8 @@ class SubscribeHandler:
                 end.refusals[refusal] = refusal
                 continue
             filters = self._gossip.filters_of(parse_pattern(asked.pattern).pattern, content)
-            natives.append(tuple(end.client.subscribe(filter_) for filter_ in filters))
+            natives.append(tuple(end.subscribe(filter_) for filter_ in filters))
         end.reply_later(packet, None, tuple(natives), tuple(are_new))
-        self._link.touch(end)
 
     def _why_refused(self, session: MqttSession, asked: TopicFilter, content: Filter | None) -> str:
         """Why a filter is refused without asking the overlay; empty if it is not."""
@@ -83,7 +79,7 @@ class SubscribeHandler:
             return f"{Reason.TOPIC_FILTER_INVALID:#x} {error}"
         if names_gateways(shared.pattern):
             return f"{Reason.NOT_AUTHORIZED:#x} {asked.pattern!r} is not for clients"
-        if self._gossip.routes_whole_topics and has_wildcards(shared.pattern):
+        if self._services.routes_whole_topics and has_wildcards(shared.pattern):
             # The overlay subscription is to a wildcard topic, to which no user has rights.
             forbidden = self._access.why_not_subscribe(
                 session.user, filters_of(shared.pattern, content)
@@ -121,13 +117,13 @@ class SubscribeHandler:
                     reasons.append(asked.qos)
                     to_send += retained
                     self._add(session, wanted)
-                    if is_new and self._gossip.routes_whole_topics:
+                    if is_new and self._services.routes_whole_topics:
                         _note_retained(session, retained)
                     continue
                 text = f"more is retained for {asked.pattern!r} than a session may keep"
                 refusal = f"{Reason.QUOTA_EXCEEDED:#x} {text}"
             for native in natives:
-                if native in end.client.subscriptions:
+                if native in end.subscriptions:
                     _withdraw(session, native, is_refused=native in end.refusals)
             code, _, text = refusal.partition(" ")
             is_ours = code.startswith("0x")
@@ -146,8 +142,6 @@ class SubscribeHandler:
         before = session.subscriptions.add(subscription)
         for native in () if before is None else before.native:
             _withdraw(session, native)
-        if session.end is not None:
-            self._link.touch(session.end)
 
     def _retained_for(
         self, session: MqttSession, subscription: MqttSubscription, is_new: bool, now: float
@@ -181,8 +175,6 @@ class SubscribeHandler:
             reasons.append(0 if known is not None else int(Reason.NO_SUBSCRIPTION_EXISTED))
             for native in () if known is None else known.native:
                 _withdraw(session, native)
-        if session.end is not None:
-            self._link.touch(session.end)
         self._gossip.session_changed(session)
         return UnsubAck(packet.packet_id, tuple(reasons))
 
@@ -214,10 +206,7 @@ def _note_retained(session: MqttSession, retained: list[Delivery]) -> None:
 def _withdraw(session: MqttSession, native: str, *, is_refused: bool = False) -> None:
     if session.end is None:
         return
-    if is_refused:
-        session.end.client.discard(native)
-    else:
-        session.end.client.unsubscribe(native)
+    session.end.unsubscribe(native, is_refused=is_refused)
 
 
 def _content_filter(packet: Subscribe) -> tuple[Filter | None, str]:

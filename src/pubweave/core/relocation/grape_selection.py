@@ -2,7 +2,7 @@
 
 The reports of a session are here. The publisher is asked how far the brokers are that reported;
 who cannot be asked, or does not answer in time, is taken to be equally far from all of them. Then
-`design.relocation.reports` computes both metrics of all candidates.
+`design.relocation.publisher` computes both metrics of all candidates.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pubweave.core.relocation.probes import Probing
 from pubweave.core.session.session import Session
-from pubweave.design.relocation.reports import select_from_reports
+from pubweave.design.relocation.publisher import select_broker
 from pubweave.design.relocation.rules import DeliveryReport, Preference, Selection
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.ids import BrokerId, ClientId
@@ -97,7 +97,7 @@ class GrapeSelection:
         by_broker = {report.broker: report for report in reports}
         rule = self._rule_of(publisher)
         try:
-            selection = select_from_reports(
+            selection = select_broker(
                 {broker: as_broker_report(report) for broker, report in by_broker.items()},
                 self._own_id,
                 ping_ms or dict.fromkeys(by_broker, 0.0),

@@ -46,7 +46,7 @@ class Probing:
         now: float,
     ) -> bool:
         """Ask for the way to brokers, each with its address; False if the client cannot be."""
-        if not client.can_move or client.connection is None:
+        if not client.can_move or client.connection is None or client.local is not None:
             return False
         self._numbers += 1
         until = now + self._answer_limit_s

@@ -11,22 +11,30 @@ publications: local publishers' before they are passed on (`tag`), traced ones a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, get_args
 
 import msgspec
 
-from pubweave.core.config.relocation import MOST_TRACED, RelocationConfig, RelocationMode
-from pubweave.core.migration.coordinator import MigrationEnd, MigrationOutcome
+from pubweave.core.config.relocation import MOST_TRACED, RelocationMode
+from pubweave.core.dataplane.part import BrokerPart, EventHandler, MessageHandler
+from pubweave.core.migration.coordinator import (
+    MigrationCoordinator,
+    MigrationEnd,
+    MigrationOutcome,
+)
 from pubweave.core.relocation.grape_selection import Choice, GrapeSelection, SelectionRule
 from pubweave.core.relocation.grape_tracing import GrapeTracing, TraceSession
 from pubweave.core.relocation.pop_selection import PopSelection
 from pubweave.core.relocation.pop_tracing import PopTracing
 from pubweave.core.relocation.probes import Probing
-from pubweave.core.relocation.subscriber_rounds import Migrate, SubscriberRounds
-from pubweave.core.routing.tree.services import TreeServices
+from pubweave.core.relocation.subscriber_rounds import SubscriberRounds
 from pubweave.core.session.access import GATEWAY_CLIENT
-from pubweave.core.session.session import Session
-from pubweave.design.relocation.rules import Preference, Selection
+from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.core.transformation.services import TreeServices
+from pubweave.core.vocabulary.events import HandlingMeasured
+from pubweave.design.relocation.rules import Preference, Priority, Selection
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.messages.relocation import (
     POP_TRACE,
@@ -42,7 +50,9 @@ from pubweave.model.messages.relocation import (
 )
 from pubweave.model.publications import Publication
 from pubweave.model.records.status import (
+    RELOCATION_SUBJECT,
     CandidateStatus,
+    PublishersStatus,
     RelocationStatus,
     SelectionStatus,
     TraceRequest,
@@ -54,19 +64,19 @@ SWEEP_S = 60.0
 """How often publishers are forgotten that are here no more."""
 
 
-class Relocator:
+class Relocator(BrokerPart):
     """Traces publications, and has local clients migrate where that is worth it."""
 
-    def __init__(
-        self, services: TreeServices, config: RelocationConfig, migrate: Migrate, now: float
-    ) -> None:
-        self.config = config
+    def __init__(self, services: TreeServices, migrations: MigrationCoordinator) -> None:
+        self.config = config = services.config.relocation
+        self.tracer = self
+        migrations.observe(self)
         self.handling_ms = 0.0
         """What a publication takes to handle; the driver keeps this current."""
         self.input_ms = 0.0
         """What a batch waits to be taken in."""
         self._services = services
-        self._migrate = migrate
+        self._migrations = migrations
         self._asked_for: dict[ClientId, Asked] = {}
         """Publishers whose candidates somebody wants to see; they stay where they are."""
         self._rule = SelectionRule(config.preference, config.least_gain)
@@ -76,7 +86,7 @@ class Relocator:
         """Publishers whose next session is some time away: most of what they publish passes."""
         self.decisions = Decisions()
         self._messages_out = self._bytes_out = self._moves = 0
-        self._sweep_at = now + SWEEP_S
+        self._sweep_at = services.started_at + SWEEP_S
         self._probing = Probing(services.emit, config.answer_limit_s)
         self.pop = PopTracing(
             window_s=config.pop_window_s,
@@ -117,10 +127,21 @@ class Relocator:
             config,
             self._probing,
             send=self._send,
-            migrate=migrate,
+            migrate=migrations.begin,
             may_move=self._may_move_subscriber,
             on_placed=self.decisions.placed,
         )
+
+    def event_handlers(self) -> Mapping[type[Any], EventHandler]:
+        return {HandlingMeasured: self._measured}
+
+    def _measured(self, event: HandlingMeasured, now: float) -> None:
+        self.handling_ms = event.message_ms
+
+    def message_handlers(self) -> Mapping[type[Any], MessageHandler]:
+        return dict.fromkeys(get_args(RelocationMessage), self.receive) | {
+            ProbeReply: self.receive_reply
+        }
 
     # --- publications ----------------------------------------------------------------------
 
@@ -202,6 +223,8 @@ class Relocator:
                 self.rounds.receive(origin, message, now)
 
     def receive_reply(self, client: Session, reply: ProbeReply, now: float) -> None:
+        if not client.is_client:
+            raise RemoteProtocolError("unexpected ProbeReply")
         self._probing.receive_reply(client, reply, now)
 
     def _send(self, link: Session, message: RelocationMessage) -> None:
@@ -269,7 +292,7 @@ class Relocator:
 
     def _move(self, publisher: ClientId, path: tuple[BrokerId, ...], now: float) -> None:
         self._moves += 1
-        self._migrate(publisher, path[-1], now, path, 0)
+        self._migrations.begin(publisher, path[-1], now, path, 0)
 
     def migration_ended(self, end: MigrationEnd, now: float) -> None:
         """A publisher has left for another broker, which traces it from there; or it stays, and
@@ -344,7 +367,32 @@ class Relocator:
         for publisher in [p for p in local if p not in attached]:
             self._forget_local(publisher)
 
-    def status(self) -> RelocationStatus:
+    def status(self, now: float) -> dict[str, Any]:
+        return {"relocation": self.counted()}
+
+    def answer(self, verb: str, argument: str, now: float) -> Any:
+        """``relocation`` tells of the publishers attached here; with a `TraceRequest` each of them
+        is traced, and stays where it is."""
+        if verb != RELOCATION_SUBJECT:
+            return None
+        publishers = self.publishers()
+        if argument:
+            try:
+                request = msgspec.json.decode(argument, type=TraceRequest)
+                preference = Preference(Priority(request.priority), request.weight)
+            except ValueError as error:  # msgspec's own errors are ValueErrors, too
+                return {"error": f"relocation: {error}"}
+            self.show(publishers, preference, request)
+        selections = self.decisions.selections
+        return PublishersStatus(
+            self.counted(),
+            tuple(publishers),
+            tuple(selections[p] for p in publishers if p in selections),
+            tuple(self.decisions.placements.values()),
+            tuple(self._migrations.last_moves),
+        )
+
+    def counted(self) -> RelocationStatus:
         return RelocationStatus(
             mode=self.config.mode.value,
             preference=str(self.config.preference),

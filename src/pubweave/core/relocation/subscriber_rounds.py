@@ -23,8 +23,8 @@ from pubweave.core.config.relocation import MOST_TRACED, RelocationConfig
 from pubweave.core.relocation.grape_selection import SelectionRule, path_between
 from pubweave.core.relocation.probes import Probing
 from pubweave.core.relocation.subscriber_choice import Settled, SubscriberChoice
-from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
+from pubweave.core.transformation.services import TreeServices
 from pubweave.design.relocation.rules import Selection
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.ids import BrokerId, ClientId

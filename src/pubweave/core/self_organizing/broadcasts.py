@@ -12,11 +12,11 @@ from collections.abc import Callable
 import msgspec
 
 from pubweave.core.config.self_organizing import OrganizeConfig
-from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.self_organizing.neighborhood import Neighborhood, broadcast_fault
 from pubweave.core.self_organizing.notification_cache import NotificationCache
 from pubweave.core.self_organizing.prices import LinkPrices
 from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.core.transformation.services import TreeServices
 from pubweave.model.bloom import BloomFilter, adapted_parameters
 from pubweave.model.messages.session import InterestBroadcast
 

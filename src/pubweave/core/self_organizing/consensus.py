@@ -18,13 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pubweave.core.config.self_organizing import MOST_HOPS, OrganizeConfig
-from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.self_organizing.cycle_cost_by_interest import (
     CycleRefusal,
     CycleView,
     DesiredLink,
 )
 from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.core.transformation.services import TreeServices
 from pubweave.core.vocabulary.effects import ProposeExchange
 from pubweave.design.ci.rules import choose_removal
 from pubweave.model.ids import BrokerId, Link

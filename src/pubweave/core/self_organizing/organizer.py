@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Mapping
+from typing import Any, get_args
 
 from pubweave.core.config.self_organizing import OrganizeConfig
-from pubweave.core.routing.tree.services import TreeServices
+from pubweave.core.dataplane.part import BrokerPart, EventHandler, MessageHandler
 from pubweave.core.self_organizing.broadcasts import Broadcasts
 from pubweave.core.self_organizing.consensus import ExchangeConsensus
 from pubweave.core.self_organizing.cycle_cost_by_interest import (
@@ -30,8 +32,14 @@ from pubweave.core.self_organizing.prices import LinkPrices
 from pubweave.core.self_organizing.traffic_sides import SLICES, TrafficSides
 from pubweave.core.session.session import Session
 from pubweave.core.transformation.coordinator import ActionCoordinator
+from pubweave.core.transformation.services import TreeServices
 from pubweave.core.vocabulary.effects import ProbeBroker
-from pubweave.core.vocabulary.events import BrokerProbed, ExchangeEnded
+from pubweave.core.vocabulary.events import (
+    BrokerProbed,
+    ExchangeEnded,
+    HandlingMeasured,
+    OrganizingPaused,
+)
 from pubweave.design.ci.rules import Estimate
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.messages.session import (
@@ -52,7 +60,14 @@ REQUESTS_PER_INTERVAL = 3
 """How many links a broker asks for per interval, each after the refusal of the one before."""
 
 
-class Organizer:
+class Unorganized(BrokerPart):
+    """In place of an `Organizer`: passes over what others say that organize themselves."""
+
+    def message_handlers(self) -> Mapping[type[Any], MessageHandler]:
+        return dict.fromkeys(get_args(OrganizeMessage), lambda origin, message, now: None)
+
+
+class Organizer(BrokerPart):
     """Schedules broadcasts and requests of one broker."""
 
     def __init__(
@@ -60,9 +75,8 @@ class Organizer:
         services: TreeServices,
         actions: ActionCoordinator,
         config: OrganizeConfig,
-        epoch: int,
-        now: float,
     ) -> None:
+        now = services.started_at
         self.config = config
         self.handling_ms = 0.0
         """What a notification takes to handle; the driver keeps this current."""
@@ -72,6 +86,7 @@ class Organizer:
             services.id, keeps_hits=config.estimate is Estimate.CONJUNCTION
         )
         self.cache, self._view = self._make_view(now)
+        self.observer = self.cache
         self._broadcasts = Broadcasts(
             services,
             config,
@@ -79,15 +94,15 @@ class Organizer:
             self._prices,
             self.cache if isinstance(self.cache, NotificationCache) else None,
             send=self._send,
-            is_held=actions.is_held,
+            is_held=services.routing.is_held,
         )
         self._requests = ExchangeConsensus(
             services,
             config,
             self._view,
-            epoch=epoch,
+            epoch=services.epoch,
             send=self._send,
-            is_in_action=lambda now: actions.status(now) is not None,
+            is_in_action=lambda now: actions.is_busy,
             on_changed=self._on_changed,
             price=self._prices.broker_price,
             on_refused=self._on_refused,
@@ -136,17 +151,23 @@ class Organizer:
             number += 1
         return number * every_s + offset_s
 
+    def event_handlers(self) -> Mapping[type[Any], EventHandler]:
+        return dict.fromkeys(
+            (BrokerProbed, ExchangeEnded, HandlingMeasured, OrganizingPaused), self.handle
+        )
+
+    def message_handlers(self) -> Mapping[type[Any], MessageHandler]:
+        return dict.fromkeys(get_args(OrganizeMessage), self.receive)
+
     @property
     def deadline(self) -> float:
         return min(self._broadcast_at, self._ask_at, self.cache.turn_at)
 
-    def pause(self, is_paused: bool) -> None:
-        """Send no broadcasts or requests and refuse exchanges while paused."""
-        self._requests.is_paused = is_paused
-
     # --- events ----------------------------------------------------------------------------
 
     def on_deadline(self, now: float) -> None:
+        if now < self.deadline:
+            return
         self.cache.turn(now)
         if now >= self._broadcast_at:
             self._broadcast_at = self._next_broadcast(now)
@@ -168,8 +189,16 @@ class Organizer:
             case ExchangeReply():
                 self._requests.receive_reply(origin, message, now)
 
-    def handle(self, event: BrokerProbed | ExchangeEnded, now: float) -> None:
+    def handle(
+        self,
+        event: BrokerProbed | ExchangeEnded | HandlingMeasured | OrganizingPaused,
+        now: float,
+    ) -> None:
         match event:
+            case HandlingMeasured(message_ms):
+                self.handling_ms = message_ms
+            case OrganizingPaused(is_paused):
+                self._requests.is_paused = is_paused
             case BrokerProbed(broker, rtt_ms):
                 self._prices.probed(broker, rtt_ms, now)
             case ExchangeEnded(request_id, done, reason):
@@ -226,7 +255,10 @@ class Organizer:
         self._bytes_out += message.size_bytes
         self._services.send(link, message)
 
-    def status(self) -> OrganizeStatus:
+    def status(self, now: float) -> dict[str, Any]:
+        return {"organizing": self.counted()}
+
+    def counted(self) -> OrganizeStatus:
         counted = self._requests.counters
         return OrganizeStatus(
             heuristic=self.config.heuristic.value,

@@ -5,11 +5,12 @@ Entry: `SessionTable` in `table`, `Session` in `session`; `states` has what lead
   DOWN ----------------> OPEN ----------------> ESTABLISHED
    ^                      |                         |
    +------ closed() ------+-------------------------+
-`table`, `greeting`: handshake, resumption, a newer connection supersedes an older one; in `table`
-also client expiry and heartbeat (`keep_alive` pings neighbors, closes silent connections).
+`table`: handshake, resumption (a newer connection supersedes an older one), client expiry and
+heartbeat (`keep_alive` pings neighbors, closes silent connections).
 Back-pressure: `backpressure` withholds acknowledgements from sessions that feed a congested one.
 `admission`: limits on connections. `access`: who may do what. `tokens`: tokens nobody can guess.
-Not here: MQTT keep-alive (`core.mqtt`), the failure detector (`core.routing.topic_connected`).
+Not here: what a new session means to tables (`core.dataplane.greeting`), MQTT keep-alive
+(`core.mqtt`), the failure detector (`core.routing.topic_connected`).
 Invariant: what a side ever put in a session is, in order: acknowledged (forgotten), ``unacked``,
 ``waiting``, ``pending``. ADR 2, 20.
 """

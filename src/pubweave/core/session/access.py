@@ -71,6 +71,8 @@ class Access:
         self._waiting: dict[ConnectionId, list[Message]] = {}
         self._verdicts: dict[ConnectionId, str | None] = {}
         self._refusals: dict[ConnectionId, int] = {}
+        self._entries: dict[Session, set[str]] = {}
+        """The advertisements and subscriptions that clients were granted, by their ids."""
         self._publish_rights: dict[str, MatchIndex[str]] = {}
         """By user, under the rules."""
         self.rules = config.access
@@ -271,15 +273,20 @@ class Access:
         if not origin.is_client:
             return
         if not isinstance(message, Subscribe | Advertise):
-            origin.entries.discard(getattr(message, "id", ""))
+            self._entries.get(origin, set()).discard(getattr(message, "id", ""))
             return
         self._check_size(message.filter)
         most = self.config.entry.entries_per_client
-        if len(origin.entries) >= most and message.id not in origin.entries:
+        entries = self._entries.setdefault(origin, set())
+        if len(entries) >= most and message.id not in entries:
             reason = f"{most} advertisements and subscriptions are the limit for one client"
             raise self._refused(Refusal.ENTRIES, reason)
         self.check_right(origin, message)
-        origin.entries.add(message.id)
+        entries.add(message.id)
+
+    def forget(self, client: Session) -> None:
+        """A client's session is over or begins anew: it has no entries."""
+        self._entries.pop(client, None)
 
     def _check_size(self, filter_: Filter) -> None:
         limits = self.config.entry
@@ -379,12 +386,10 @@ class Access:
         if refusals >= most:
             raise self._denied(Refusal.REFUSALS, f"{most} requests were refused, the limit")
 
-    def check_batch(self, origin: Session, messages: Sequence[Message]) -> None:
+    def check_questions(self, messages: Sequence[Message]) -> None:
         """RemoteProtocolError for a client that asks more at once than anybody needs to know:
         a question is sent in a few bytes, and takes the broker longer than a publication."""
         most = self.config.entry.questions_at_once
-        if len(messages) <= most or not origin.is_client:
-            return
         if sum([type(m) is Query or type(m) is Ping for m in messages]) > most:
             raise self._denied(Refusal.QUESTIONS, f"{most} questions at once are the limit")
 

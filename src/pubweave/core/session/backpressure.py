@@ -21,16 +21,32 @@ class FlowControl:
         """``holds_links``: False where links can form a cycle, in which all would wait for ever:
         then only clients are held up."""
         self._ack_delay_s = ack_delay_s
-        self.holds_links = holds_links
+        self._holds_links = holds_links
         self._ack_due: dict[Session, None] = {}
         self.ack_at: float | None = None
         self.holds = 0
+        self.congested_since: dict[Session, float] = {}
+        """Sessions that could not take more, and since when."""
+        self._held: dict[Session, dict[Session, None]] = {}
+        """Whose acknowledgements are withheld, and for which sessions."""
+        self._holding: dict[Session, dict[Session, None]] = {}
+        """The same the other way round."""
+
+    def is_held(self, session: Session) -> bool:
+        """Whether acknowledgements of a session are withheld."""
+        return session in self._held
+
+    def ack(self, session: Session, effects: list[Effect]) -> None:
+        """Acknowledge what came in, unless the session is held up by somebody it feeds."""
+        if session not in self._held:
+            session.ack(effects)
 
     def schedule_ack(self, session: Session, now: float, effects: list[Effect]) -> None:
-        """Acknowledge at once after many bytes, else soon, so that several share one message."""
-        if session.received_bytes_unacked >= session.ack_every_bytes:
-            session.ack(effects)
-        elif session.owes_ack:
+        """Something came in: acknowledge at once after many bytes, else soon, so that several share
+        one message."""
+        if session.received_bytes_unacked >= session.remote_window_bytes // 4:
+            self.ack(session, effects)
+        else:
             self._ack_due[session] = None
             if self.ack_at is None:
                 self.ack_at = now + self._ack_delay_s
@@ -39,37 +55,61 @@ class FlowControl:
         if self.ack_at is None or now < self.ack_at:
             return
         for session in self._ack_due:
-            session.ack(effects)
+            if session not in self._held:
+                session.ack(effects)
         self._ack_due.clear()
         self.ack_at = None
 
     def hold(self, origin: Session | None, congested: Session, now: float) -> None:
         """``congested`` cannot take more: whoever just fed it has to wait."""
-        if congested.congested_since is None:
-            congested.congested_since = now
+        self.congested_since.setdefault(congested, now)
         if origin is None:
             return
-        if not origin.is_client and (origin is congested or not self.holds_links):
+        if not origin.is_client and (origin is congested or not self._holds_links):
             return
-        if congested not in origin.blocked_by:
+        if congested not in self._held.get(origin, ()):
             self.holds += 1
-            origin.blocked_by[congested] = None
-            congested.blocking[origin] = None
+            self.withhold(origin, congested)
+
+    def withhold(self, origin: Session, cause: Session) -> None:
+        """Withhold the acknowledgements of a session until its cause is relieved."""
+        self._held.setdefault(origin, {})[cause] = None
+        self._holding.setdefault(cause, {})[origin] = None
 
     def relieve(self, session: Session, effects: list[Effect]) -> None:
         """Let go whom a session held up, once its queue has gone down."""
         if session.waiting_bytes > session.limits.relieved_bytes:
             return
-        session.congested_since = None
-        for held in session.blocking:
-            held.blocked_by.pop(session, None)
-            held.ack(effects)
-        session.blocking.clear()
+        self.congested_since.pop(session, None)
+        for held in self._holding.pop(session, ()):
+            self._let_go(held, session)
+            self.ack(held, effects)
+
+    def resume(self, origin: Session, cause: Session, effects: list[Effect]) -> None:
+        """One cause of a session to be held up is gone, whoever else it holds up."""
+        self._holding.get(cause, {}).pop(origin, None)
+        self._let_go(origin, cause)
+        self.ack(origin, effects)
+
+    def _let_go(self, held: Session, cause: Session) -> None:
+        causes = self._held.get(held)
+        if causes is not None:
+            causes.pop(cause, None)
+            if not causes:
+                del self._held[held]
+
+    def restarted(self, now: float) -> None:
+        """The broker is in a new process: whoever is congested gets its whole time again."""
+        self.congested_since = dict.fromkeys(self.congested_since, now)
+
+    def excuse(self, seconds: float) -> None:
+        """This broker did not run for so long: that time counts against nobody."""
+        self.congested_since = {s: at + seconds for s, at in self.congested_since.items()}
 
     def discard(self, session: Session, effects: list[Effect]) -> None:
         """A session is over: it neither waits nor makes others wait."""
         self._ack_due.pop(session, None)
-        for other in session.blocked_by:
-            other.blocking.pop(session, None)
-        session.blocked_by.clear()
+        for cause in self._held.pop(session, ()):
+            self._holding.get(cause, {}).pop(session, None)
         self.relieve(session, effects)
+        self.congested_since.pop(session, None)

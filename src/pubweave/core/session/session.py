@@ -12,6 +12,8 @@ the acknowledged ones (forgotten), ``unacked``, ``waiting``, ``pending``.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
 
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.session.states import SESSION, SessionState
@@ -36,6 +38,21 @@ class OvertakenError(RemoteProtocolError):
     """A connection lost a race against a newer one of the same far end: nobody's fault."""
 
 
+class LocalEnd(Protocol):
+    """The far end of a session in this process (`mqtt/session/native_client`): it has what is sent
+    to it at once, so nothing of it is kept for a retransmission."""
+
+    def attached(self, session: Session, hello: Hello) -> None:
+        """The broker has answered its Hello."""
+
+    def receive(self, messages: Sequence[SequencedMessage]) -> None: ...
+
+    def acknowledged(self) -> None:
+        """The broker has handled everything that was sent."""
+
+    def closed(self, reason: str) -> None: ...
+
+
 class Session:
     """One side's state of a session with ``remote``. Compared and hashed by identity.
 
@@ -46,16 +63,13 @@ class Session:
     __slots__ = (
         "acked",
         "attempts",
-        "blocked_by",
-        "blocking",
         "can_move",
-        "congested_since",
         "connection",
         "down_since",
-        "entries",
         "heard_at",
         "is_client",
         "limits",
+        "local",
         "own_epoch",
         "pending",
         "received",
@@ -66,8 +80,6 @@ class Session:
         "remote_attempt",
         "remote_epoch",
         "remote_window_bytes",
-        "routes",
-        "routes_version",
         "rtt_ms",
         "sent_total",
         "sent_total_bytes",
@@ -87,6 +99,8 @@ class Session:
         self.is_client = is_client
         self.limits = limits
         self.connection: ConnectionId | None = None
+        self.local: LocalEnd | None = None
+        """The far end, if it is in this process."""
         self.state = SESSION.first
         self.remote_epoch = 0
         self.attempts = 0
@@ -112,37 +126,32 @@ class Session:
         self.received_bytes_unacked = 0
         self.received_total = 0
         self.received_total_bytes = 0
-        # back-pressure: which sessions we feed are congested, and whom we hold up
-        self.blocked_by: dict[Session, None] = {}
-        self.blocking: dict[Session, None] = {}
-        self.congested_since: float | None = None
-        self.entries: set[str] = set()
-        """The advertisements and subscriptions that a client was granted, by their ids."""
-        # cached answers of the routing strategy for publications that come from here
-        self.routes: dict[str, tuple[Session, ...]] = {}
-        self.routes_version = -1
 
     def __repr__(self) -> str:
         return f"<Session {self.remote} {self.state.value}>"
 
     # --- connections -----------------------------------------------------------------------
 
-    def opened(self, connection: ConnectionId) -> None:
+    def opened(self, connection: ConnectionId, local: LocalEnd | None = None) -> None:
         """A connection to the far end stands; nothing but Hello may travel yet."""
         self.connection = connection
+        self.local = local
         self.state = SESSION.after(self.state, "opened")
 
     def closed(self, now: float) -> None:
-        self.connection = None
+        self.connection = self.local = None
         self.down_since = now
         self.state = SESSION.after(self.state, "closed")
+
+    def take_pong(self, sent_at: float, now: float) -> float:
+        """The far end has answered a Ping; the round-trip time in ms."""
+        self.rtt_ms = rtt_ms = (now - sent_at) * 1000.0
+        return rtt_ms
 
     def excuse(self, seconds: float) -> None:
         """This side did not run for so long: that time counts against nobody."""
         self.heard_at += seconds
         self.down_since += seconds
-        if self.congested_since is not None:
-            self.congested_since += seconds
 
     def hello(
         self,
@@ -212,7 +221,6 @@ class Session:
         self.unacked.clear()
         self.waiting.clear()
         self.pending.clear()
-        self.entries.clear()
         self.unacked_bytes = self.waiting_bytes = 0
         self.acked = self.received = self.told = 0
         self.received_bytes_unacked = 0
@@ -250,16 +258,20 @@ class Session:
             effects.append(Transmit(self.connection, list(self.unacked)))
         self.pump(effects)
 
-    def flush(self, effects: list[Effect]) -> None:
-        """Send what `pending` holds, as far as connection and window allow. O(messages)."""
+    def flush(self, effects: list[Effect]) -> int:
+        """Send what `pending` holds, as far as connection and window allow; how many bytes that is.
+        O(messages)."""
         messages = self.pending.copy()
         if not messages:
-            return
+            return 0
         self.pending.clear()
         size = sum([message.size_bytes for message in messages])
         self.sent_total += len(messages)
         self.sent_total_bytes += size
-        if (
+        if self.local is not None:
+            self.acked += len(messages)
+            self.local.receive(messages)
+        elif (
             self.state is SessionState.ESTABLISHED
             and not self.waiting
             and self.unacked_bytes + size <= self.remote_window_bytes
@@ -271,6 +283,7 @@ class Session:
             self.waiting.extend(messages)
             self.waiting_bytes += size
             self.pump(effects)
+        return size
 
     def pump(self, effects: list[Effect]) -> None:
         """Let waiting messages go while the window has room."""
@@ -324,9 +337,12 @@ class Session:
         return self.received != self.told
 
     def ack(self, effects: list[Effect]) -> None:
-        """Acknowledge what came in, unless this side is held up by somebody it feeds."""
-        if self.blocked_by or not self.owes_ack or self.state is not SessionState.ESTABLISHED:
+        """Acknowledge what came in. A broker asks `FlowControl.ack`, which may withhold it."""
+        if self.received == self.told or self.state is not SessionState.ESTABLISHED:
             return
         self.told = self.received
         self.received_bytes_unacked = 0
-        effects.append(Transmit(self.connection, (Ack(self.received),)))  # type: ignore[arg-type]
+        if self.local is not None:
+            self.local.acknowledged()
+        else:
+            effects.append(Transmit(self.connection, (Ack(self.received),)))  # type: ignore[arg-type]

@@ -1,17 +1,19 @@
 """All sessions of one broker: who is attached, over which connection, since when.
 
 Handshakes, superseded connections, expiry and keep-alive live here. What a session that began
-anew or ended means for the tables is the broker's business: it passes callbacks in.
+anew or ended means for the tables is the broker's business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.session.access import Access
 from pubweave.core.session.admission import Refusal
 from pubweave.core.session.session import (
+    LocalEnd,
     OvertakenError,
     RemoteProtocolError,
     Session,
@@ -28,6 +30,16 @@ OBSERVER_MARK = "$"
 does not wait for them and goes on to answer them."""
 
 
+class Exceptions(Protocol):
+    """Who is let in although others are not."""
+
+    def accepts_foreign_link(self, hello: Hello) -> bool:
+        """Whether a broker that routes otherwise may be a neighbor all the same."""
+
+    def was_redirected_here(self, hello: Hello) -> bool:
+        """Whether a client was sent here, and is taken although no further ones are."""
+
+
 class SessionTable:
     """Sessions with neighbors and clients, found by connection, neighbor or client."""
 
@@ -41,13 +53,10 @@ class SessionTable:
         """Where clients reach this broker, in the words of its driver."""
         self.closed_reason = ""
         """Why no further clients are taken; empty: they are."""
-        self.accepts_foreign_link: Callable[[Hello], bool] = lambda hello: False
-        """Whether a broker that routes otherwise may be a neighbor all the same."""
-        self.was_redirected_here: Callable[[Hello], bool] = lambda hello: False
-        """Whether a client was sent here, and is taken although no further ones are."""
         self._by_connection: dict[ConnectionId, Session] = {}
         self._unknown: dict[ConnectionId, float] = {}
         self._dialed: set[ConnectionId | None] = set()
+        self._local: dict[ConnectionId, LocalEnd] = {}
         self.access = Access(config)
         self.tokens = Tokens(config.secret)
 
@@ -58,6 +67,14 @@ class SessionTable:
     def of(self, connection: ConnectionId) -> Session | None:
         return self._by_connection.get(connection)
 
+    def heard(self, connection: ConnectionId, now: float) -> Session | None:
+        """The session of a connection on which something came; None: it says Hello first."""
+        session = self._by_connection.get(connection)
+        if session is None or session.state is not SessionState.ESTABLISHED:
+            return None
+        session.heard_at = now
+        return session
+
     def is_known(self, connection: ConnectionId) -> bool:
         """Whether a connection is still ours: attached, or about to say Hello."""
         return connection in self._by_connection or connection in self._unknown
@@ -66,9 +83,12 @@ class SessionTable:
         """All that stand, whether they have said Hello or not."""
         return [*self._by_connection, *self._unknown]
 
-    def begin_epochs(self, epoch: int) -> None:
-        """Sessions that begin from here on are told from all that this broker ever had."""
+    def restarted(self, epoch: int, now: float) -> None:
+        """This broker is in a new process: clients get their whole time to come back, and sessions
+        that begin from here on are told from all that it ever had."""
         self._next_epoch = max(epoch, self._next_epoch)
+        for session in self:
+            session.down_since = now
 
     # --- connections -----------------------------------------------------------------------
 
@@ -104,8 +124,15 @@ class SessionTable:
             return
         self._unknown[connection] = now
 
+    def accept_local(self, connection: ConnectionId, end: LocalEnd, user: str, now: float) -> None:
+        """A client in this process, whose user was authenticated elsewhere, says Hello next."""
+        self._local[connection] = end
+        self._unknown[connection] = now
+        self.access.vouch(connection, user)
+
     def closed(self, connection: ConnectionId, now: float) -> Session | None:
         """A connection is gone; the session it carried, if any."""
+        self._local.pop(connection, None)
         self._unknown.pop(connection, None)
         self._dialed.discard(connection)
         self.access.closed(connection)
@@ -118,7 +145,11 @@ class SessionTable:
         self, connection: ConnectionId, reason: str, now: float, effects: list[Effect]
     ) -> None:
         """Close a connection from our side, telling why."""
+        local = self._local.get(connection)
         self.closed(connection, now)
+        if local is not None:
+            local.closed(reason)
+            return
         effects.append(Transmit(connection, (Disconnect(reason),)))
         effects.append(CloseConnection(connection, reason))
 
@@ -128,13 +159,18 @@ class SessionTable:
             self._by_connection.pop(session.connection, None)
             self._dialed.discard(session.connection)
             self.access.closed(session.connection)
-            effects.append(CloseConnection(session.connection, "superseded by a newer connection"))
+            reason = "superseded by a newer connection"
+            if session.local is not None:
+                del self._local[session.connection]
+                session.local.closed(reason)
+            else:
+                effects.append(CloseConnection(session.connection, reason))
         self._by_connection[connection] = session
-        session.opened(connection)
+        session.opened(connection, self._local.get(connection))
 
     # --- handshake -------------------------------------------------------------------------
 
-    def check(self, connection: ConnectionId, message: Message) -> None:
+    def check(self, connection: ConnectionId, message: Message, exceptions: Exceptions) -> None:
         """RemoteProtocolError unless a first message is a Hello of somebody who may be who it says
         and speaks as we do. Nothing is told to anybody, or remembered, before that."""
         if not isinstance(message, Hello):
@@ -144,7 +180,7 @@ class SessionTable:
                 f"speaks protocol version {message.version}, this broker speaks {PROTOCOL_VERSION}"
             )
         is_stranger = message.role is Role.BROKER and message.routing != self._routing
-        if is_stranger and not self.accepts_foreign_link(message):
+        if is_stranger and not exceptions.accepts_foreign_link(message):
             raise RemoteProtocolError(
                 f"broker {message.id!r} routes by {message.routing!r}, this one by "
                 f"{self._routing!r}: start all brokers with the same strategy"
@@ -152,15 +188,21 @@ class SessionTable:
         self.access.check_hello(connection, message)
 
     def greet(
-        self, connection: ConnectionId, hello: Hello, last_sequence: int, effects: list[Effect]
+        self,
+        connection: ConnectionId,
+        hello: Hello,
+        exceptions: Exceptions,
+        last_sequence: int,
+        effects: list[Effect],
     ) -> tuple[Session, bool]:
         """A Hello came: attach its session and answer if we were dialed.
 
         Returns the session and whether it goes on where it was."""
-        self.check(connection, hello)  # again: rules may have changed while it had to wait
+        # Again: rules may have changed while it had to wait.
+        self.check(connection, hello, exceptions)
         session = self._by_connection.get(connection)
         if session is None:
-            session = self._session_for(hello)
+            session = self._session_for(hello, exceptions)
             if session.is_outdated(hello):
                 raise OvertakenError("a newer connection has taken this one's place")
             if self._is_crossed(session, hello):
@@ -172,7 +214,10 @@ class SessionTable:
             own = session.hello(
                 Role.BROKER, self._config.id, last_sequence=last_sequence, routing=self._routing
             )
-            effects.append(Transmit(connection, (own,)))
+            if session.local is not None:
+                session.local.attached(session, own)
+            else:
+                effects.append(Transmit(connection, (own,)))
         elif hello.role is not Role.BROKER or hello.id != session.remote:
             raise RemoteProtocolError(f"expected {session.remote!r} here, got {hello.id!r}")
         return session, session.take_hello(hello)
@@ -187,7 +232,7 @@ class SessionTable:
             and session.connection in self._dialed
         )
 
-    def _session_for(self, hello: Hello) -> Session:
+    def _session_for(self, hello: Hello, exceptions: Exceptions) -> Session:
         if not hello.id or len(hello.id) > 256 or not hello.epoch:
             raise RemoteProtocolError("Hello without a usable id and epoch")
         if hello.role is Role.BROKER:
@@ -196,7 +241,8 @@ class SessionTable:
             return self.links[hello.id]
         session = self.clients.get(hello.id)
         if session is None:
-            is_late = not hello.id.startswith(OBSERVER_MARK) and not self.was_redirected_here(hello)
+            is_observer = hello.id.startswith(OBSERVER_MARK)
+            is_late = not is_observer and not exceptions.was_redirected_here(hello)
             if self.closed_reason and is_late:
                 raise RemoteProtocolError(self.closed_reason)
             if len(self.clients) >= self._config.max_clients:
@@ -261,13 +307,15 @@ class SessionTable:
             session.excuse(seconds)
         self._unknown = {connection: at + seconds for connection, at in self._unknown.items()}
 
-    def lapsed_clients(self, now: float) -> list[tuple[Session, str]]:
+    def lapsed_clients(
+        self, congested_since: Mapping[Session, float], now: float
+    ) -> list[tuple[Session, str]]:
         """Clients to let go: away for too long, or holding everybody up for too long."""
         config = self._config
         found = []
         for session in self.clients.values():
             is_away = session.connection is None
-            held_s = 0.0 if session.congested_since is None else now - session.congested_since
+            held_s = now - congested_since.get(session, now)
             if is_away and now - session.down_since > config.client_expiry_s:
                 found.append((session, "away for too long"))
             elif is_away and held_s > config.away_client_s:

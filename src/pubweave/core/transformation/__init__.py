@@ -7,6 +7,7 @@ brokers and, when all are ready, asks for the commit. The store records the deci
   leader  reserves the others ... all ready: DecideAction --> store --> ActionDecided to all
 `shift` has the three roles of a shift, `shift_tables` what they do to tables, `append_detach` the
 roles of the other two; `HeldPublications` are held back for the links that change.
+`services`: what the parts of a broker on a tree share.
 Not here: plans, executor, agents (`deploy`); clients that move (`core.migration`).
 Invariant: an abort leaves all as before; a commit comes only in a role's last phase.
 ADR 8.

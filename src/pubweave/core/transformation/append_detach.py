@@ -13,11 +13,11 @@ n leads, because it stays. Nothing has to be held:
 
 from __future__ import annotations
 
-from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.access import GATEWAY_CLIENT
 from pubweave.core.session.session import Session
 from pubweave.core.session.table import OBSERVER_MARK
 from pubweave.core.transformation.participant import LeadingParticipant, Participant
+from pubweave.core.transformation.services import TreeServices
 from pubweave.core.transformation.states import (
     APPEND_JOINING,
     APPEND_NEIGHBOR,
@@ -174,7 +174,7 @@ class DetachLeaving(MembershipPart):
         reason = f"broker {self.inside.id!r} leaves the overlay: connect to another one"
         sessions.closed_reason = reason
         for client in self._clients():
-            self.inside.refuse(client, LEAVING_SUBJECT, reason)
+            self.inside.outgoing.refuse(client, LEAVING_SUBJECT, reason)
 
     def _clients(self) -> list[Session]:
         clients = self.inside.sessions.clients
@@ -197,7 +197,7 @@ class DetachLeaving(MembershipPart):
         if (self._has_guests() and now < self._leave_at) or self._is_gated():
             return
         for client in self._clients():
-            self.inside.let_go(client, self.inside.sessions.closed_reason, now)
+            self.inside.teardown.expire(client, self.inside.sessions.closed_reason, now)
         self.advance("clients gone")
         self.send_signal(self.action.neighbor, Signal.MARKER)
 
@@ -217,7 +217,7 @@ class DetachLeaving(MembershipPart):
     def roll_forward(self, now: float) -> None:
         _forget_link(self, self.action.neighbor, now)
         # Where it joins again it may be on the way of what it has seen as a leaf elsewhere.
-        self.inside.forget_publishers()
+        self.inside.sequences.forget_unknown()
 
 
 def _forget_link(part: MembershipPart, neighbor: str, now: float) -> None:
@@ -226,4 +226,4 @@ def _forget_link(part: MembershipPart, neighbor: str, now: float) -> None:
     part.signal_others(Signal.COMMITTED)
     part.inside.routing.link_removed(session)
     part.end_link(session, "the broker left the overlay", now)
-    part.inside.link_changed(neighbor, False, now)
+    part.inside.teardown.link_changed(neighbor, False, now)

@@ -9,8 +9,10 @@ everything may be said twice.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from typing import Any, get_args
 
-from pubweave.core.routing.tree.services import ExpectedLink, TreeServices
+from pubweave.core.dataplane.part import BrokerPart, EventHandler, MessageHandler
 from pubweave.core.session.session import Session
 from pubweave.core.transformation.append_detach import (
     AppendJoining,
@@ -19,6 +21,7 @@ from pubweave.core.transformation.append_detach import (
     DetachNeighbor,
 )
 from pubweave.core.transformation.participant import LeadingParticipant, Participant
+from pubweave.core.transformation.services import ExpectedLink, TreeServices
 from pubweave.core.transformation.shift import Mover, NewPeer, OldPeer, why_never, why_not_now
 from pubweave.core.vocabulary.effects import CloseLink, DecideAction, OpenLink, ReportAction
 from pubweave.core.vocabulary.events import ActionDecided, ActionRequested, LinkExpected
@@ -42,7 +45,7 @@ REMEMBERED = 1000
 WAITING_LIMIT = 100
 
 
-class ActionCoordinator:
+class ActionCoordinator(BrokerPart):
     """The part that a broker takes in an action, if any."""
 
     def __init__(self, inside: TreeServices) -> None:
@@ -50,8 +53,13 @@ class ActionCoordinator:
         self._part: Participant | None = None
         self._waiting: deque[tuple[ActionId, Action]] = deque()
         self._ended: dict[ActionId, ReportAction] = {}
-        self.stand_in: Session | None = None
-        """Where routes lead for links that are held; None while nothing is."""
+        self.stand_in = None
+
+    def event_handlers(self) -> Mapping[type[Any], EventHandler]:
+        return dict.fromkeys((LinkExpected, ActionRequested, ActionDecided), self.take_event)
+
+    def message_handlers(self) -> Mapping[type[Any], MessageHandler]:
+        return dict.fromkeys(get_args(ActionMessage), self.receive)
 
     @property
     def deadline(self) -> float | None:
@@ -61,7 +69,11 @@ class ActionCoordinator:
     def is_busy(self) -> bool:
         return self._part is not None
 
-    def status(self, now: float) -> BrokerActionStatus | None:
+    def status(self, now: float) -> dict[str, Any]:
+        return {"action": self.current(now)}
+
+    def current(self, now: float) -> BrokerActionStatus | None:
+        """The action that this broker takes part in."""
         return None if self._part is None else self._part.status(now)
 
     def held(self) -> list[Publication]:
@@ -106,7 +118,7 @@ class ActionCoordinator:
         inside = self._inside
         for neighbor in [n for n, link in inside.expected.items() if link.action_id == action_id]:
             del inside.expected[neighbor]
-            inside.end(inside.sessions.links[neighbor], "the action was given up", now)
+            inside.teardown.end(inside.sessions.links[neighbor], "the action was given up", now)
             inside.emit(CloseLink(neighbor))
 
     def requested(self, action_id: ActionId, action: Action, now: float) -> None:
@@ -168,24 +180,26 @@ class ActionCoordinator:
             self._part.on_deadline(now)
             self._look(now)
 
-    def link_began(self, session: Session, under_way: list[SequencedMessage], now: float) -> bool:
+    def link_begins(self, link: Session, under_way: list[SequencedMessage], now: float) -> bool:
         """A link's session began anew; True if that is no concern of the routing's."""
-        expected = self._inside.expected.get(session.remote)
+        expected = self._inside.expected.get(link.remote)
         if expected is not None:
             expected.has_begun = True
             return True
         if self._part is None:
             return False
-        seen_to = self._part.link_began(session, under_way, now)
+        seen_to = self._part.link_began(link, under_way, now)
         self._look(now)
         return seen_to
 
-    def uses(self, neighbor: BrokerId, now: float) -> bool:
+    def link_removed(self, neighbor: BrokerId, now: float) -> bool:
         """Whether the link to a neighbor is an action's business; if so, somebody else who wants
         it removed knows more than we do, and we ask how the action ends."""
         if neighbor in self._inside.expected:
             return True
         if self._part is None or neighbor not in self._part.others():
+            return False
+        if neighbor not in self._inside.sessions.links:
             return False
         self._part.doubt(f"the link to {neighbor} is to be removed", now)
         self._look(now)
@@ -195,10 +209,6 @@ class ActionCoordinator:
         kept = self._part is not None and self._part.keeps(origin, message, now)
         self._look(now)
         return kept
-
-    def is_held(self, link: Session) -> bool:
-        table = self._inside.routing.links.get(link)
-        return table is not None and table.is_held
 
     def gather(self, origin: Session | None, now: float) -> None:
         """An event queued publications for the stand-in."""

@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
+from pubweave.core.transformation.services import TreeServices
 from pubweave.core.transformation.states import Phase
 from pubweave.core.vocabulary.effects import CloseLink, DecideAction, OpenLink, ReportAction
 from pubweave.core.vocabulary.state_table import StateTable
@@ -182,7 +182,7 @@ class Participant:
 
     def end_link(self, session: Session, reason: str, now: float) -> None:
         self.inside.flush(session)
-        self.inside.end(session, reason, now)
+        self.inside.teardown.end(session, reason, now)
         self.inside.emit(CloseLink(session.remote))
 
     def link_began(self, session: Session, under_way: list[SequencedMessage], now: float) -> bool:
@@ -225,12 +225,12 @@ class Participant:
         """The new link is in use from here on; the session that was made for it."""
         assert self._made is not None
         session, self._made = self._made, None
-        self.inside.link_changed(session.remote, True, now)
+        self.inside.teardown.link_changed(session.remote, True, now)
         return session
 
     def unstash(self, session: Session, now: float) -> None:
         for message in self._stash:
-            self.inside.take_table(session, message, now)
+            self.inside.tables.receive(session, message, now)
         self._stash.clear()
 
     def status(self, now: float) -> BrokerActionStatus:

@@ -24,13 +24,13 @@ they need, so whoever survives can go forward by itself. `shift_tables` says wha
 from __future__ import annotations
 
 from pubweave.core.routing.tree.link_table import LinkTable
-from pubweave.core.routing.tree.services import TreeServices
 from pubweave.core.session.session import Session
 from pubweave.core.transformation.participant import (
     HeldPublications,
     LeadingParticipant,
     Participant,
 )
+from pubweave.core.transformation.services import TreeServices
 from pubweave.core.transformation.shift_tables import (
     HandOver,
     prepare_old_peer,
@@ -214,7 +214,7 @@ class Mover(LeadingParticipant, ShiftPart):
             self.inside.routing.link_began(new)
         self._resume((new,))
         self.end_link(old, "the link was moved", now)
-        self.inside.link_changed(old.remote, False, now)
+        self.inside.teardown.link_changed(old.remote, False, now)
         self.unstash(new, now)
 
 
@@ -270,7 +270,7 @@ class OldPeer(ShiftPart):
         )
         self._resume((new_peer,))
         self.end_link(mover, "the link was moved", now)
-        self.inside.link_changed(mover.remote, False, now)
+        self.inside.teardown.link_changed(mover.remote, False, now)
 
 
 class NewPeer(ShiftPart):

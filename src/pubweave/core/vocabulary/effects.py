@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from pubweave.core.vocabulary.events import ConnectionId
+from pubweave.model.deployment import RemapStep
 from pubweave.model.ids import ActionId, BrokerId, ClientId, Link
 from pubweave.model.messages.session import Message
 from pubweave.model.mqtt_packets import ToClient
 from pubweave.model.publications import Publication
-from pubweave.model.remaps import RemapStep
 
 
 class Transmit(msgspec.Struct, frozen=True):

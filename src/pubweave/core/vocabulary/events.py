@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from pubweave.model.deployment import RemapStep
 from pubweave.model.ids import ActionId, BrokerId, ClientId
 from pubweave.model.messages.rendezvous import Occupant
 from pubweave.model.messages.session import Message
 from pubweave.model.mqtt_packets import FromClient
 from pubweave.model.plans import Action
 from pubweave.model.records.access import AccessRules
-from pubweave.model.remaps import RemapStep
 
 ConnectionId = int
 """A driver's number for one connection; never used twice."""
@@ -179,6 +179,55 @@ class LocalPauseEnded(msgspec.Struct, frozen=True, gc=False):
     seconds: float
 
 
+class HandlingMeasured(msgspec.Struct, frozen=True, gc=False):
+    """The driver measured what a message takes to handle, in the mean of late."""
+
+    message_ms: float
+
+
+class HandlingFailed(msgspec.Struct, frozen=True, gc=False):
+    """The event before this one raised: a bug of ours. What it caused until then is to be carried
+    out, for sessions count it as sent."""
+
+
+class ProcessRestarted(msgspec.Struct, frozen=True, gc=False):
+    """A broker came back from its journal, in a new process; ``epoch`` as for a new broker."""
+
+    epoch: int
+
+
+class AddressKnown(msgspec.Struct, frozen=True, gc=False):
+    """Clients reach this broker at ``address``, in the words of its driver."""
+
+    address: str
+
+
+class OrganizingPaused(msgspec.Struct, frozen=True, gc=False):
+    """An operator wants a self-organizing broker to leave the links alone, or no longer does."""
+
+    is_paused: bool
+
+
+class EntryRefused(msgspec.Struct, frozen=True, gc=False):
+    """The driver turned somebody away; why, as in `session.admission.Refusal`."""
+
+    refusal: str
+
+
+class DriverCounted(msgspec.Struct, frozen=True, gc=False):
+    """The driver counted what the core cannot see. ``counter`` names what it counted, as in
+    `model.records.status.CounterStatus`, and ``count`` says how many more of it there are."""
+
+    counter: str
+    count: int
+
+
+class LeaveEnded(msgspec.Struct, frozen=True, gc=False):
+    """A broker that was to leave goes now, whether it may or was waited for long enough."""
+
+
+DriverReport = HandlingMeasured | AddressKnown | OrganizingPaused | EntryRefused | DriverCounted
+"""What a driver found out by itself; it has no effects."""
 Event = (
     ConnectionOpened
     | ConnectionClosed
@@ -202,4 +251,8 @@ Event = (
     | RemapAnnounced
     | DeadlineReached
     | LocalPauseEnded
+    | HandlingFailed
+    | ProcessRestarted
+    | LeaveEnded
+    | DriverReport
 )

@@ -1,7 +1,7 @@
 """Remapping a ring: brokers of a rendezvous overlay take other positions, step by step.
 
-`documents` is the one document and an operator's scripts (submit, abort), `remapper` sees the
-steps through (DYNATOPS' manager), its `RemapAgent` stands between the store and one broker.
+`remapper` has the one document, an operator's scripts (submit, abort), who sees the steps through
+(DYNATOPS' manager), and the `RemapAgent` that stands between the store and one broker.
 
     INIT -> OVERLAY -> TABLES -> TREES -> FINISH -> DONE; before FINISH it may be ABORTED
 

@@ -8,10 +8,9 @@ know: without one link the cycle is a path, a link of it carries what has a side
 broker what passes it or is its own.
 
 Those counts need no intersections. Let u(X) be the number of different notifications in the sides
-of an arc X of the cycle. With arcs F and B left and right of a link, it carries
-u(F) + u(B) - u(cycle); a broker, being in both its arcs, handles the same sum of them.
-So whoever can count unions of neighboring sides, exactly or by the bits of Bloom filters, can
-price all removals.
+of an arc X of the cycle. With arcs F and B left and right of a link, it carries u(F) + u(B) -
+u(cycle); a broker, being in both its arcs, handles the same sum of them. So whoever can count
+unions of neighboring sides, exactly or by the bits of Bloom filters, can price all removals.
 """
 
 from __future__ import annotations

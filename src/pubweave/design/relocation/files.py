@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pubweave.design.relocation.publisher import DeliveryStatistics
 from pubweave.design.relocation.rules import DeliveryReport
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.files.topology import load_document, parse_document, shown
@@ -27,7 +26,7 @@ CLIENT = "client"
 class RelocationDocument:
     """What a document says, and what is odd about it."""
 
-    statistics: DeliveryStatistics
+    reports: Mapping[BrokerId, DeliveryReport]
     publisher_at: BrokerId
     ping_ms: Mapping[BrokerId, float]
     """Of the brokers that answered; all 0 where the document has none."""
@@ -49,7 +48,7 @@ def parse_statistics(content: bytes) -> RelocationDocument:
         reports[broker] = _report(broker, topology, remarks)
     publisher_at = _publisher_at(document, topology)
     ping_ms = _ping_ms(document, topology, publisher_at, remarks)
-    return RelocationDocument(DeliveryStatistics.of(reports), publisher_at, ping_ms, tuple(remarks))
+    return RelocationDocument(reports, publisher_at, ping_ms, tuple(remarks))
 
 
 def _report(broker: BrokerId, topology: Topology, remarks: list[str]) -> DeliveryReport:

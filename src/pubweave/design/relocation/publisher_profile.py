@@ -9,11 +9,16 @@ a profile knows nothing of how far publishers are from brokers.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from pubweave.design.relocation.rules import DeliveryReport, Preference
-from pubweave.design.relocation.subscriber import PlacedSubscriber, SubscriberProblem
+from pubweave.design.relocation.publisher import select_broker
+from pubweave.design.relocation.rules import DeliveryReport, Preference, Selection
+from pubweave.design.relocation.subscriber import (
+    PlacedSubscriber,
+    SubscriberPlacement,
+    SubscriberProblem,
+)
 from pubweave.design.tree.profile_inputs import Tables, topology_of
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.ids import BrokerId, ClientId, Link
@@ -54,6 +59,42 @@ def traced_publishers(profile: Tables) -> list[TracedPublisher]:
     if not found:
         raise DesignError("the profile has traced no publisher: profile a run with deliveries")
     return found
+
+
+def choose_publishers(
+    profile: Tables,
+    preference: Preference,
+    *,
+    least_gain: float = 0.0,
+    publishers: Collection[ClientId] = (),
+) -> dict[ClientId, Selection]:
+    """Where the publishers of a profile should be: those named, or all. A move saves at least the
+    share ``least_gain`` of what decides it. DesignError if one that is named was not traced."""
+    traced = traced_publishers(profile)
+    missing = sorted(set(publishers) - {found.publisher for found in traced})
+    if missing:
+        raise DesignError(f"it has no traced publisher {missing[0]!r}")
+    chosen = {}
+    for found in traced:
+        if found.publisher in publishers or not publishers:
+            equally_far = dict.fromkeys(found.reports, 0.0)
+            selection = select_broker(found.reports, found.publisher_at, equally_far, preference)
+            chosen[found.publisher] = selection.unless_less_than(least_gain)
+    return chosen
+
+
+def choose_subscribers(
+    profile: Tables, preference: Preference, room: int, least_gain: float = 0.0
+) -> dict[ClientId, Selection]:
+    """Where the subscribers of a profile should be, placed one after the other; a broker has
+    ``room`` for so many clients."""
+    placement = SubscriberPlacement(subscriber_problem(profile, preference, room, least_gain))
+    chosen = {}
+    for client in list(placement.subscribers):
+        selection = chosen[client] = placement.choose(client)
+        if selection.moves:
+            placement.move(client, selection.choice)
+    return chosen
 
 
 def _delays(

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pubweave.design.relocation.choice import choose
-from pubweave.design.relocation.rules import Preference, Selection
+from pubweave.design.relocation.rules import Preference, Selection, choose
 from pubweave.design.tree.traffic import DesignError
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.topology import Topology, validate_tree
@@ -134,10 +133,7 @@ class WantedTree:
     """
 
     def __init__(
-        self,
-        topology: Topology,
-        hop_ms: Mapping[tuple[BrokerId, BrokerId], float],
-        root: BrokerId,
+        self, topology: Topology, hop_ms: Mapping[tuple[BrokerId, BrokerId], float], root: BrokerId
     ) -> None:
         self._above: dict[BrokerId, BrokerId | None] = {root: None}
         self.way_ms: dict[BrokerId, float] = {root: 0.0}

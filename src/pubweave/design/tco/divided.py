@@ -18,8 +18,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from pubweave.design.tco._kernels import attaching as kernels
-from pubweave.design.tco._kernels.bags import bags_of
+from pubweave.design.tco._kernels import mending as kernels
+from pubweave.design.tco._kernels.rows import bags_of
 from pubweave.design.tco.interests import Indices, Integers, Subscriptions, gathered
 from pubweave.design.tco.low_oda import (
     RHO,
@@ -140,11 +140,7 @@ def representatives(
 
 
 def _joining_links(
-    wanted: Subscriptions,
-    chosen: Sequence[Integers],
-    degrees: Integers,
-    mode: Mode,
-    rho: float,
+    wanted: Subscriptions, chosen: Sequence[Integers], degrees: Integers, mode: Mode, rho: float
 ) -> Indices:
     """Low-ODA on the representatives, where each part is connected in each of its topics."""
     nodes = np.concatenate(chosen)

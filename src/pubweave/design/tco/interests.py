@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from pubweave.model.topology import Topology
+
 Integers = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.int32]
 
@@ -83,6 +85,21 @@ class Subscriptions:
 
     def topics_of(self, node: int) -> Indices:
         return self.topics[self.starts[node] : self.starts[node + 1]]
+
+    def links_of(self, overlay: Topology) -> Indices:
+        """The links between these nodes, by number; others connect nobody."""
+        number = self.node_number
+        pairs = [
+            (number[link.a], number[link.b])
+            for link in sorted(overlay.links)
+            if link.a in number and link.b in number
+        ]
+        return np.array(pairs, np.int32).reshape(-1, 2)
+
+    def overlay(self, links: Indices) -> Topology:
+        """The nodes with links that are given by number."""
+        pairs = ((self.nodes[a], self.nodes[b]) for a, b in links.tolist())
+        return Topology.from_links(pairs, brokers=self.nodes)
 
     def canonical_order(self) -> Integers:
         """Nodes by descending number of topics, then as they come: the order that settles ties."""

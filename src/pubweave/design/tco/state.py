@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pubweave.design.tco._kernels import churn as kernels
-from pubweave.design.tco._kernels.bags import Bags, bags_of, empty_bags, widened
 from pubweave.design.tco._kernels.pieces import Wishes
+from pubweave.design.tco._kernels.rows import Bags, bags_of, empty_bags, widened
 from pubweave.design.tco.changes import Pair
 from pubweave.design.tco.interests import Indices, Integers, Subscriptions
 from pubweave.design.tco.low_oda import indexed

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pubweave.design.tree import _kernels_exact as kernels
-from pubweave.design.tree.cost import links_of, total_cost
+from pubweave.design.tree import _kernels as kernels
+from pubweave.design.tree.cost import links_of, total_cost, weighted_sum
 from pubweave.design.tree.global_search import LEAST_GAIN, search
 from pubweave.design.tree.limits import Allowance
 from pubweave.design.tree.link_exchange import Pair
@@ -68,7 +68,7 @@ def cheap_bound(problem: DesignProblem) -> float:
     each = problem.prices.processing[traffic.members] + nearest[traffic.members]
     sums = np.add.reduceat(each, begins)
     least = np.minimum.reduceat(nearest[traffic.members], begins)
-    return float(traffic.weights @ (sums - least))
+    return weighted_sum(traffic.weights, sums - least)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from pubweave.design.tree.cost import edges_of
-from pubweave.design.tree.link_exchange import Exchange, Pair, TreeState
+from pubweave.design.tree.link_exchange import Exchange, Pair, TreeState, pair_of
 from pubweave.design.tree.problem import DesignProblem
 from pubweave.design.tree.traffic import DesignError, Floats
 
@@ -25,12 +25,12 @@ class Allowance:
         self.brokers = brokers
         self.candidates = problem.prices.without(limits.forbidden).communication
         self.pinned: set[Pair] = {
-            _pair(index_of[link.a], index_of[link.b]) for link in limits.pinned
+            pair_of(index_of[link.a], index_of[link.b]) for link in limits.pinned
         }
         self.max_degree = _NO_CAP if limits.max_degree is None else limits.max_degree
         self.max_changes = limits.max_changes
         pairs = edges_of(problem.source, brokers).tolist()
-        self.original: set[Pair] = {_pair(a, b) for a, b in pairs}
+        self.original: set[Pair] = {pair_of(a, b) for a, b in pairs}
         self._back = np.full_like(self.candidates, np.inf)
         for a, b in self.original:
             self._back[a, b] = self._back[b, a] = self.candidates[a, b]
@@ -119,7 +119,3 @@ def _check_pins(allowance: Allowance) -> None:
                 f"more links of broker {allowance.brokers[broker]!r} are pinned than "
                 f"--max-degree {allowance.max_degree} allows"
             )
-
-
-def _pair(a: int, b: int) -> Pair:
-    return (a, b) if a < b else (b, a)

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pubweave.design.tree import _kernels_exchange as kernels
+from pubweave.design.tree import _kernels as kernels
 from pubweave.design.tree.cost import RootedTree, total_cost
-from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.traffic import Floats, Integers, Traffic
+from pubweave.design.tree.traffic import Floats, Integers, Prices, Traffic
 
 UNUSED_LINK_SHARE = 1e-9
 """A link counts as if it carried this share of all notifications more than it does, so that of
@@ -47,7 +46,7 @@ class TreeState:
 
     def reset(self, edges: Integers) -> None:
         """Begin anew with another tree."""
-        self.links = {_pair(a, b) for a, b in edges.tolist()}
+        self.links = {pair_of(a, b) for a, b in edges.tolist()}
         self._rebuild()
 
     @property
@@ -88,7 +87,7 @@ class TreeState:
             return None
         top = int(tree.parent[below])
         now = self._costs[below] + self._costs[top] + crossing * self._above[below]
-        return Exchange(link, _pair(int(i), int(j)), float(now - cost))
+        return Exchange(link, pair_of(int(i), int(j)), float(now - cost))
 
     def removals(self, added: Pair) -> list[Exchange]:
         """What each link on the ring of a new link would save by going."""
@@ -111,14 +110,14 @@ class TreeState:
             saved,
         )
         return [
-            Exchange(_pair(ring[m], ring[m + 1]), added, float(saved[m] - saved[-1]))
+            Exchange(pair_of(ring[m], ring[m + 1]), added, float(saved[m] - saved[-1]))
             for m in range(len(ring) - 1)
         ]
 
     def apply(self, exchange: Exchange) -> list[Pair]:
         """Make an exchange; returns the links on its ring, whose traffic has changed."""
         ring = self.path(*exchange.added)
-        touched = [_pair(ring[m - 1], ring[m]) for m in range(1, len(ring))]
+        touched = [pair_of(ring[m - 1], ring[m]) for m in range(1, len(ring))]
         self.links.remove(exchange.removed)
         self.links.add(exchange.added)
         self._rebuild()
@@ -169,5 +168,5 @@ class TreeState:
         self._above[below] = self.prices.communication[below, parent[below]]
 
 
-def _pair(a: int, b: int) -> Pair:
+def pair_of(a: int, b: int) -> Pair:
     return (a, b) if a < b else (b, a)

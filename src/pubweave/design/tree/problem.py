@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.traffic import DesignError, Traffic
+from pubweave.design.tree.traffic import DesignError, Prices, Traffic
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
 

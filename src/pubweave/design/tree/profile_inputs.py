@@ -12,8 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.traffic import DesignError, Floats, Integers, Traffic
+from pubweave.design.tree.traffic import DesignError, Floats, Integers, Prices, Traffic
 from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.model.topology import Topology
 

@@ -14,11 +14,12 @@ from pubweave.experiments.ci.figures import (
     Run,
     chosen,
     mean,
+    percent,
     run_task,
+    statements,
     tasks,
 )
 from pubweave.experiments.ci.real import KINDS, REAL_VARIANTS, RealCost, cost_shares, run_real
-from pubweave.experiments.ci.statements import percent, statements
 from pubweave.experiments.experiment import (
     Experiment,
     Report,

@@ -20,8 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.traffic import Floats, Traffic
+from pubweave.design.tree.traffic import Floats, Prices, Traffic
 from pubweave.experiments.ci.figures import Mean, mean
 from pubweave.experiments.ci.run import STATIC, run_variant
 from pubweave.experiments.ci.setting import CiSetting, CiWorld, clients_traffic

@@ -15,14 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from pubweave.design.ci.cycle_traffic import SideCounts, Union, Unions, union_of_histogram
-from pubweave.design.ci.offline import TripleCounts
-from pubweave.design.ci.rounds import LIVE_PATIENCE, LIVE_REQUESTS, LocalOverlay, LocalSettings
+from pubweave.design.ci.rounds import (
+    LIVE_PATIENCE,
+    LIVE_REQUESTS,
+    LocalOverlay,
+    LocalSettings,
+    TripleCounts,
+)
 from pubweave.design.ci.rules import Estimate, Heuristic
 from pubweave.design.tree.cost import links_of, total_cost
 from pubweave.design.tree.global_search import GlobalSearch
-from pubweave.design.tree.prices import Prices
 from pubweave.design.tree.problem import DesignProblem
-from pubweave.design.tree.traffic import Floats, Integers, Traffic
+from pubweave.design.tree.traffic import Floats, Integers, Prices, Traffic
 from pubweave.experiments.ci.setting import CiWorld
 from pubweave.model.topology import Topology
 
@@ -153,12 +157,7 @@ def _reorganizing(world: CiWorld, variant: str, eta: int, seed: int, intervals: 
     rng = np.random.default_rng([seed, 1])
     chosen = VARIANTS[variant]
     settings = LocalSettings(
-        chosen.heuristic,
-        eta,
-        chosen.least_gain,
-        chosen.requests,
-        LIVE_PATIENCE,
-        chosen.estimate,
+        chosen.heuristic, eta, chosen.least_gain, chosen.requests, LIVE_PATIENCE, chosen.estimate
     )
     neighbors: list[list[int]] = [[] for _ in world.names]
     for a, b in world.start.tolist():

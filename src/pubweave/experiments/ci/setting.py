@@ -18,8 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from pubweave.design.tree.cost import common_interest, edges_of
-from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.traffic import Floats, Integers, Traffic
+from pubweave.design.tree.traffic import Floats, Integers, Prices, Traffic
 from pubweave.generate.topologies.underlay import UnderlayParameters, make_underlay, place_brokers
 
 

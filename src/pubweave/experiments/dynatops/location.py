@@ -20,21 +20,22 @@ from typing import Any
 
 import numpy as np
 
-from pubweave.design.dynatops.mapping.costs import RATE_SMOOTHING
+from pubweave.design.dynatops.mapping.problem import RATE_SMOOTHING
 from pubweave.design.dynatops.mapping.routed_overlay import Publications
-from pubweave.design.dynatops.placement.lasting import LastingPlacement, LastingRule
-from pubweave.design.dynatops.placement.similarity import (
+from pubweave.design.dynatops.placement import (
     Clusters,
     HostedUsers,
+    LastingPlacement,
+    LastingRule,
     PlacementRule,
     UserPlacement,
 )
-from pubweave.design.dynatops.rivals.bayeux import prefix_overlay
-from pubweave.design.dynatops.rivals.geops import (
+from pubweave.design.dynatops.rivals import (
     Places,
     area_clusters,
     hierarchy_overlay,
     leaf_places,
+    prefix_overlay,
     round_trips,
 )
 from pubweave.design.tree.traffic import Floats
@@ -45,7 +46,7 @@ from pubweave.experiments.dynatops.systems import (
     SystemRun,
     broker_keys,
 )
-from pubweave.generate.workloads.checkins import Indices, Integers, Travels
+from pubweave.generate.workloads.dynatops import Indices, Integers, Travels
 
 # The systems of DYNATOPS' location model: where their brokers are, and who hosts whom.
 #

@@ -16,11 +16,9 @@ from statistics import mean
 import numpy as np
 
 from pubweave.design.dynatops.mapping.best import best_mapping
-from pubweave.design.dynatops.mapping.costs import mapping_cost
-from pubweave.design.dynatops.mapping.improvement import ImprovementPath
-from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem
+from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem, mapping_cost
 from pubweave.design.dynatops.mapping.ring import key_of
-from pubweave.design.dynatops.mapping.ssbr import ssbr_greedy
+from pubweave.design.dynatops.mapping.swaps import ImprovementPath, ssbr_greedy
 from pubweave.generate.workloads.dynatops import PUBLICATIONS, Pattern, broker_subscriptions
 
 SIZES = ((10, 100), (100, 100), (1_000, 100), (100, 50), (100, 500), (100, 5_000))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pubweave.design.dynatops.placement.lasting import LastingRule
+from pubweave.design.dynatops.placement import LastingRule
 from pubweave.experiments.dynatops import mapping
 from pubweave.experiments.dynatops.location import LASTING_WEIGHT, LOAD_WEIGHT
 from pubweave.experiments.dynatops.mapping import Saving
@@ -15,12 +15,7 @@ from pubweave.experiments.dynatops.systems import SystemRun, mean_over_seeds
 from pubweave.experiments.plotting import sheet, tidy
 
 COLOURS = {"uniform": "#1b4965", "multimodal": "#2a9d5c"}
-USUAL_WEIGHTS = (
-    LOAD_WEIGHT,
-    LASTING_WEIGHT,
-    PoissonSetting.load_weight,
-    LastingRule.load_weight,
-)
+USUAL_WEIGHTS = (LOAD_WEIGHT, LASTING_WEIGHT, PoissonSetting.load_weight, LastingRule.load_weight)
 PANELS = {
     "dynatops-fig6": (
         ("management_messages", "control messages per hour"),

@@ -22,15 +22,15 @@ from typing import Any
 import numpy as np
 
 from pubweave.design.dynatops.mapping.routed_overlay import Publications
-from pubweave.design.dynatops.placement.lasting import LastingPlacement, LastingRule
-from pubweave.design.dynatops.placement.similarity import (
+from pubweave.design.dynatops.placement import (
     Clusters,
     HostedUsers,
+    LastingPlacement,
+    LastingRule,
     PlacementRule,
     UserPlacement,
 )
-from pubweave.design.dynatops.rivals.bayeux import prefix_overlay
-from pubweave.design.dynatops.rivals.tco import RepairPolicy
+from pubweave.design.dynatops.rivals import RepairPolicy, prefix_overlay
 from pubweave.design.tco.interests import Indices, Integers
 from pubweave.experiments.dynatops.systems import (
     Account,

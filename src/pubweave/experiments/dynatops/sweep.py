@@ -17,8 +17,7 @@ import numpy as np
 from pubweave.experiments.dynatops import location, poisson
 from pubweave.experiments.dynatops.location import run_location
 from pubweave.experiments.dynatops.systems import SystemRun
-from pubweave.generate.workloads.checkins import Travels, drawn_travels, read_travels
-from pubweave.generate.workloads.dynatops import Pattern
+from pubweave.generate.workloads.dynatops import Pattern, Travels, drawn_travels, read_travels
 
 CHECKINS = "checkins/gowalla_nyc_checkins.csv.gz"
 FRIENDSHIPS = "checkins/gowalla_nyc_friends.csv.gz"

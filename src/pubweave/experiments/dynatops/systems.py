@@ -32,8 +32,8 @@ from pubweave.design.dynatops.mapping.routed_overlay import (
     RingRoutes,
     RoutedOverlay,
 )
-from pubweave.design.dynatops.placement.similarity import HostedUsers
-from pubweave.design.dynatops.rivals.tco import ConnectedBrokers, RepairPolicy, subscriptions_of
+from pubweave.design.dynatops.placement import HostedUsers
+from pubweave.design.dynatops.rivals import ConnectedBrokers, RepairPolicy, subscriptions_of
 from pubweave.design.tree.traffic import Floats
 
 # The rows of DYNATOPS' figures 6 to 9: what one system has cost in one setting.

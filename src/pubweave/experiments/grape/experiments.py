@@ -15,9 +15,8 @@ from pubweave.experiments.experiment import (
     option,
 )
 from pubweave.experiments.grape import plots, setting
-from pubweave.experiments.grape.figures import mean_of, run_task, tasks
+from pubweave.experiments.grape.figures import headlines, mean_of, run_task, statements, tasks
 from pubweave.experiments.grape.run import GrapeTask, RunOutcome
-from pubweave.experiments.grape.statements import headlines, statements
 
 COLUMNS = (
     ("messages/s", "message_rate", 1, ".2f"),

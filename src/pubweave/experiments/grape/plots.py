@@ -11,12 +11,7 @@ from pubweave.experiments.grape.run import BASELINE, POP, TIMELINE_S, RunOutcome
 from pubweave.experiments.plotting import sheet, tidy
 from pubweave.generate.workloads.stocks import Distribution
 
-COLOURS = {
-    BASELINE: "#7b8794",
-    POP: "#e09f3e",
-    "load100": "#2a9d5c",
-    "delay100": "#1b4965",
-}
+COLOURS = {BASELINE: "#7b8794", POP: "#e09f3e", "load100": "#2a9d5c", "delay100": "#1b4965"}
 LABELS = {
     BASELINE: "baseline",
     POP: "POP",

@@ -14,6 +14,8 @@ from pathlib import Path
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.relocation import RelocationConfig, RelocationMode
 from pubweave.core.config.session import SessionLimits
+from pubweave.core.migration.coordinator import MigrationCoordinator
+from pubweave.core.relocation.relocator import Relocator
 from pubweave.core.vocabulary.effects import FollowRedirect, ReportMove
 from pubweave.design.relocation.rules import Preference, Priority
 from pubweave.experiments.grape.setting import GrapeSetting, StockWorld
@@ -279,9 +281,9 @@ class StockRun:
 
     def _note_memory(self) -> None:
         for name, node in self.overlay.brokers.items():
-            relocator = node.broker.relocator
+            relocator = node.broker.part(Relocator)
             assert relocator is not None
-            self._memory[name] = max(self._memory[name], relocator.status().memory_bytes)
+            self._memory[name] = max(self._memory[name], relocator.counted().memory_bytes)
 
     def _outcome(
         self,
@@ -292,11 +294,10 @@ class StockRun:
     ) -> RunOutcome:
         overlay = self.overlay
         messages, publications = after[0] - before[0], after[1] - before[1]
-        statuses = [
-            node.broker.relocator.status()
-            for node in overlay.brokers.values()
-            if node.broker.relocator is not None
-        ]
+        brokers = [node.broker for node in overlay.brokers.values()]
+        relocators = [broker.part(Relocator) for broker in brokers]
+        statuses = [relocator.counted() for relocator in relocators if relocator is not None]
+        migrations = [broker.part(MigrationCoordinator) for broker in brokers]
         decided = sum(status.decided for status in statuses)
         return RunOutcome(
             variant=self.task.variant,
@@ -309,9 +310,9 @@ class StockRun:
             publications=publications,
             trace_messages=sum(status.messages_out for status in statuses),
             migration_messages=sum(
-                node.broker.migrations.status().messages_out
-                for node in overlay.brokers.values()
-                if node.broker.migrations is not None
+                coordinator.counted().messages_out
+                for coordinator in migrations
+                if coordinator is not None
             ),
             memory_bytes=sum(self._memory.values()) / len(self._memory),
             moves=len(overlay.waits),

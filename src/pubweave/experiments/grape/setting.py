@@ -16,8 +16,14 @@ import numpy as np
 
 from pubweave.generate.topologies.latencies import LEAST_LATENCY_MS, Matrix, read_rtt_matrix
 from pubweave.generate.topologies.trees import fanout_tree
-from pubweave.generate.workloads.stock_quotes import Quotes, read_quotes, synthetic_quotes
-from pubweave.generate.workloads.stocks import Distribution, StockWorkload, stock_workload
+from pubweave.generate.workloads.stocks import (
+    Distribution,
+    Quotes,
+    StockWorkload,
+    read_quotes,
+    stock_workload,
+    synthetic_quotes,
+)
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
 

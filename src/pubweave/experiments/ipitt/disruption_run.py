@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from pubweave.core.vocabulary.events import Event, MessagesReceived
-from pubweave.generate.topologies.latencies import Matrix, draw_latencies
+from pubweave.generate.topologies.latencies import draw_latencies
 from pubweave.generate.workloads.ipitt import PUBLISHERS, RATE_PER_S, ipitt_workload, publications
 from pubweave.model.filters.filter import Filter, topic_of
 from pubweave.model.ids import Link
@@ -31,9 +31,8 @@ from pubweave.sim.checkers.delivery import DeliveryChecker
 from pubweave.sim.checkers.deployment import ActionHistory
 from pubweave.sim.kernel.nodes import HandlingTime
 from pubweave.sim.kernel.results import RunResult
-from pubweave.sim.scenarios.routing import RoutingSetting
-from pubweave.sim.scenarios.transform_measures import JudgedDelivery, percentile
-from pubweave.sim.whatif.rehearsal import Rehearsal
+from pubweave.sim.parts.plan_costs import JudgedDelivery, percentile
+from pubweave.sim.whatif.rehearsal import Rehearsal, RehearsalSetting
 
 WINDOW_S = 20.0
 """So long is what publishers say before they repeat themselves."""
@@ -157,10 +156,8 @@ def _said(
     return sorted(said, key=lambda publication: publication.at_s)
 
 
-class DisruptionRun(Rehearsal):
+class DisruptionRun:
     """One plan on one tree under the paper's traffic: ``DisruptionRun(...).cost()``."""
-
-    name = "disruption"
 
     def __init__(
         self,
@@ -171,29 +168,27 @@ class DisruptionRun(Rehearsal):
         seed: int = 0,
         store_s: tuple[float, float] = STORE_S,
     ) -> None:
-        self._store_s = store_s
-        super().__init__(source, plan, traffic, seed=seed)
-        self.overlay.checker = ClassChecker()
-
-    def draw_setting(self, max_brokers: int, rtt: Matrix | None) -> RoutingSetting:
-        setting = super().draw_setting(max_brokers, rtt)
-        self.transform = replace(self.transform, store_s=self._store_s)
-        wanted = sum(len(client.subscriptions) for client in self._traffic.clients)
-        return replace(setting, handling=TableTime(per_switch_s=PER_SUBSCRIPTION_S * wanted))
+        wanted = sum(len(client.subscriptions) for client in traffic.clients)
+        handling = TableTime(per_switch_s=PER_SUBSCRIPTION_S * wanted)
+        setting = RehearsalSetting(seed, handling, store_s)
+        self.rehearsal = Rehearsal(source, plan, traffic, setting)
+        self.rehearsal.check_by(ClassChecker())
 
     def cost(self) -> Cost:
-        return self._cost(self.run())
+        return self._cost(self.rehearsal.run())
 
     def _cost(self, result: RunResult) -> Cost:
-        judged = list(self.deliveries.judged(self.watch))
+        deployments = self.rehearsal.deployments
+        watch = deployments.watch
+        judged = list(deployments.deliveries.judged(watch))
         affected = [delivery for delivery in judged if delivery.is_affected]
-        actions = list(self.watch.actions.values())
+        actions = list(watch.actions.values())
         waiting = [
             float(report.held_messages) for action in actions for report in action.reports.values()
         ]
         during = [delivery for delivery in judged if delivery.is_during]
         return Cost(
-            plan_s=self.watch.first_plan_s(),
+            plan_s=watch.first_plan_s(),
             affected_ms=_p99(affected),
             unaffected_ms=_p99(d for d in during if not d.is_affected),
             in_transit_ms=_p99(during),
@@ -211,7 +206,7 @@ class DisruptionRun(Rehearsal):
 
     def _delay_ms(self, delivery: JudgedDelivery) -> float:
         # Sums of floats depend on their order, and sets have none.
-        way = [self.overlay.links[link] for link in sorted(delivery.way)]
+        way = [self.rehearsal.overlay.links[link] for link in sorted(delivery.way)]
         return delivery.latency_ms - 1000 * sum(link.latency_s for link in way)
 
 

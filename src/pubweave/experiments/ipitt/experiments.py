@@ -18,13 +18,15 @@ from pubweave.experiments.experiment import (
 )
 from pubweave.experiments.ipitt import disruption, planning
 from pubweave.experiments.ipitt.disruption import (
+    PANELS,
     Case,
     Disruption,
     MeasuringPoint,
     PlanVariant,
+    bars,
     means,
+    ours,
 )
-from pubweave.experiments.ipitt.disruption_targets import PANELS, bars, ours
 from pubweave.experiments.ipitt.planning import (
     FIGURE_5_WORDS,
     METHODS,

@@ -14,14 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import ipitt_topologies
+from pubweave.generate.topologies.trees import change_links, ipitt_topologies
 from pubweave.planning.paper.algorithm_1 import ip_problem
 from pubweave.planning.paper.highs import HighsSession
 from pubweave.planning.paper.integer_program import ActionSet, model_size
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import PlanResult, Stop
-from pubweave.planning.solve import solve
+from pubweave.planning.problem.problem import PlanningProblem, PlanResult, Stop
+from pubweave.planning.solver import solve_problem
 
 METHODS = ("auto", "fast", "ip-each-path", "ip-all-paths", "ip-naive", "bfs")
 SIZES, FULL_SIZES = (10, 20, 30), (20, 30, 40, 50, 60, 70, 80, 90, 100, 150)
@@ -115,7 +113,7 @@ def points(
 
 def planner_of(seed: int) -> Planner:
     """The paper's methods and ours, by the clock."""
-    return lambda problem, method, stop: solve(
+    return lambda problem, method, stop: solve_problem(
         problem, method=method, stop=stop, clock=time.perf_counter, seed=seed
     )
 

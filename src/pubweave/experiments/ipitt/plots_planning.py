@@ -7,8 +7,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pubweave.experiments.ipitt.disruption import MeasuringPoint, PlanVariant, PointMeans
-from pubweave.experiments.ipitt.disruption_targets import EXCESS_MS_MAX, PANELS, Panel, line, ours
+from pubweave.experiments.ipitt.disruption import (
+    EXCESS_MS_MAX,
+    PANELS,
+    MeasuringPoint,
+    Panel,
+    PlanVariant,
+    PointMeans,
+    line,
+    ours,
+)
 from pubweave.experiments.ipitt.planning import RATIO, TABLE_1, TIME_CLAIMS, Averages, ModelSize
 from pubweave.experiments.plotting import shared_legend, sheet, tidy
 
@@ -88,12 +96,7 @@ def _measured_at(means: Sequence[Averages], by_size: bool, ratio_size: int) -> l
 
 
 def _draw_line(
-    axes: Any,
-    method: str,
-    metric: str,
-    means: Sequence[Averages],
-    by_size: bool,
-    spread: float,
+    axes: Any, method: str, metric: str, means: Sequence[Averages], by_size: bool, spread: float
 ) -> None:
     """A line over the points; hollow where the method failed on some of the topologies.
 

@@ -19,9 +19,8 @@ from pubweave.experiments.experiment import (
 )
 from pubweave.experiments.shadows import figures as shadow_figures
 from pubweave.experiments.shadows import plots
-from pubweave.experiments.shadows.figures import Row, ShadowsTask, chosen, mean_of
+from pubweave.experiments.shadows.figures import Row, ShadowsTask, chosen, mean_of, statements
 from pubweave.experiments.shadows.real import FILES, described, run_real
-from pubweave.experiments.shadows.statements import statements
 from pubweave.generate.workloads.churn_rounds import Popularity
 
 ABOUT = {

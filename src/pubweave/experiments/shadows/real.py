@@ -18,8 +18,9 @@ import numpy as np
 from pubweave.design.tco.churn import MaintainedOverlay
 from pubweave.design.tco.interests import Indices, Subscriptions
 from pubweave.design.tco.low_oda import Mode, build_overlay
+from pubweave.design.tco.rounds import RoundRecord, play
 from pubweave.design.tco.verify import verify
-from pubweave.experiments.shadows.setting import VARIANTS, RoundRecord, play
+from pubweave.experiments.shadows.setting import VARIANTS
 from pubweave.generate.workloads.churn_rounds import random_rounds
 from pubweave.model.files.subscriptions import read_subscriptions
 

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from pubweave.generate.topologies.latencies import LEAST_LATENCY_MS
-from pubweave.generate.topologies.mutation import DisjointSets
-from pubweave.generate.topologies.trees import broker_name
+from pubweave.generate.topologies.trees import DisjointSets, broker_name
 from pubweave.model.files.topology import read_topology
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology, TopologyError

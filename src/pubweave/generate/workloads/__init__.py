@@ -1,6 +1,6 @@
 """Workloads: which client is where, what it advertises, wants and publishes.
 
-`ipitt`, `stocks` (POP/GRAPE; `stock_quotes` are the quotes), `churn_rounds` (Shadows: who wants
+`ipitt`, `stocks` (POP/GRAPE, with the quotes), `churn_rounds` (Shadows: who wants
 which topics, joins and leaves), `dynatops` and `checkins` are those of the papers' evaluations;
 `clients` is the form in which a driver gets a workload.
 

@@ -2,14 +2,10 @@
 
 anonymous = false
 
-[users.alice]
-publish = ["class = 'STOCK'"]
-subscribe = ["class = 'STOCK' and volume > 1000", "class prefix 'news/'"]
+[users.alice] publish = ["class = 'STOCK'"] subscribe = ["class = 'STOCK' and volume > 1000", "class
+prefix 'news/'"]
 
-[users.operator]
-publish = ["*"]
-subscribe = ["*"]
-operate = true
+[users.operator] publish = ["*"] subscribe = ["*"] operate = true
 """
 
 from __future__ import annotations

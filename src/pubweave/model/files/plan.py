@@ -9,24 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from pubweave.model.files.atomic import replace_file
-from pubweave.model.plans import (
-    Action,
-    Append,
-    Bounds,
-    Detach,
-    Move,
-    Plan,
-    PlanStatus,
-    Shift,
-    Step,
-)
+from pubweave.model.plans import Action, Append, Bounds, Detach, Move, Plan, PlanStatus, Shift, Step
 from pubweave.model.topology import Topology
 
 FORMAT_VERSION = 1
@@ -36,7 +27,6 @@ _OPERATIONS: Mapping[str, type[Shift] | type[Move] | type[Append] | type[Detach]
     "append": Append,
     "detach": Detach,
 }
-_BROKER_COUNTS = {"shift": 3, "move": 4, "append": 2, "detach": 2}
 
 
 class PlanFileError(ValueError):
@@ -54,6 +44,23 @@ class PlanRecord:
     bounds: Bounds | None = None
     source_hash: str | None = None
     target_hash: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    op: str
+    brokers: tuple[Annotated[str, msgspec.Meta(min_length=1)], ...]
+
+
+class _File(msgspec.Struct, frozen=True):
+    format_version: int
+    steps: tuple[tuple[_Entry, ...], ...]
+    status: PlanStatus | None = None
+    method: str | None = None
+    seconds: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    bounds: Bounds | None = None
+    source: str | None = None
+    target: str | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -110,20 +117,17 @@ def write_plan(record: PlanRecord, path: str | Path) -> None:
 
 def plan_to_json(record: PlanRecord) -> str:
     """The file's text: what is known, then one step per line."""
-    known: dict[str, Any] = {"format_version": FORMAT_VERSION}
-    if record.status is not None:
-        known["status"] = record.status.value
-    if record.method is not None:
-        known["method"] = record.method
-    if record.seconds is not None:
-        known["seconds"] = round(record.seconds, 6)
-    if record.bounds is not None:
-        known["bounds"] = {"steps": record.bounds.steps, "actions": record.bounds.actions}
-    for name, value in (("source", record.source_hash), ("target", record.target_hash)):
-        if value is not None:
-            known[name] = value
-    if record.notes:
-        known["notes"] = list(record.notes)
+    facts = {
+        "format_version": FORMAT_VERSION,
+        "status": record.status.value if record.status else None,
+        "method": record.method,
+        "seconds": None if record.seconds is None else round(record.seconds, 6),
+        "bounds": asdict(record.bounds) if record.bounds else None,
+        "source": record.source_hash,
+        "target": record.target_hash,
+        "notes": list(record.notes) or None,
+    }
+    known = {name: value for name, value in facts.items() if value is not None}
     head = "".join(f"{json.dumps(name)}: {json.dumps(value)},\n" for name, value in known.items())
     steps = ",\n".join(json.dumps(_step_json(step)) for step in record.plan.steps)
     return "{" + head + '"steps": [' + (f"\n{steps}\n" if steps else "") + "]}\n"
@@ -132,118 +136,35 @@ def plan_to_json(record: PlanRecord) -> str:
 def parse_plan(content: bytes | str) -> PlanRecord:
     """The plan in JSON text; raises PlanFileError naming the field."""
     try:
-        document = json.loads(content)
-    except json.JSONDecodeError as error:
-        raise PlanFileError(
-            f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise PlanFileError(f"not UTF-8 text: byte {error.start} cannot be decoded") from error
-    if not isinstance(document, dict):
-        raise PlanFileError("expected an object with 'format_version' and 'steps'")
-    version = document.get("format_version")
-    if version != FORMAT_VERSION or isinstance(version, bool):
-        raise PlanFileError(f"format_version: expected {FORMAT_VERSION}, got {_shown(version)}")
-    return PlanRecord(
-        plan=Plan(_parse_steps(document.get("steps"))),
-        status=_parse_status(document.get("status")),
-        method=_text(document, "method"),
-        seconds=_parse_seconds(document.get("seconds")),
-        bounds=_parse_bounds(document.get("bounds")),
-        source_hash=_text(document, "source"),
-        target_hash=_text(document, "target"),
-        notes=_parse_notes(document.get("notes", [])),
+        file = msgspec.json.decode(content, type=_File)
+    except msgspec.ValidationError as error:
+        what, _, field = str(error).partition(" - at `$.")
+        raise PlanFileError(f"{field.rstrip('`')}: {what}" if field else what) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PlanFileError(f"not JSON in UTF-8: {error}") from error
+    if file.format_version != FORMAT_VERSION:
+        raise PlanFileError(f"format_version: expected {FORMAT_VERSION}, got {file.format_version}")
+    steps = tuple(
+        tuple(_action(entry, f"steps[{step}][{place}]") for place, entry in enumerate(entries))
+        for step, entries in enumerate(file.steps)
     )
+    return PlanRecord(
+        Plan(steps), file.status, file.method, file.seconds, file.bounds, file.source, file.target,
+        file.notes,
+    )  # fmt: skip
+
+
+def _action(entry: _Entry, field: str) -> Action:
+    operation = _OPERATIONS.get(entry.op)
+    if operation is None:
+        raise PlanFileError(
+            f"{field}.op: expected one of {', '.join(_OPERATIONS)}, got {entry.op!r}"
+        )
+    wanted = len(fields(operation))
+    if len(entry.brokers) != wanted:
+        raise PlanFileError(f"{field}.brokers: {entry.op} takes a list of {wanted} broker ids")
+    return operation(*entry.brokers)
 
 
 def _step_json(step: Step) -> list[dict[str, Any]]:
-    return [_action_json(action) for action in step]
-
-
-def _action_json(action: Action) -> dict[str, Any]:
-    return {"op": type(action).__name__.lower(), "brokers": list(action.brokers)}
-
-
-def _parse_steps(value: Any) -> tuple[Step, ...]:
-    if not isinstance(value, list):
-        raise PlanFileError(f"steps: expected a list of steps, got {_shown(value)}")
-    steps = []
-    for number, actions in enumerate(value):
-        if not isinstance(actions, list):
-            raise PlanFileError(f"steps[{number}]: expected a list of actions")
-        steps.append(
-            tuple(
-                _parse_action(entry, f"steps[{number}][{place}]")
-                for place, entry in enumerate(actions)
-            )
-        )
-    return tuple(steps)
-
-
-def _parse_action(entry: Any, field: str) -> Action:
-    if not isinstance(entry, dict):
-        raise PlanFileError(f"{field}: expected an object with 'op' and 'brokers'")
-    name = entry.get("op")
-    if not isinstance(name, str) or name not in _OPERATIONS:
-        raise PlanFileError(
-            f"{field}.op: expected one of {', '.join(_OPERATIONS)}, got {_shown(name)}"
-        )
-    brokers = entry.get("brokers")
-    wanted = _BROKER_COUNTS[name]
-    if (
-        not isinstance(brokers, list)
-        or len(brokers) != wanted
-        or not all(isinstance(broker, str) and broker for broker in brokers)
-    ):
-        raise PlanFileError(
-            f"{field}.brokers: {name} takes a list of {wanted} broker ids, got {_shown(brokers)}"
-        )
-    return _OPERATIONS[name](*brokers)
-
-
-def _parse_status(value: Any) -> PlanStatus | None:
-    if value is None:
-        return None
-    try:
-        return PlanStatus(value)
-    except ValueError as error:
-        allowed = ", ".join(status.value for status in PlanStatus)
-        raise PlanFileError(f"status: expected one of {allowed}, got {_shown(value)}") from error
-
-
-def _parse_seconds(value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise PlanFileError(f"seconds: expected a number of 0 or more, got {_shown(value)}")
-    return float(value)
-
-
-def _parse_bounds(value: Any) -> Bounds | None:
-    if value is None:
-        return None
-    steps, actions = (
-        (value.get("steps"), value.get("actions")) if isinstance(value, dict) else (None, None)
-    )
-    # type() and not isinstance(): true and false are no counts.
-    if type(steps) is not int or type(actions) is not int or steps < 0 or actions < 0:
-        raise PlanFileError(f"bounds: expected counts 'steps' and 'actions', got {_shown(value)}")
-    return Bounds(steps, actions)
-
-
-def _parse_notes(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(note, str) for note in value):
-        raise PlanFileError(f"notes: expected a list of texts, got {_shown(value)}")
-    return tuple(value)
-
-
-def _text(document: Mapping[str, Any], name: str) -> str | None:
-    value = document.get(name)
-    if value is not None and not isinstance(value, str):
-        raise PlanFileError(f"{name}: expected a text, got {_shown(value)}")
-    return value
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    return [{"op": type(a).__name__.lower(), "brokers": list(a.brokers)} for a in step]

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from pubweave.model.profile.profile import (
+from pubweave.model.profile import (
     PROFILE_FILE,
+    PROFILE_TABLES,
     PROFILE_VERSION,
     ProfileDescription,
     ProfileError,
 )
-from pubweave.model.profile.tables import PROFILE_TABLES
 
 
 class WorkloadProfile:

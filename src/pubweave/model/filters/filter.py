@@ -18,12 +18,7 @@ import enum
 
 import msgspec
 
-from pubweave.model.publications import (
-    TOPIC_ATTRIBUTE,
-    Publication,
-    Value,
-    validate_number,
-)
+from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication, Value, validate_number
 
 
 class Operator(enum.Enum):

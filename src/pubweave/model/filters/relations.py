@@ -2,7 +2,7 @@
 
 Routing rests on these answers being safe: `intersects` never says no when one publication could
 match both, `covers` never says yes when the wide filter would miss something. Both are exact
-for numbers (as reals), booleans, presence and equality; `filters/strings` says how exact they
+for numbers (as reals), booleans, presence and equality; `filters/constraints` says how exact they
 are for strings. A contradictory filter intersects nothing and is covered by everything.
 
 The predicates of a filter are folded once into a constraint for each attribute. Attributes are
@@ -26,10 +26,11 @@ from pubweave.model.filters.constraints import (
     Never,
     NumberRange,
     Present,
+    StringRange,
     number_range,
+    string_range,
 )
 from pubweave.model.filters.filter import Filter, Operator, Predicate, value_kind
-from pubweave.model.filters.strings import StringRange, string_range
 from pubweave.model.publications import TOPIC_ATTRIBUTE, Value
 
 __all__ = [

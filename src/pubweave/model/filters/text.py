@@ -31,11 +31,7 @@ from pubweave.model.filters.lexer import (
     is_bare_name,
     quoted,
 )
-from pubweave.model.publications import (
-    TOPIC_ATTRIBUTE,
-    Value,
-    validate_publication_content,
-)
+from pubweave.model.publications import TOPIC_ATTRIBUTE, Value, validate_publication_content
 
 __all__ = [
     "FilterSyntaxError",
@@ -202,9 +198,7 @@ def _expression_predicate(reader: Reader) -> Predicate:
     if reader.token.kind in (TokenKind.SYMBOL, TokenKind.WORD):
         operator = _EXPRESSION_OPERATORS.get(reader.token.text.lower())
     if operator is None:
-        raise reader.error(
-            "an operator: = != < <= > >= prefix suffix contains, or 'is present'",
-        )
+        raise reader.error("an operator: = != < <= > >= prefix suffix contains, or 'is present'")
     reader.take()
     return _compared(reader, attribute, operator, operator in STRING_OPERATORS)
 

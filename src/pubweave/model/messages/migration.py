@@ -8,6 +8,7 @@ when each is said; docs/adr/0013-migration.md draws it.
 from __future__ import annotations
 
 import enum
+from typing import ClassVar
 
 import msgspec
 
@@ -83,10 +84,7 @@ class MigrationSignal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     migration: Migration
     step: MigrationStep
     text: str = ""
-
-    @property
-    def size_bytes(self) -> int:
-        return SIGNAL_BYTES
+    size_bytes: ClassVar[int] = SIGNAL_BYTES
 
 
 class MigrationEntries(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -106,10 +104,7 @@ class MigrationUpdate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     and so is every subscription that the destination needs from here."""
 
     migration: Migration
-
-    @property
-    def size_bytes(self) -> int:
-        return SIGNAL_BYTES
+    size_bytes: ClassVar[int] = SIGNAL_BYTES
 
 
 class MovedSession(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -133,10 +128,7 @@ class MigrationComplete(msgspec.Struct, frozen=True, array_like=True, gc=False):
     session: MovedSession | None
     last_sequence: int
     is_gone: bool = False
-
-    @property
-    def size_bytes(self) -> int:
-        return SIGNAL_BYTES
+    size_bytes: ClassVar[int] = SIGNAL_BYTES
 
 
 class MigrationSeek(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -147,10 +139,7 @@ class MigrationSeek(msgspec.Struct, frozen=True, array_like=True, gc=False):
     destination: BrokerId
     path: tuple[BrokerId, ...]
     is_found: bool = False
-
-    @property
-    def size_bytes(self) -> int:
-        return SIGNAL_BYTES
+    size_bytes: ClassVar[int] = SIGNAL_BYTES
 
 
 class Redirect(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -7,6 +7,8 @@ between neighbors; `ProbeRequest` and `ProbeReply` are between a broker and its 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from pubweave.model.ids import BrokerId, ClientId
@@ -24,10 +26,7 @@ class TraceResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
     publisher: ClientId
     sequence: int
     subscribers: int
-
-    @property
-    def size_bytes(self) -> int:
-        return TRACE_BYTES
+    size_bytes: ClassVar[int] = TRACE_BYTES
 
 
 class RelocationRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -61,10 +60,7 @@ class TraceInformationRequest(msgspec.Struct, frozen=True, array_like=True, gc=F
     publisher: ClientId
     first_sequence: int
     with_subscribers: bool = False
-
-    @property
-    def size_bytes(self) -> int:
-        return TRACE_BYTES
+    size_bytes: ClassVar[int] = TRACE_BYTES
 
 
 class TraceReport(msgspec.Struct, frozen=True, array_like=True, gc=False):

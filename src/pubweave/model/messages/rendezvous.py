@@ -7,6 +7,8 @@ How publications are asked for on a link is said as in `messages/topic_connected
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from pubweave.model.ids import BrokerId
@@ -159,9 +161,7 @@ class TreeTables(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class LinkUnused(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The sender has no use for the link, in any version: close it if the receiver has none."""
 
-    @property
-    def size_bytes(self) -> int:
-        return ENTRY_BYTES
+    size_bytes: ClassVar[int] = ENTRY_BYTES
 
 
 class RingMember(msgspec.Struct, frozen=True, array_like=True, gc=False):

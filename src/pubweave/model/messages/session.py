@@ -10,6 +10,7 @@ counted and may get lost with a connection.
 from __future__ import annotations
 
 import enum
+from typing import ClassVar
 
 import msgspec
 
@@ -31,9 +32,7 @@ LEAVING_SUBJECT = "broker"
 class _Weighed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A sequenced message that is no publication: it weighs the same whatever it says."""
 
-    @property
-    def size_bytes(self) -> int:
-        return TABLE_MESSAGE_BYTES
+    size_bytes: ClassVar[int] = TABLE_MESSAGE_BYTES
 
 
 class Advertise(_Weighed, frozen=True, array_like=True, gc=False):

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from pubweave.model.ids import BrokerId, ClientId
@@ -70,10 +72,7 @@ class TopicOpened(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     topic: str
     number: int
-
-    @property
-    def size_bytes(self) -> int:
-        return 3 * ENTRY_BYTES
+    size_bytes: ClassVar[int] = 3 * ENTRY_BYTES
 
 
 class TopicMissed(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -96,10 +95,7 @@ class TopicUnwanted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The sender takes part in a topic no more."""
 
     topic: str
-
-    @property
-    def size_bytes(self) -> int:
-        return 2 * ENTRY_BYTES
+    size_bytes: ClassVar[int] = 2 * ENTRY_BYTES
 
 
 TopicMessage = BrokerRecord | TopicWanted | TopicOpened | TopicMissed | TopicUnwanted

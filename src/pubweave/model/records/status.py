@@ -284,15 +284,15 @@ class TopicsStatus(msgspec.Struct, frozen=True):
 class JournalStatus(msgspec.Struct, frozen=True):
     """The journal of a broker: what waits for the disk, and why it does."""
 
-    problem: str
+    problem: str = ""
     """Why the disk takes nothing: nobody gets an acknowledgement so long. Empty: it does."""
-    problem_s: float
-    waiting_bytes: int
-    journal_bytes: int
+    problem_s: float = 0.0
+    waiting_bytes: int = 0
+    journal_bytes: int = 0
     """Since the last snapshot; what a restart would have to go through."""
-    snapshots: int
-    recovered_events: int
-    recovery_s: float
+    snapshots: int = 0
+    recovered_events: int = 0
+    recovery_s: float = 0.0
 
 
 class AccessStatus(msgspec.Struct, frozen=True):

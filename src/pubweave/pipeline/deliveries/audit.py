@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pubweave.pipeline.deliveries import due
 from pubweave.pipeline.frames.mergeable import SUM, Sums, together
 from pubweave.pipeline.frames.schemas import as_declared
-from pubweave.pipeline.frames.time_slots import moving
+from pubweave.pipeline.frames.settings import moving
 from pubweave.pipeline.transforms.publications import KEY
 
 COUNTS = Sums(

@@ -19,8 +19,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pubweave.model.profile.profile import ProfileKind
-from pubweave.model.profile.tables import PROFILE_TABLES
+from pubweave.model.profile import PROFILE_TABLES
 from pubweave.model.telemetry import TABLES, ColumnKind
 
 _TYPED_VALUE = StructType(
@@ -30,11 +29,13 @@ _TYPED_VALUE = StructType(
         StructField("boolean", BooleanType()),
     ]
 )
-_TELEMETRY_TYPES: dict[ColumnKind, DataType] = {
+_TYPES: dict[ColumnKind, DataType] = {
     ColumnKind.FLOAT: DoubleType(),
     ColumnKind.INTEGER: LongType(),
     ColumnKind.TEXT: StringType(),
     ColumnKind.ATTRIBUTES: MapType(StringType(), _TYPED_VALUE),
+    ColumnKind.BOOLEAN: BooleanType(),
+    ColumnKind.WORDS: ArrayType(LongType()),
 }
 _ARROW_TYPES: dict[type[DataType], Any] = {
     BooleanType: pa.bool_(),
@@ -42,27 +43,16 @@ _ARROW_TYPES: dict[type[DataType], Any] = {
     LongType: pa.int64(),
     StringType: pa.string(),
 }
-_PROFILE_TYPES: dict[ProfileKind, DataType] = {
-    ProfileKind.FLOAT: DoubleType(),
-    ProfileKind.INTEGER: LongType(),
-    ProfileKind.TEXT: StringType(),
-    ProfileKind.BOOLEAN: BooleanType(),
-    ProfileKind.WORDS: ArrayType(LongType()),
-}
 
 
 def telemetry_schema(table: str) -> StructType:
     """The schema that a telemetry table's files are read with."""
-    return StructType(
-        [StructField(c.name, _TELEMETRY_TYPES[c.kind]) for c in TABLES[table].columns]
-    )
+    return StructType([StructField(c.name, _TYPES[c.kind]) for c in TABLES[table].columns])
 
 
 def profile_schema(table: str) -> StructType:
     """The declared schema of a profile table."""
-    return StructType(
-        [StructField(c.name, _PROFILE_TYPES[c.kind]) for c in PROFILE_TABLES[table].columns]
-    )
+    return StructType([StructField(c.name, _TYPES[c.kind]) for c in PROFILE_TABLES[table].columns])
 
 
 def as_declared(frame: DataFrame, table: str) -> DataFrame:

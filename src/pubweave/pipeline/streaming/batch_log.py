@@ -17,7 +17,7 @@ from pubweave.model.telemetry import TABLES
 from pubweave.pipeline.frames.locations import Storage, is_hidden, joined, local_path
 from pubweave.pipeline.frames.schemas import telemetry_schema
 from pubweave.pipeline.frames.small_tables import gather, write_table
-from pubweave.pipeline.profile.sources import RefusedFile, read_frames
+from pubweave.pipeline.profiling.sources import RefusedFile, read_frames
 
 BATCH = "batch="
 SPAN = "span="

@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 
 from pubweave.pipeline.frames.mergeable import MAX, Sums
 from pubweave.pipeline.frames.schemas import empty_frame, telemetry_schema
-from pubweave.pipeline.frames.time_slots import moving
-from pubweave.pipeline.profile.build import BuiltProfile
-from pubweave.pipeline.profile.carried_state import (
+from pubweave.pipeline.frames.settings import moving
+from pubweave.pipeline.profiling.build import BuiltProfile
+from pubweave.pipeline.profiling.carried_state import (
     CHANGE_TABLES,
     CLOSED,
     KEYED_TABLES,
@@ -29,10 +29,9 @@ from pubweave.pipeline.profile.carried_state import (
     CarriedState,
     open_name,
 )
-from pubweave.pipeline.profile.record_rules import TimeBounds
-from pubweave.pipeline.profile.screening import Screening, screen
-from pubweave.pipeline.profile.tables import BALANCE, ProfileInputs, profile_tasks
-from pubweave.pipeline.profile.task_graph import TableTask, TaskRun, needed_for
+from pubweave.pipeline.profiling.screening import Screening, TimeBounds, screen
+from pubweave.pipeline.profiling.tables import BALANCE, ProfileInputs, profile_tasks
+from pubweave.pipeline.profiling.task_graph import TableTask, TaskRun, needed_for
 from pubweave.pipeline.transforms.latency import link_change_periods
 
 TELEMETRY_LAG_S = 30.0

@@ -21,27 +21,22 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pubweave.model.profile.profile import ProfileDescription, ProfileError
+from pubweave.model.profile import ProfileDescription, ProfileError
 from pubweave.model.telemetry import TABLES
 from pubweave.pipeline.frames.locations import Storage, absolute, joined
 from pubweave.pipeline.frames.settings import ProfileSettings
-from pubweave.pipeline.profile.build import (
+from pubweave.pipeline.profiling.build import (
     BuiltProfile,
     TelemetryFrames,
     bounds_of,
     build_profile,
 )
-from pubweave.pipeline.profile.carried_state import KEYED_TABLES, BalanceFolder, open_name
-from pubweave.pipeline.profile.output import (
-    ProfileOutput,
-    claimed,
-    version_name,
-)
-from pubweave.pipeline.profile.record_rules import FUTURE
-from pubweave.pipeline.profile.screening import Screening, screen
-from pubweave.pipeline.profile.sources import check_files, telemetry_folder
-from pubweave.pipeline.profile.sources import read_description as read_run
-from pubweave.pipeline.profile.task_graph import KnownFrames
+from pubweave.pipeline.profiling.carried_state import KEYED_TABLES, BalanceFolder, open_name
+from pubweave.pipeline.profiling.output import ProfileOutput, claimed, version_name
+from pubweave.pipeline.profiling.screening import FUTURE, Screening, screen
+from pubweave.pipeline.profiling.sources import check_files, telemetry_folder
+from pubweave.pipeline.profiling.sources import read_description as read_run
+from pubweave.pipeline.profiling.task_graph import KnownFrames
 from pubweave.pipeline.streaming.batch_log import BatchLog
 from pubweave.pipeline.streaming.compaction import (
     TELEMETRY_LAG_S,

@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StringType
 
 from pubweave.pipeline.frames.mergeable import KLL, MAX, SUM, Sums
 from pubweave.pipeline.frames.schemas import as_declared, columns
-from pubweave.pipeline.frames.time_slots import ProfileWindow, moving
+from pubweave.pipeline.frames.settings import ProfileWindow, moving
 from pubweave.pipeline.transforms.publications import KEY
 from pubweave.pipeline.transforms.sketches import quantile_columns, sketched
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from pubweave.pipeline.frames.mergeable import MAX, MIN, SUM, Sums
 from pubweave.pipeline.frames.schemas import as_declared
-from pubweave.pipeline.frames.time_slots import ProfileWindow, moving
+from pubweave.pipeline.frames.settings import ProfileWindow, moving
 
 _EXPONENT_MAX = 250.0
 """Weights are scaled up to 10^250 within a block of slots: doubles go to 10^308."""

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from pubweave.pipeline.frames.mergeable import together
 from pubweave.pipeline.frames.schemas import as_declared
-from pubweave.pipeline.frames.time_slots import ProfileWindow, moving
+from pubweave.pipeline.frames.settings import ProfileWindow, moving
 
 
 def subscriptions(changes: DataFrame, incarnations: DataFrame) -> DataFrame:

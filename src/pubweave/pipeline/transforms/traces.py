@@ -53,8 +53,7 @@ def traces(traced: DataFrame, deliveries: DataFrame) -> DataFrame:
     position = "row_number() OVER (PARTITION BY publisher ORDER BY sequence) - 1L AS position"
     delivered = deliveries.join(traced.selectExpr(*KEY, position), KEY)
     words = delivered.groupBy("publisher", "broker", word_of("position").alias("word")).agg(
-        F.bit_or(bit_in_word("position")).alias("bits"),
-        F.sum("deliveries").alias("deliveries"),
+        F.bit_or(bit_in_word("position")).alias("bits"), F.sum("deliveries").alias("deliveries")
     )
     vectors = words.groupBy("publisher", "broker").agg(
         F.expr("map_from_entries(collect_list(struct(word, bits))) AS by_word"),

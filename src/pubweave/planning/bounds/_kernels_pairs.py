@@ -16,6 +16,8 @@ from pubweave.planning.bounds._kernels_reach import (
     NONE,
     ONE,
     Bits,
+    Flags,
+    Ints,
     bit_count,
     close_up,
     closing_moves,
@@ -23,7 +25,6 @@ from pubweave.planning.bounds._kernels_reach import (
     set_bit,
     transpose,
 )
-from pubweave.planning.bounds._kernels_slides import Flags, Ints
 
 KEPT = 63
 """The bit of a slide's carriers that says: along a kept link, nobody has to carry it."""

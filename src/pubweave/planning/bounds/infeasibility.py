@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pubweave.planning.problem.indexed import IndexedProblem, NumberedShift, NumberedSteps
-from pubweave.planning.problem.result import Stop
+from pubweave.planning.problem.problem import Stop
 
 _STATES_MAX = 200_000
 

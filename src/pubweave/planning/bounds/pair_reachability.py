@@ -36,8 +36,7 @@ from pubweave.planning.bounds._kernels_pairs import (
     shrink,
     size_of,
 )
-from pubweave.planning.bounds._kernels_reach import Bits
-from pubweave.planning.bounds._kernels_slides import Flags, Ints
+from pubweave.planning.bounds._kernels_reach import Bits, Flags, Ints
 from pubweave.planning.bounds.reachability import Reach, Reachability, bit_matrix, dense
 from pubweave.planning.bounds.token_positions import TokenPositions, links_of, slides_between
 

@@ -12,8 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from pubweave.planning.bounds._kernels_reach import Bits
-from pubweave.planning.bounds._kernels_slides import Flags, Ints, slides
+from pubweave.planning.bounds._kernels_reach import Bits, Flags, Ints, slides
 from pubweave.planning.bounds.reachability import Reach, Reachability, bit_matrix, dense
 from pubweave.planning.problem.indexed import IndexedProblem, NumberedSteps, link_keys, walks
 

@@ -1,7 +1,7 @@
 """The plan validator: does a plan lead from source to target by the rules.
 
 `validate` decides and says which rule is broken; `fast_validate` accepts large plans of shifts on
-arrays and never refuses by itself; `_kernels` is its compiled loop.
+arrays, compiled, and never refuses by itself.
 
 Entry: `validate_plan` in `validate`; it takes plans of any origin.
 Not here: the statement of the rules (`planning.problem.problem`).

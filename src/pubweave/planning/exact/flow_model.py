@@ -3,9 +3,8 @@
 Each token is one unit of flow from its link through the positions of `token_positions` to a goal
 link; a stay costs nothing, a slide what its shift costs. Tokens meet in the rows: a slide along a
 link that is not kept needs a unit of another token that stays there, and the problem's options
-limit who may do what at once. The linear relaxation of this
-program is far tighter than that of clauses, which is why it, and not the satisfiability solver,
-proves the fewest actions.
+limit who may do what at once. The linear relaxation of this program is far tighter than that of
+clauses, which is why it, and not the satisfiability solver, proves the fewest actions.
 """
 
 from __future__ import annotations

@@ -17,10 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pubweave.model.plans import Plan
-from pubweave.planning.greedy._kernels_fewer_rounds import occupy, reroute, slide
+from pubweave.planning.greedy._kernels import occupy, reroute, slide
 from pubweave.planning.problem.indexed import IndexedProblem, NumberedSteps, walks
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import Stop
+from pubweave.planning.problem.problem import PlanningProblem, Stop
 
 TRIES_PER_TOKEN = 300
 _CELLS_MAX = 4_000_000

@@ -30,7 +30,7 @@ from pubweave.planning.problem.indexed import (
     link_keys,
     walks,
 )
-from pubweave.planning.problem.result import Stop
+from pubweave.planning.problem.problem import Stop
 
 _HASTES = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _FALLS = (1.3, 1.5, 2.0, 3.0)

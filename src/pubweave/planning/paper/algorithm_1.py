@@ -25,9 +25,9 @@ from pubweave.planning.paper.integer_program import (
     generate_actions,
     transformation_paths,
 )
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import (
+from pubweave.planning.problem.problem import (
     OnProgress,
+    PlanningProblem,
     PlanningProgress,
     PlanResult,
     Stop,

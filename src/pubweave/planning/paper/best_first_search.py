@@ -24,9 +24,9 @@ import numpy as np
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Bounds, Plan, PlanStatus, Shift
 from pubweave.planning.check.validate import validate_plan
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import (
+from pubweave.planning.problem.problem import (
     OnProgress,
+    PlanningProblem,
     PlanningProgress,
     PlanResult,
     Stop,

@@ -26,7 +26,7 @@ from pubweave.planning.paper.integer_program import (
     IpStatus,
     build_model,
 )
-from pubweave.planning.problem.result import Stop
+from pubweave.planning.problem.problem import Stop
 
 # The child: it builds programs and solves them, one by one.
 #

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Action, Append, Bounds, Detach, Plan, PlanStatus, Step
 from pubweave.model.topology import Topology
-from pubweave.planning.problem.problem import PlanningError, PlanningProblem
-from pubweave.planning.problem.result import PlanResult
+from pubweave.planning.problem.problem import PlanningError, PlanningProblem, PlanResult
 
 
 @dataclass(frozen=True)

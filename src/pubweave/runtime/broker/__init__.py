@@ -1,9 +1,9 @@
 """One broker on this machine: its core between sockets, timer, journal and telemetry.
 
-Entry: `BrokerHost` in `host`, configured by `HostConfig` in `host_config`. `TelemetryFeed` (in
-`host`) adds what only the driver can measure, `DelayLine` adds latency between brokers on one
-machine. `telemetry_writer` writes Parquet files in a thread of its own, `loss_estimate` notes how
-much a broker without a journal would lose if killed.
+Entry: `BrokerHost` in `host`, configured by `runtime.settings`. `TelemetryFeed` (in `host`) adds
+what only the driver can measure, `DelayLine` adds latency between brokers on one machine.
+`telemetry_writer` writes Parquet files in a thread of its own, `loss_estimate` notes how much a
+broker without a journal would lose if killed.
 Not here: the protocol (`core`), its process (`runtime.overlay`), the agent beside it
 (`runtime.coordination`), accepting connections (`runtime.entrance`), the journal
 (`runtime.journal`).

@@ -16,8 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from pubweave.core.broker import Broker
-from pubweave.core.journal.recovery import ORGANIZING_PAUSED
+from pubweave.core.broker import Broker, no_journal
 from pubweave.core.metering.metering import Metering
 from pubweave.core.vocabulary.effects import (
     CloseConnection,
@@ -37,12 +36,17 @@ from pubweave.core.vocabulary.effects import (
 )
 from pubweave.core.vocabulary.events import (
     AccessChanged,
+    AddressKnown,
     ConnectionClosed,
     ConnectionId,
     ConnectionOpened,
     DeadlineReached,
     DialRefused,
+    DriverCounted,
     Event,
+    HandlingFailed,
+    HandlingMeasured,
+    LeaveEnded,
     LeaveRequested,
     LinkAdded,
     LinkRemoved,
@@ -53,7 +57,6 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.messages.session import Hello, Message, Role
 from pubweave.model.records.access import AccessRules
 from pubweave.model.telemetry import Record, with_driver_figures, with_matching_ms
-from pubweave.runtime.broker.host_config import HostConfig
 from pubweave.runtime.broker.telemetry_writer import TelemetryWriter
 from pubweave.runtime.entrance.gatekeeper import Gatekeeper
 from pubweave.runtime.entrance.mqtt_listener import MqttListener
@@ -63,10 +66,14 @@ from pubweave.runtime.net.clock import DeadlineTimer, UnixClock
 from pubweave.runtime.net.connection import Connection
 from pubweave.runtime.net.dialer import Dialer
 from pubweave.runtime.security.broker_files import secured
+from pubweave.runtime.security.directory import broker_security
+from pubweave.runtime.settings.tree import Settings
 
 log = logging.getLogger(__name__)
 
 LEAVE_LOOK_S = 0.02
+HANDLING_EVERY_S = 1.0
+"""How often the core is told how long a message takes to handle."""
 SMOOTHING = 0.02
 """The weight of one more event in the mean time that a message takes."""
 WILDCARDS = ("0.0.0.0", "::")
@@ -76,10 +83,16 @@ WILDCARDS = ("0.0.0.0", "::")
 class BrokerHost:
     """Runs one broker until `stop`. Of each link, the broker with the smaller id dials."""
 
-    def __init__(self, config: HostConfig) -> None:
-        if config.journal_directory is not None:
-            config = replace(config, broker=patient(config.broker))
-        self.config = config
+    def __init__(self, settings: Settings, *, links_at_start: bool = True) -> None:
+        """``links_at_start``: the neighbors of the settings are linked from the beginning; else
+        somebody else says which are. OverlayError for security files that cannot be used."""
+        self.settings = settings
+        self.config = config = settings.broker
+        self._security = broker_security(config.security, config.id)
+        core = secured(settings.core_config(), self._security)
+        self.core_config = core if config.journal_directory is None else patient(core)
+        """What the core was told at its start."""
+        self._links_at_start = links_at_start
         self.resolve: Callable[[BrokerId], Awaitable[Address | None]] = self.configured_address
         """Where a broker listens, as far as it is known at the moment."""
         self.on_action: Callable[[DecideAction | ReportAction | ReportRemap], None] = (
@@ -95,43 +108,53 @@ class BrokerHost:
         self._told: dict[BrokerId, Address] = {}
         self._delay_lines: dict[ConnectionId, DelayLine] = {}
         self._handling_s = 0.0
+        self._mean_handling_ms = 0.0
+        self._handling_at = 0.0
         self._all_closed = asyncio.Event()
         self._journal: BrokerJournal | None = None
         if config.journal_directory is not None:
-            self._journal = BrokerJournal(config.journal_directory, config.broker, self._clock)
+            self._journal = BrokerJournal(config.journal_directory, self.core_config, self._clock)
             self._journal.carry_out = self._carry_out
         self.is_back = False
         """The broker came back from its journal."""
         self.broker = self._make_broker(self._clock.epoch())
         self._feed = self._make_feed()
         self._doorway = Gatekeeper(
-            self.broker, config.security, config.max_frame_bytes, self.handle, self._clock.now
+            self.broker, self._security, config.max_frame_bytes, self.handle, self._clock.now
         )
         self._entrance: MqttListener | None = None
-        if config.broker.mqtt is not None:
-            self._entrance = MqttListener(config.broker.mqtt, self._doorway, self._handle_packets)
+        if config.mqtt.listen is not None:
+            self._entrance = MqttListener(config.mqtt, self._doorway, self._handle_packets)
 
     def _make_broker(self, epoch: int) -> Broker:
         config = self.config
         metering = None
         if config.telemetry_directory is not None:
-            metering = Metering(config.broker.id, config.sample_ratio, epoch=epoch)
+            metering = Metering(config.id, config.telemetry.sample, epoch=epoch)
         back = None if self._journal is None else self._journal.recover(metering)
         self.is_back = back is not None
-        made = replace(config.broker, secret=secrets.token_bytes())
-        return back or Broker(made, epoch=epoch, now=self._clock.now(), metering=metering)
+        made = replace(self.core_config, secret=secrets.token_bytes())
+        status = no_journal if self._journal is None else self._journal.status
+        return back or Broker(
+            made, epoch=epoch, now=self._clock.now(), metering=metering, journal_status=status
+        )
 
     def _make_feed(self) -> TelemetryFeed | None:
         config = self.config
         if config.telemetry_directory is None:
             return None
-        writer = TelemetryWriter(config.telemetry_directory, config.broker.id)
-        return TelemetryFeed(writer, self.broker, owns_process=config.owns_process)
+        writer = TelemetryWriter(config.telemetry_directory, config.id)
+        return TelemetryFeed(writer, self.handle)
 
     @property
     def address(self) -> Address:
         """Where the broker listens, with the port it really got."""
         return self._doorway.address
+
+    @property
+    def is_secured(self) -> bool:
+        """Whether connections run over TLS."""
+        return self._security is not None
 
     @property
     def mqtt_address(self) -> Address | None:
@@ -150,18 +173,17 @@ class BrokerHost:
             # After this, for the agent begins behind the broker.
             asyncio.get_running_loop().call_soon(self._carry_out, first)
             # It came back with the rules that held when it was killed.
-            self._apply_rules(self.config.broker.access)
+            self._apply_rules(self.core_config.access)
+        assert self.config.listen is not None, "a broker listens somewhere"
         await self._doorway.start(self.config.listen, self, self._connections.values)
-        if self._entrance is not None and self.config.mqtt_listen is not None:
-            await self._entrance.start(self.config.mqtt_listen)
-        reachable = self.config.advertised or self.address
+        if self._entrance is not None and self.config.mqtt.listen is not None:
+            await self._entrance.start(self.config.mqtt.listen)
+        reachable = self.config.advertise or self.address
         if reachable.host not in WILDCARDS and self.broker.sessions.address != str(reachable):
-            self.broker.sessions.address = str(reachable)
-            if self._journal is not None:
-                self._journal.renew()
+            self.handle(AddressKnown(str(reachable)))
         for neighbor in sorted(self.broker.sessions.links):
             self._dial(neighbor)
-        if self.config.links_at_start:
+        if self._links_at_start:
             for neighbor in sorted(self.config.neighbors):
                 self.handle(LinkAdded(neighbor))
         self._arm()
@@ -178,7 +200,7 @@ class BrokerHost:
             self._dial(effect.neighbor)
 
     def _dial(self, neighbor: BrokerId) -> None:
-        if neighbor in self._dialers or self.config.broker.id > neighbor:
+        if neighbor in self._dialers or self.config.id > neighbor:
             return
         self._dialers[neighbor] = dialer = self._dialer(neighbor)
         dialer.start()
@@ -203,7 +225,7 @@ class BrokerHost:
             is_single=is_single,
             context=self._doorway.dial_context,
         )
-        if self.broker.topics is not None:
+        if self.broker.parts.handles(DialRefused):
             dialer.on_refused = lambda: self.handle(DialRefused(neighbor))
         return dialer
 
@@ -233,15 +255,15 @@ class BrokerHost:
         if self._feed is not None:
             await asyncio.to_thread(self._feed.close)
         if self._journal is not None:
-            await asyncio.to_thread(self._journal.close)
+            await self._journal.close()
 
     def reload(self) -> None:
         """Read certificates, revocations, passwords and rules again. Who is inside and may not be
         any more is told and let go. OverlayError if a file cannot be used: nothing has changed."""
-        security = self.config.security
+        security = self._security
         if security is None:
             return
-        fresh = secured(self.config.broker, security)
+        fresh = secured(self.core_config, security)
         revoked = self._doorway.reload(security)
         for dialer in (*self._dialers.values(), *self._single_dials.values()):
             dialer.context = self._doorway.dial_context
@@ -255,15 +277,15 @@ class BrokerHost:
 
     async def leave(self, limit_s: float) -> None:
         """In a topic-connected overlay: stay until the others are connected without us."""
-        topics = self.broker.topics
-        if topics is None:
+        parts = self.broker.parts
+        if not parts.handles(LeaveRequested):
             return
         self.handle(LeaveRequested())
         for _ in range(int(limit_s / LEAVE_LOOK_S)):
-            if topics.may_go(self._clock.now()):
+            if parts.may_go(self._clock.now()):
                 break
             await asyncio.sleep(LEAVE_LOOK_S)
-        topics.count_left_behind()
+        self.handle(LeaveEnded())
 
     # --- from the connections --------------------------------------------------------------
 
@@ -301,35 +323,32 @@ class BrokerHost:
         except Exception:
             # A bug of ours: whoever triggered it is cut off, everybody else is served on.
             log.exception("handling messages failed; closing the connection they came from")
-            self.broker.counters.protocol_errors += 1
-            self._carry_out(self._noted(event, now, self.broker.salvage()))
+            self._go_on_after(event, now)
             connection.abort()
             return
         handled_s = self._clock.now() - now
         leaving = self._noted(event, now, effects)
         self._note_handling(handled_s, len(messages))
         self._carry_out(leaving)
+        if now >= self._handling_at:
+            self._handling_at = now + HANDLING_EVERY_S
+            self.handle(HandlingMeasured(self._mean_handling_ms))
         self._arm()
+
+    def _go_on_after(self, event: Event, now: float) -> None:
+        """An event raised: it is in the journal like any other, and the core is told."""
+        self._carry_out(self._noted(event, now, []))
+        self.handle(HandlingFailed())
 
     def _noted(self, event: Event, now: float, effects: list[Effect]) -> list[Effect]:
         """Those effects that need not wait for the journal."""
         return effects if self._journal is None else self._journal.noted(event, now, effects)
 
-    def pause_organizing(self, is_paused: bool) -> None:
-        """Whether an operator wants the broker to leave the links alone."""
-        if self._journal is not None:
-            self._journal.hint(ORGANIZING_PAUSED, is_paused, self._clock.now())
-        elif self.broker.organizer is not None:
-            self.broker.organizer.pause(is_paused)
-
     def _note_handling(self, seconds: float, messages: int) -> None:
-        self._handling_s = per_message_s = seconds / messages
+        self._handling_s = seconds / messages
+        self._mean_handling_ms += SMOOTHING * (1000.0 * self._handling_s - self._mean_handling_ms)
         if self._journal is not None:
-            self._journal.measured(seconds, messages, self._clock.now())
-            return
-        for wanting in (self.broker.organizer, self.broker.relocator):
-            if wanting is not None:
-                wanting.handling_ms += SMOOTHING * (1000.0 * per_message_s - wanting.handling_ms)
+            self._journal.measured(seconds)
 
     def connection_closed(self, connection: Connection) -> None:
         line = self._delay_lines.pop(connection.number, None)
@@ -344,7 +363,7 @@ class BrokerHost:
             self._all_closed.set()
         if connection.frame_error is not None:
             log.warning("closed a connection: %s", connection.frame_error)
-            self.broker.counters.protocol_errors += 1
+            self.handle(DriverCounted("protocol_errors", 1))
         self._doorway.forget(connection)
         self.handle(ConnectionClosed(connection.number))
 
@@ -377,9 +396,7 @@ class BrokerHost:
         except Exception:
             # A bug of ours: whoever triggered it is cut off, everybody else is served on.
             log.exception("handling packets failed; closing the connection they came from")
-            self.broker.counters.protocol_errors += 1
-            now = self._clock.now()
-            self._carry_out(self._noted(event, now, self.broker.salvage()))
+            self._go_on_after(event, self._clock.now())
             return False
         return True
 
@@ -468,16 +485,13 @@ class DelayLine:
 
 
 class TelemetryFeed:
-    """Completes records with handling time, processor time and drops, and submits them.
+    """Completes records with handling time, processor time and drops, and submits them."""
 
-    ``owns_process``: processor time is that of the whole process, so it is recorded only where
-    one process runs one broker.
-    """
-
-    def __init__(self, writer: TelemetryWriter, broker: Broker, *, owns_process: bool) -> None:
+    def __init__(self, writer: TelemetryWriter, handle: Callable[[Event], None]) -> None:
+        """``handle`` gives the core an event."""
         self._writer = writer
-        self._broker = broker
-        self._owns_process = owns_process
+        self._handle = handle
+        self._dropped = 0
         self._cpu_s = time.process_time()
 
     def submit(self, records: Mapping[str, list[Record]], handling_s: float) -> None:
@@ -488,15 +502,20 @@ class TelemetryFeed:
                 complete[table] = with_matching_ms(complete[table], handling_s * 1000.0)
         if "broker_loads" in complete:
             dropped = self._writer.stats().dropped
-            self._broker.maintenance.records_dropped = dropped
+            if dropped > self._dropped:
+                event = DriverCounted("records_dropped", dropped - self._dropped)
+                # Behind the effects that are carried out now.
+                asyncio.get_running_loop().call_soon(self._handle, event)
+                self._dropped = dropped
             complete["broker_loads"] = with_driver_figures(
                 complete["broker_loads"], self._window_cpu_s(), dropped
             )
         self._writer.submit(complete)
 
-    def _window_cpu_s(self) -> float | None:
+    def _window_cpu_s(self) -> float:
+        """Processor time of the whole process, whichever brokers run in it."""
         before, self._cpu_s = self._cpu_s, time.process_time()
-        return self._cpu_s - before if self._owns_process else None
+        return self._cpu_s - before
 
     def close(self) -> None:
         """Write out everything; blocks."""

@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
 
 from pubweave.core.broker import Broker
 from pubweave.core.session.session import Session
+from pubweave.core.vocabulary.events import DriverCounted, Event
 from pubweave.runtime.net.clock import UnixClock
 
 log = logging.getLogger(__name__)
@@ -74,9 +75,11 @@ def _queued(sessions: Iterable[Session]) -> tuple[int, int]:
 class LossNotes:
     """One broker's notes, from `start` to `stop`."""
 
-    def __init__(self, path: Path, broker: Broker) -> None:
+    def __init__(self, path: Path, broker: Broker, handle: Callable[[Event], None]) -> None:
+        """``handle`` gives the broker an event."""
         self._path = path
         self._broker = broker
+        self._handle = handle
         self._clock = UnixClock()
         self._file: int | None = None
         self._task: asyncio.Task[None] | None = None
@@ -125,8 +128,8 @@ class LossNotes:
             return
         if held.broker != self._broker.config.id or held.is_nothing:
             return
-        self._broker.counters.notifications_lost_at_most += held.notifications + held.mqtt
-        self._broker.counters.publications_lost_at_most += held.publications
+        self._handle(DriverCounted("notifications_lost_at_most", held.notifications + held.mqtt))
+        self._handle(DriverCounted("publications_lost_at_most", held.publications))
         log.warning(
             "broker %s was killed without a journal: at most %s are lost",
             held.broker,

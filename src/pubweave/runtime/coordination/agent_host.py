@@ -11,33 +11,26 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Generator
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
+from pubweave.core.transformation.coordinator import ActionCoordinator
 from pubweave.core.vocabulary.effects import DecideAction, ReportAction, ReportRemap
 from pubweave.core.vocabulary.events import RemapAnnounced
 from pubweave.deploy.agent import Agent, AgentConfig, AgentEvent, CoreEvent, StatusTaken
-from pubweave.deploy.documents import BrokerReport, DocumentError
-from pubweave.deploy.layout import Layout
+from pubweave.deploy.documents import BrokerReport, DocumentError, Layout
 from pubweave.deploy.remap.remapper import RemapAgent, Remapper, RemapperConfig, RemapProgress
-from pubweave.deploy.store import (
-    StoreAnswer,
-    StoreEvent,
-    StoreNotice,
-    StoreRequest,
-    TimerFired,
-)
+from pubweave.deploy.store import StoreEvent, StoreRequest, TimerFired
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.broker.host import BrokerHost
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.clock import DeadlineTimer, UnixClock
-from pubweave.runtime.store.session import read_address, run_command
+from pubweave.runtime.store.session import read_address
 from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
 from pubweave.runtime.store.zookeeper_target import ZooKeeperTarget
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
+HostEffect = StoreRequest | CoreEvent | RemapAnnounced | RemapProgress
 REPORT_EVERY_S = 5.0
 RESOLVE_LIMIT_S = 1.0
 
@@ -50,8 +43,8 @@ class AgentHost:
         self._overlay = overlay
         self._layout = Layout(overlay)
         self._clock = UnixClock()
-        self._timer = DeadlineTimer(self._clock, self._on_timer)
-        self._store = ZooKeeperStore(target, self._take)
+        self._timer = DeadlineTimer(self._clock, lambda: self._hand_in(TimerFired()))
+        self.store = ZooKeeperStore(target, self._hand_in)
         self._addresses: dict[BrokerId, Address] = {}
         self._events: deque[AgentEvent | ReportRemap] = deque()
         self._is_draining = False
@@ -64,12 +57,12 @@ class AgentHost:
     async def start(self) -> None:
         """Begin to connect; the broker gets its links as soon as the store tells them."""
         host = self._host
-        actions = host.broker.actions
+        actions = host.broker.part(ActionCoordinator)
         self.agent = Agent(
             AgentConfig(
-                broker=host.config.broker.id,
+                broker=host.config.id,
                 overlay=self._overlay,
-                address=str(host.config.advertised or host.address),
+                address=str(host.config.advertise or host.address),
                 epoch=self._clock.epoch(),
                 remembers=host.is_back,
                 expecting=() if actions is None else actions.expecting(),
@@ -78,7 +71,7 @@ class AgentHost:
         )
         host.resolve = self._resolve
         host.on_action = self._on_action
-        self._store.start()
+        self.store.start()
         self._reports = asyncio.create_task(self._report(), name="broker reports")
 
     async def stop(self) -> None:
@@ -86,23 +79,13 @@ class AgentHost:
         self._timer.cancel()
         if self._reports is not None:
             self._reports.cancel()
-        await self._store.stop()
-
-    async def run(self, command: Generator[StoreRequest, StoreAnswer, T]) -> T:
-        """Run a command of `deploy` over the agent's own session with the store."""
-        return await run_command(self._store, command)
+        await self.store.stop()
 
     # --- to and from the agent ---------------------------------------------------------------
-
-    def _take(self, event: StoreAnswer | StoreNotice) -> None:
-        self._hand_in(event)
 
     def _on_action(self, effect: DecideAction | ReportAction | ReportRemap) -> None:
         # Later: the broker's other effects come first, and the agent may answer at once.
         asyncio.get_running_loop().call_soon(self._hand_in, effect)
-
-    def _on_timer(self) -> None:
-        self._hand_in(TimerFired())
 
     def _hand_in(self, event: AgentEvent | ReportRemap) -> None:
         self._events.append(event)
@@ -114,15 +97,15 @@ class AgentHost:
                 self._handle(self._events.popleft())
         finally:
             self._is_draining = False
-        self._arm()
+        deadline = self._next_deadline()
+        if deadline < math.inf:
+            self._timer.arm(deadline)
 
     def _handle(self, event: AgentEvent | ReportRemap) -> None:
-        assert self.agent is not None, "start() first"
-        assert not isinstance(event, ReportRemap), "only in rendezvous overlays"
         try:
-            effects = self.agent.handle(event, self._clock.now())
+            effects = self._decide(event, self._clock.now())
         except DocumentError as error:
-            log.warning("the agent of %s waits: %s", self.agent.config.broker, error)
+            log.warning("the agent of %s waits: %s", self._host.config.id, error)
             return
         except Exception:
             # A bug of ours: the broker must go on routing. What the agent had to say so far is
@@ -130,31 +113,36 @@ class AgentHost:
             log.exception("the agent failed at %s", event)
             return
         for effect in effects:
-            if isinstance(effect, CoreEvent):
+            if isinstance(effect, StoreRequest):
+                self.store.request(effect)
+            elif isinstance(effect, RemapProgress):
+                log.debug("%s", effect)
+            else:
                 log.info("%s", effect)
                 self._host.handle(effect)
-            else:
-                self._store.request(effect)
-        self._tell(self.agent.problem)
+        if self.agent is not None:
+            self._tell(self.agent.problem)
+
+    def _decide(self, event: AgentEvent | ReportRemap, now: float) -> Sequence[HostEffect]:
+        assert self.agent is not None, "start() first"
+        assert not isinstance(event, ReportRemap), "only in rendezvous overlays"
+        return self.agent.handle(event, now)
 
     def _tell(self, problem: str) -> None:
         """Say each problem once: what is denied is asked again and again."""
-        assert self.agent is not None, "start() first"
         if problem in self._problems or not (problem or self._problems):
             return
         if problem:
             self._problems.append(problem)
         else:
             self._problems.clear()
-        log.warning("the agent of %s: %s", self.agent.config.broker, problem or "all well")
+        log.warning("the agent of %s: %s", self._host.config.id, problem or "all well")
         if not problem or len(self._problems) == 1:
             self.on_problem(problem)
 
-    def _arm(self) -> None:
+    def _next_deadline(self) -> float:
         assert self.agent is not None
-        deadline = self.agent.next_deadline()
-        if deadline < math.inf:
-            self._timer.arm(deadline)
+        return self.agent.next_deadline()
 
     # --- what the broker needs, and what it tells --------------------------------------------
 
@@ -162,7 +150,7 @@ class AgentHost:
         """Where a broker listens: as it says in the store, or said last, or as configured."""
         try:
             async with asyncio.timeout(RESOLVE_LIMIT_S):
-                told = await read_address(self._store, self._layout, broker)
+                told = await read_address(self.store, self._layout, broker)
             if told is not None:
                 self._addresses[broker] = told
         except TimeoutError:
@@ -186,40 +174,20 @@ class RemapAgentHost(AgentHost):
     async def start(self) -> None:
         host = self._host
         epoch = self._clock.epoch()
-        broker = host.config.broker.id
-        address = str(host.config.advertised or host.address)
+        broker = host.config.id
+        address = str(host.config.advertise or host.address)
         self._remap_agent = RemapAgent(AgentConfig(broker, self._overlay, address, epoch))
         self._remapper = Remapper(RemapperConfig(self._overlay, f"{broker}:{epoch:x}"))
         host.resolve = self._resolve
         host.on_action = self._on_action
-        self._store.start()
+        self.store.start()
 
-    def _handle(self, event: AgentEvent | ReportRemap) -> None:
-        now = self._clock.now()
-        try:
-            if isinstance(event, ReportRemap):
-                effects = [*self._remap_agent.handle(event, now)]
-            else:
-                assert isinstance(event, StoreEvent)
-                effects = [*self._remap_agent.handle(event, now)]
-                effects += self._remapper.handle(event, now)  # type: ignore[arg-type]
-        except DocumentError as error:
-            log.warning("the agent of %s waits: %s", self._remap_agent.config.broker, error)
-            return
-        except Exception:
-            # A bug of ours: the broker must go on routing.
-            log.exception("the agent failed at %s", event)
-            return
-        for effect in effects:
-            if isinstance(effect, RemapAnnounced):
-                log.info("remapping %s: %s", effect.version, effect.step.value)
-                self._host.handle(effect)
-            elif isinstance(effect, RemapProgress):
-                log.debug("%s", effect)
-            else:
-                self._store.request(effect)
+    def _decide(self, event: AgentEvent | ReportRemap, now: float) -> Sequence[HostEffect]:
+        assert isinstance(event, StoreEvent | ReportRemap), "only in trees"
+        effects: list[HostEffect] = [*self._remap_agent.handle(event, now)]
+        if isinstance(event, StoreEvent):
+            effects += self._remapper.handle(event, now)
+        return effects
 
-    def _arm(self) -> None:
-        deadline = min(self._remap_agent.next_deadline(), self._remapper.next_deadline())
-        if deadline < math.inf:
-            self._timer.arm(deadline)
+    def _next_deadline(self) -> float:
+        return min(self._remap_agent.next_deadline(), self._remapper.next_deadline())

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 
 from pubweave.deploy.executor import Executor, ExecutorConfig, ExecutorReport
-from pubweave.deploy.store import StoreAnswer, StoreEvent, StoreNotice, TimerFired
+from pubweave.deploy.store import StoreEvent, TimerFired
 from pubweave.runtime.net.clock import DeadlineTimer, UnixClock
 from pubweave.runtime.store.session import CONNECT_LIMIT_S, StoreUnreachable
 from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
@@ -36,13 +36,13 @@ class ExecutorHost:
     `store` may be used for commands meanwhile."""
 
     def __init__(self, target: ZooKeeperTarget, config: ExecutorConfig) -> None:
-        self.store = ZooKeeperStore(target, self._take)
+        self.store = ZooKeeperStore(target, self._hand_in)
         self.report: ExecutorReport | None = None
         """The last one."""
         self.failure: Exception | None = None
         self._executor = Executor(config)
         self._clock = UnixClock()
-        self._timer = DeadlineTimer(self._clock, self._on_timer)
+        self._timer = DeadlineTimer(self._clock, lambda: self._hand_in(TimerFired()))
         self._events: deque[StoreEvent] = deque()
         self._is_draining = False
         self._told = asyncio.Event()
@@ -80,12 +80,6 @@ class ExecutorHost:
         await self.store.stop()
 
     # --- to and from the executor ------------------------------------------------------------
-
-    def _take(self, event: StoreAnswer | StoreNotice) -> None:
-        self._hand_in(event)
-
-    def _on_timer(self) -> None:
-        self._hand_in(TimerFired())
 
     def _hand_in(self, event: StoreEvent) -> None:
         self._events.append(event)

@@ -1,79 +1,69 @@
-"""What a self-organizing broker needs of the world: probes, and exchanges carried out.
+"""A self-organizing broker on this machine: probes, and the errands of `deploy.link_exchange`.
 
-The core decides (`core.self_organizing`); an exchange that was agreed here is handed over to the
-store as a plan (`deploy.link_exchange`), and this process hosts an executor until it is over. If it
-dies meanwhile, another self-organizing broker finds the plan abandoned and finishes it. A plan of
-an operator goes before everything: while one is under way this broker asks for nothing.
+The core decides (`core.self_organizing`), and the engine has the rules of what becomes of it in
+the store; here are its clock, its session and its executors.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Coroutine
 from typing import Any
 
 from pubweave.core.config.self_organizing import OrganizeConfig
 from pubweave.core.vocabulary.effects import OrganizeEffect, ProbeBroker, ProposeExchange
-from pubweave.core.vocabulary.events import BrokerProbed, ExchangeEnded
+from pubweave.core.vocabulary.events import BrokerProbed, ExchangeEnded, OrganizingPaused
 from pubweave.deploy.commands import DeploymentError
-from pubweave.deploy.documents import DeploymentDocument, DocumentError
-from pubweave.deploy.executor import ExecutorConfig, ExecutorReport
-from pubweave.deploy.layout import Layout
+from pubweave.deploy.documents import DocumentError, Layout
+from pubweave.deploy.executor import ExecutorConfig
 from pubweave.deploy.link_exchange import (
-    RETRY_S,
-    ExchangeBusy,
-    find_abandoned,
-    is_operated,
-    patience_s,
-    submit_exchange,
+    PROBE_LIMIT_S,
+    Errand,
+    HostExecutor,
+    OrganizerEngine,
+    Step,
+    WaitFor,
 )
-from pubweave.model.deployment import DeploymentState
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.broker.host import BrokerHost
-from pubweave.runtime.coordination.agent_host import AgentHost
 from pubweave.runtime.coordination.executor_host import ExecutorHost, executor_name
-from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.net.rtt_probe import handshake_ms
-from pubweave.runtime.store.zookeeper_target import Coordination
+from pubweave.runtime.store.session import ask_connected
+from pubweave.runtime.store.zookeeper_store import ZooKeeperStore
 
 log = logging.getLogger(__name__)
 
-PROBE_LIMIT_S = 1.0
-LOOK_EVERY_INTERVALS = 4
-TROUBLES = (DeploymentError, DocumentError, OverlayError)
-"""What may stand in the way: another plan, a foreign document, a store that does not answer."""
-
 
 class OrganizerHost:
-    """Beside one broker and its agent, from `start` until `stop`."""
+    """Beside one broker, from `start` until `stop`, over its agent's session with the store."""
 
     def __init__(
         self,
         host: BrokerHost,
-        agent: AgentHost,
-        coordination: Coordination,
+        store: ZooKeeperStore,
+        overlay: str,
         config: OrganizeConfig,
     ) -> None:
         self._host = host
-        self._agent = agent
-        self._coordination = coordination
-        self._config = config
-        self._layout = Layout(coordination.overlay)
+        self._store = store
+        self._overlay = overlay
+        self._engine = OrganizerEngine(Layout(overlay), host.config.id, config)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._is_executing = False
 
     def start(self) -> None:
         self._host.on_organize = self._on_effect
+        # A core that came back from a journal may remember a plan that is over.
+        self._host.handle(OrganizingPaused(self._engine.is_operated))
         self._begin(self._keep_looking(), "look after plans")
 
     async def stop(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
@@ -85,92 +75,60 @@ class OrganizerHost:
             case ProbeBroker(broker):
                 self._begin(self._probe(broker), f"probe {broker}")
             case ProposeExchange():
-                self._begin(self._carry_out(effect), effect.request_id)
-
-    # --- exchanges ---------------------------------------------------------------------------
-
-    async def _carry_out(self, effect: ProposeExchange) -> None:
-        done, reason = False, "another exchange is under way here"
-        if not self._is_executing:
-            self._is_executing = True
-            try:
-                done, reason = await self._exchange(effect)
-            except TROUBLES as error:
-                reason = str(error)
-            finally:
-                self._is_executing = False
-        outcome = "done" if done else f"not done: {reason}"
-        log.info("exchange of %s on %s: %s", effect.removed, "-".join(effect.ring), outcome)
-        self._host.handle(ExchangeEnded(effect.request_id, done, reason))
-
-    async def _exchange(self, effect: ProposeExchange) -> tuple[bool, str]:
-        submitted = await self._submit(effect)
-        report = await self._execute(submitted.deployment)
-        ended = None if report is None else report.deployment
-        if ended is None or ended.deployment != submitted.deployment:
-            return False, "another plan came after it, its end was missed"
-        return ended.state is DeploymentState.DONE, ended.reason
-
-    async def _submit(self, effect: ProposeExchange) -> DeploymentDocument:
-        """Hand an exchange over, after those that are under way; DeploymentError if that takes
-        longer than the ring is locked for, or cannot be at all."""
-        own = self._host.config.broker.id
-        until = time.monotonic() + patience_s(self._config.lock_s)
-        while True:
-            script = submit_exchange(self._layout, effect.ring, effect.removed, own)
-            try:
-                return await self._agent.run(script)
-            except ExchangeBusy:
-                if time.monotonic() > until:
-                    raise
-                await asyncio.sleep(RETRY_S)
-
-    async def _execute(self, deployment: str) -> ExecutorReport | None:
-        """Host an executor until a deployment is over."""
-
-        def is_over(report: ExecutorReport) -> bool:
-            seen = report.deployment
-            return seen is not None and (seen.deployment != deployment or seen.state.is_final)
-
-        config = ExecutorConfig(self._coordination.overlay, executor_name())
-        async with ExecutorHost(self._coordination.target, config) as executor:
-            return await executor.wait_until(is_over)
-
-    # --- what others do ----------------------------------------------------------------------
+                log.info("exchange of %s on %s", effect.removed, "-".join(effect.ring))
+                errand = self._engine.carry_out(effect, time.monotonic())
+                self._begin(self._run(errand), effect.request_id)
 
     async def _keep_looking(self) -> None:
-        """Stand aside for operators, and finish what a broker that died has left."""
+        every_s = self._engine.look_every_s
+        await asyncio.sleep(random.uniform(0.0, every_s))
         while True:
-            await asyncio.sleep(LOOK_EVERY_INTERVALS * self._config.interval_s)
-            if self._is_executing:
-                continue
-            self._is_executing = True
-            try:
-                await self._look()
-            except TROUBLES as error:
-                log.info("cannot look after plans now: %s", error)
-            finally:
-                self._is_executing = False
-
-    async def _look(self) -> None:
-        self._host.pause_organizing(await self._agent.run(is_operated(self._layout)))
-        found = await self._agent.run(find_abandoned(self._layout))
-        if not found:
-            return
-        # Whoever submitted it may be about to start its executor.
-        await asyncio.sleep(self._config.interval_s)
-        if await self._agent.run(find_abandoned(self._layout)) == found:
-            log.warning("nobody carries deployment %s out: finishing it", found)
-            await self._execute(found)
-
-    # --- probes --------------------------------------------------------------------------------
+            self._begin(self._run(self._engine.look()), "look")
+            await asyncio.sleep(every_s)
 
     async def _probe(self, broker: BrokerId) -> None:
-        address: Address | None = None
+        rtt_ms: float | None = None
         try:
             async with asyncio.timeout(PROBE_LIMIT_S):
                 address = await self._host.resolve(broker)
+                if address is not None:
+                    rtt_ms = await handshake_ms(address, PROBE_LIMIT_S)
         except (OSError, TimeoutError) as error:
             log.debug("cannot find %s: %s", broker, error)
-        rtt_ms = None if address is None else await handshake_ms(address, PROBE_LIMIT_S)
         self._host.handle(BrokerProbed(broker, rtt_ms))
+
+    # --- errands -----------------------------------------------------------------------------
+
+    async def _run(self, errand: Errand[None]) -> None:
+        try:
+            step = next(errand)
+            while True:
+                try:
+                    answer = await self._do(step)
+                except (DocumentError, OverlayError) as error:
+                    step = errand.throw(DeploymentError(str(error)))
+                else:
+                    step = errand.send(answer)
+        except StopIteration:
+            pass
+        except (DeploymentError, DocumentError) as error:
+            log.info("cannot look after plans now: %s", error)
+        finally:
+            errand.close()
+
+    async def _do(self, step: Step) -> Any:
+        match step:
+            case WaitFor(seconds):
+                await asyncio.sleep(seconds)
+                return time.monotonic()
+            case HostExecutor():
+                log.info("executing deployment %s", step.deployment)
+                config = ExecutorConfig(self._overlay, executor_name())
+                async with ExecutorHost(self._store.target, config) as executor:
+                    report = await executor.wait_until(lambda seen: step.is_over(seen.deployment))
+                return None if report is None else report.deployment
+            case ExchangeEnded() | OrganizingPaused():
+                log.info("%s", step)
+                self._host.handle(step)
+            case _:
+                return await ask_connected(self._store, step)

@@ -2,7 +2,7 @@
 
 Lets connections in (`listener`), keeps strangers to short frames until they have said who they
 are, has passwords compared without letting the core see them, and breaks off frames that never
-end. What it refuses is counted in `Access.refused`.
+end. The core counts what it refuses (`EntryRefused`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from pathlib import Path
 from pubweave.core.broker import Broker
 from pubweave.core.session.admission import Admission, Refusal
 from pubweave.core.vocabulary.effects import VerifyPassword
-from pubweave.core.vocabulary.events import ConnectionId, Event, LoginReceived, PasswordVerified
+from pubweave.core.vocabulary.events import (
+    ConnectionId,
+    EntryRefused,
+    Event,
+    LoginReceived,
+    PasswordVerified,
+)
 from pubweave.model.messages.session import Disconnect, Login, Message
 from pubweave.runtime.entrance.listener import Listener
 from pubweave.runtime.net.addresses import Address
@@ -144,7 +150,7 @@ class Gatekeeper:
             self._verifier.close()
 
     def count(self, refusal: Refusal) -> None:
-        self._broker.sessions.access.count(refusal)
+        self._handle(EntryRefused(refusal.value))
 
     # --- strangers ---------------------------------------------------------------------------
 

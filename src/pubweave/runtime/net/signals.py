@@ -45,7 +45,9 @@ def interrupted_by_signals() -> Iterator[None]:
 
 
 class StopRequest:
-    """Set by the signal that asks this process to stop: ``async with StopRequest() as stop``."""
+    """Set by the signal that asks this process to stop: ``async with StopRequest() as stop``.
+
+    Outside of ``async with`` no signal sets it, only `ask`."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -59,6 +61,10 @@ class StopRequest:
     @property
     def is_set(self) -> bool:
         return self._event.is_set()
+
+    def ask(self) -> None:
+        """Stop, as if a signal had come."""
+        self._event.set()
 
     async def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for the request, at most this long; whether it came."""

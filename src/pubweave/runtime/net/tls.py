@@ -52,7 +52,9 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
 
     TlsError if a file cannot be used."""
     if files.cert is None or files.key is None:
-        raise TlsError("a broker needs a certificate and its key: --tls-cert and --tls-key")
+        raise TlsError(
+            "a broker needs a certificate and its key (cert and key in [broker.security])"
+        )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     # Which certificates are needed depends on who comes; the core decides at Hello.
     context.verify_mode = ssl.CERT_OPTIONAL

@@ -25,7 +25,7 @@ from pubweave.dashboard.snapshot import (
     Severity,
     Snapshot,
 )
-from pubweave.deploy.layout import action_id
+from pubweave.deploy.documents import action_id
 from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.model.records.status import BrokerStatus
 from pubweave.runtime.client.observer import OverlayObserver, OverlayStatuses

@@ -151,10 +151,7 @@ class PublisherGroup:
                 group.create_task(self._run(publisher, offset_s, goes_on))
 
     async def _run(
-        self,
-        publisher: WorkloadPublisher,
-        offset_s: float,
-        goes_on: Callable[[int, float], bool],
+        self, publisher: WorkloadPublisher, offset_s: float, goes_on: Callable[[int, float], bool]
     ) -> None:
         loop = asyncio.get_running_loop()
         client = self._clients[publisher.client]

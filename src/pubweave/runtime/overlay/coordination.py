@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pubweave.deploy.commands import create_topology
 from pubweave.deploy.documents import (
     DocumentError,
+    Layout,
     TopologyDocument,
     decode,
 )
-from pubweave.deploy.layout import Layout
 from pubweave.deploy.store import (
     List,
     NodeChanged,

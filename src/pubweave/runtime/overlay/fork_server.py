@@ -23,7 +23,8 @@ import msgspec
 from pubweave.model.ids import BrokerId
 from pubweave.runtime.journal.host import code_version
 from pubweave.runtime.net.addresses import Address
-from pubweave.runtime.overlay.broker_process import BrokerOrder, run_forked
+from pubweave.runtime.overlay.broker_process import StartBroker, run_forked
+from pubweave.runtime.settings.text import decode
 
 STOP_LIMIT_S = 10.0
 """Brokers that have not stopped after this time are killed."""
@@ -85,18 +86,18 @@ class ForkServer:
         data = os.read(self._orders_fd, 1 << 20)
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
-            self._fork(msgspec.json.decode(line, type=BrokerOrder))
+            self._fork(decode(line, StartBroker))
         return bool(data)
 
-    def _fork(self, order: BrokerOrder) -> None:
+    def _fork(self, order: StartBroker) -> None:
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
             self._be_child(order, parent)
-        self._broker_of[pid] = order.broker
-        self._tell(Started(order.broker, pid))
+        self._broker_of[pid] = order.settings.broker.id
+        self._tell(Started(order.settings.broker.id, pid))
 
-    def _be_child(self, order: BrokerOrder, parent: int) -> NoReturn:
+    def _be_child(self, order: StartBroker, parent: int) -> NoReturn:
         # Standard output becomes the log: keep the way to tell the parent under another number.
         events_fd = os.dup(self._events_fd)
         signal.set_wakeup_fd(-1)
@@ -104,7 +105,7 @@ class ForkServer:
         os.close(self._wake_write_fd)
 
         def listening(address: Address) -> None:
-            _write_event(events_fd, Listening(order.broker, os.getpid(), address))
+            _write_event(events_fd, Listening(order.settings.broker.id, os.getpid(), address))
             os.close(events_fd)
 
         run_forked(order, parent, listening)

@@ -18,14 +18,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pubweave.deploy.layout import Layout, validate_name
+from pubweave.deploy.documents import Layout, validate_name
 from pubweave.model.ids import BrokerId
 from pubweave.model.topology import Topology
 from pubweave.runtime.client.observer import OverlayObserver, OverlayStatuses
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.net.reserved_ports import ReservedPorts
-from pubweave.runtime.overlay.broker_process import BrokerOrder
+from pubweave.runtime.overlay.broker_process import StartBroker
 from pubweave.runtime.overlay.events import (
     BrokerDied,
     BrokerRestarted,
@@ -91,7 +91,8 @@ class Overlay:
     ) -> None:
         """OverlayError if a port cannot be had, UnusableNameError if there is to be a store that
         cannot take a name. The directory is released by `stop`."""
-        if spec.organize is not None and store is None:
+        settings = spec.settings
+        if settings.self_organizing.enabled and store is None:
             raise OverlayError(
                 "a self-organizing overlay needs a store, where changes are decided: "
                 "do not start it with --no-zookeeper"
@@ -103,10 +104,11 @@ class Overlay:
         self._directory = directory
         self._ports = ReservedPorts(spec.addresses)
         self._mqtt_ports = ReservedPorts(spec.mqtt)
-        self.spec = replace(spec.at(self._ports.addresses), mqtt=self._mqtt_ports.addresses)
+        self.spec = replace(spec, addresses=self._ports.addresses, mqtt=self._mqtt_ports.addresses)
         self.topology = spec.topology
         """As it is now."""
-        self._security = None if spec.security is None else SecurityDirectory(spec.security)
+        security = settings.broker.security.directory
+        self._security = None if security is None else SecurityDirectory(security)
         self.observer = OverlayObserver(
             self.spec.addresses,
             spec.topology.links,
@@ -121,7 +123,7 @@ class Overlay:
             if in_process
             else ProcessRunner(
                 self._on_runner_event,
-                with_telemetry=spec.telemetry_directory is not None,
+                with_telemetry=settings.broker.telemetry_directory is not None,
                 with_agents=store is not None,
             )
         )
@@ -230,43 +232,23 @@ class Overlay:
 
     # --- starting ----------------------------------------------------------------------------
 
-    def _order(self, broker: BrokerId) -> BrokerOrder:
-        spec = self.spec
-        directory = spec.telemetry_directory
-        return BrokerOrder(
-            broker=broker,
-            listen=spec.addresses[broker],
-            neighbors=spec.neighbors(broker),
-            strategy=spec.strategy_of(broker),
-            log_file=str(self._directory.log_file(broker).absolute()),
-            telemetry_directory=None if directory is None else str(directory.absolute()),
-            sample_ratio=spec.sample_ratio,
-            coordination=None
-            if self._coordination is None or spec.strategy_of(broker) != spec.strategy
-            else Coordination(spec.name, self._coordination.target),
-            advertised=spec.advertised.get(broker),
-            organize=spec.organize_of(broker),
-            relocation=spec.relocation,
-            distances_ms=spec.distances_of(broker),
-            security=None if self._security is None else self._security.broker_security(broker),
-            position=spec.position_of(broker),
-            ring=spec.ring_of(broker),
-            placement=spec.placement_of(broker),
-            mqtt=spec.mqtt.get(broker),
-            mqtt_on_loop=spec.mqtt_on_loop,
-            journal_directory=None
-            if spec.journal_directory is None
-            else str((spec.journal_directory / broker).absolute()),
-        )
+    def _order(self, broker: BrokerId) -> StartBroker:
+        log_file = self._directory.log_file(broker).absolute()
+        coordination = None
+        if self._coordination is not None and self.spec.strategy_of(broker) == self.spec.strategy:
+            coordination = Coordination(self.spec.name, self._coordination.target)
+        held_file = log_file.with_suffix(".held")
+        return StartBroker(self.spec.settings_of(broker, held_file), str(log_file), coordination)
 
     def _describe_telemetry(self) -> None:
         spec = self.spec
-        if spec.telemetry_directory is not None:
+        telemetry = spec.settings.broker.telemetry
+        if spec.settings.broker.telemetry_directory is not None:
             details = {"brokers": len(spec.brokers), "strategy": spec.strategy}
             write_run_description(
-                spec.telemetry_directory,
+                spec.settings.broker.telemetry_directory,
                 RunDescription(
-                    spec.name, RunClock.UNIX, self._started_at, spec.sample_ratio, details
+                    spec.name, RunClock.UNIX, self._started_at, telemetry.sample, details
                 ),
             )
 

@@ -19,7 +19,7 @@ from typing import Protocol
 import msgspec
 
 from pubweave.runtime.broker.host import BrokerHost
-from pubweave.runtime.overlay.broker_process import BrokerOrder, BrokerService
+from pubweave.runtime.overlay.broker_process import BrokerService, StartBroker
 from pubweave.runtime.overlay.fork_server import (
     STOP_LIMIT_S,
     Exited,
@@ -27,6 +27,7 @@ from pubweave.runtime.overlay.fork_server import (
     ServerEvent,
     Started,
 )
+from pubweave.runtime.settings.text import encode
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class BrokerRunner(Protocol):
     async def open(self) -> None:
         """Get ready to start brokers."""
 
-    async def start(self, order: BrokerOrder) -> None:
+    async def start(self, order: StartBroker) -> None:
         """Start one broker; events follow."""
 
     async def close(self) -> None:
@@ -88,10 +89,10 @@ class ProcessRunner:
         )
         self._reader = asyncio.create_task(self._read(self._server), name="fork server")
 
-    async def start(self, order: BrokerOrder) -> None:
+    async def start(self, order: StartBroker) -> None:
         orders = None if self._server is None else self._server.stdin
         assert orders is not None, "open() first"
-        orders.write(msgspec.json.encode(order) + b"\n")
+        orders.write(encode(order) + b"\n")
         with contextlib.suppress(ConnectionError):  # ServerLost tells
             await orders.drain()
 
@@ -131,12 +132,12 @@ class InProcessRunner:
     async def open(self) -> None:
         """Nothing to get ready."""
 
-    async def start(self, order: BrokerOrder) -> None:
-        service = BrokerService(order.host_config(), order.coordination)
-        self._services[order.broker] = service
+    async def start(self, order: StartBroker) -> None:
+        broker = order.settings.broker.id
+        self._services[broker] = service = BrokerService(order.settings, order.coordination)
         await service.start()
-        self._tell(Started(order.broker, os.getpid()))
-        self._tell(Listening(order.broker, os.getpid(), service.host.address))
+        self._tell(Started(broker, os.getpid()))
+        self._tell(Listening(broker, os.getpid(), service.host.address))
 
     async def close(self) -> None:
         await asyncio.gather(*(service.stop() for service in self._services.values()))

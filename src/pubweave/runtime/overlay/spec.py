@@ -1,4 +1,4 @@
-"""What an overlay on this machine consists of: a topology, and where each broker listens.
+"""What an overlay on this machine consists of: a topology, settings, and where brokers listen.
 
 A value, before anything is started: files are read elsewhere, sockets are opened elsewhere.
 Brokers are always in natural order (b2 before b10), and no two listen at one address.
@@ -6,30 +6,29 @@ Brokers are always in natural order (b2 before b10), and no two listen at one ad
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pubweave.core.config.mqtt import OnLoop
-from pubweave.core.config.placement import PlacementConfig
-from pubweave.core.config.relocation import RelocationConfig
-from pubweave.core.config.self_organizing import OrganizeConfig
-from pubweave.core.strategies import GRAPHS
+from pubweave.core.strategies import find_strategy
 from pubweave.design.dynatops.mapping.ring import RING_SIZE
 from pubweave.model.ids import BrokerId, Link, natural_order
 from pubweave.model.messages.rendezvous import RENDEZVOUS_PROTOCOL
 from pubweave.model.topology import Topology, validate_tree
-from pubweave.runtime.net.addresses import DEFAULT_HOST, PORT_MAX, Address, is_loopback
+from pubweave.runtime.net.addresses import PORT_MAX, Address, is_loopback
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.overlay import clusters as overlay_clusters
+from pubweave.runtime.settings.tree import BrokerTable, JournalTable, PlacementTable, Settings
 
-DEFAULT_BASE_PORT = 7000
 ADDRESS_ATTRIBUTE = "address"
 """What a topology file calls the place where a broker listens."""
 
 
 RING_ATTRIBUTE = "ring_id"
 """What it calls the place of a broker on the ring of a rendezvous overlay."""
+_RING_RULE = f"must be a whole number below {RING_SIZE}"
+_OF_ONE = ("id", "listen", "advertise", "neighbors")
+"""Keys that are about one broker, so that ``[broker]`` of an overlay cannot have them."""
 
 
 @dataclass(frozen=True)
@@ -38,37 +37,51 @@ class OverlaySpec:
 
     name: str
     topology: Topology
+    settings: Settings
+    """Of the overlay, and of each of its brokers where they differ."""
     addresses: Mapping[BrokerId, Address]
-    strategy: str = "tree"
-    telemetry_directory: Path | None = None
-    sample_ratio: float = 1.0
-    advertised: Mapping[BrokerId, Address] = field(default_factory=dict)
-    """Where other brokers reach a broker, if that is not where it listens."""
-    organize: OrganizeConfig | None = None
-    """How the overlay organizes itself; None: it stays as it is."""
-    link_prices: Mapping[Link, float] = field(default_factory=dict)
-    """What links cost that are or could be, for organizing; others are measured."""
-    relocation: RelocationConfig = field(default_factory=RelocationConfig)
-    """How brokers relocate the publishers attached to them."""
-    distances_ms: Mapping[Link, float] = field(default_factory=dict)
-    """How long brokers on this machine pretend that links take, one way, if they pretend."""
-    placement: PlacementConfig = field(default_factory=PlacementConfig)
-    """How brokers send users to others; with whom is worked out from the size."""
-    placement_size: int = 0
-    """How many brokers make up a placement cluster; 0: users stay."""
-    journal_directory: Path | None = None
-    """Where each broker has a directory for its journal; None: they keep all in memory."""
-
     mqtt: Mapping[BrokerId, Address] = field(default_factory=dict)
     """Where brokers listen for MQTT clients, if they do."""
-    mqtt_on_loop: OnLoop = "warn"
-    """What they do about a loop of MQTT bridges."""
-    security: Path | None = None
-    """The directory that secures the overlay (`security/directory`); None: it is open."""
+    link_prices: Mapping[Link, float] = field(default_factory=dict)
+    """What links cost that are or could be, for organizing; others are measured."""
+    distances_ms: Mapping[Link, float] = field(default_factory=dict)
+    """How long brokers on this machine pretend that links take, one way, if they pretend."""
+
+    @property
+    def strategy(self) -> str:
+        return self.settings.broker.strategy
 
     @property
     def brokers(self) -> tuple[BrokerId, ...]:
         return tuple(self.addresses)
+
+    def settings_of(self, broker: BrokerId, held_file: Path | None = None) -> Settings:
+        """The settings that a broker's process is given."""
+        table, organizing = self.settings.of(broker), self.settings.self_organizing
+        directory = table.journal.directory
+        journal = JournalTable(
+            None if directory is None else directory / broker, table.journal.held_file or held_file
+        )
+        own = replace(
+            table,
+            id=broker,
+            listen=self.addresses[broker],
+            neighbors=self.neighbors(broker),
+            strategy=self.strategy_of(broker),
+            mqtt=replace(table.mqtt, listen=self.mqtt.get(broker)),
+            journal=journal,
+            distances_ms={**table.distances_ms, **_row(self.distances_ms, broker)},
+            rendezvous=replace(table.rendezvous, position=self.position_of(broker)),
+            topics=replace(table.topics, ring=self.ring_of(broker)),
+        )
+        prices = {**organizing.link_prices, **_row(self.link_prices, broker)}
+        return replace(
+            self.settings,
+            broker=own,
+            brokers={},
+            placement=self.placement_of(broker),
+            self_organizing=replace(organizing, link_prices=prices),
+        )
 
     def neighbors(self, broker: BrokerId) -> dict[BrokerId, Address]:
         """Where the neighbors of a broker are reached; gateways make themselves known."""
@@ -76,15 +89,16 @@ class OverlaySpec:
         if self.strategy_of(broker) == RENDEZVOUS_PROTOCOL:
             near = tuple(n for n in near if self.strategy_of(n) == RENDEZVOUS_PROTOCOL)
         known = (*near, *self.placement_of(broker).contacts(broker))
-        return {n: self.advertised.get(n, self.addresses[n]) for n in known}
+        return {n: self.settings.of(n).advertise or self.addresses[n] for n in known}
 
-    def placement_of(self, broker: BrokerId) -> PlacementConfig:
+    def placement_of(self, broker: BrokerId) -> PlacementTable:
         """With whom a broker exchanges users: neighbors in the order of the brokers."""
+        placement = self.settings.placement
         ring = [name for name in self.brokers if self.strategy_of(name) == RENDEZVOUS_PROTOCOL]
-        if not self.placement_size or broker not in ring:
-            return PlacementConfig()
-        cluster = overlay_clusters.block_of(ring, self.placement_size, broker)
-        return replace(self.placement, members=tuple(n for n in cluster if n != broker))
+        if not placement.size or broker not in ring:
+            return PlacementTable()
+        cluster = overlay_clusters.block_of(ring, placement.size, broker)
+        return replace(placement, members=tuple(n for n in cluster if n != broker))
 
     def strategy_of(self, broker: BrokerId) -> str:
         """How a broker routes: those of clusters around a ring do otherwise."""
@@ -95,42 +109,16 @@ class OverlaySpec:
         is_apart = self.strategy_of(broker) != self.strategy
         return overlay_clusters.ring_of(self.topology, broker) if is_apart else ()
 
-    def organize_of(self, broker: BrokerId) -> OrganizeConfig | None:
-        """How a broker takes part in organizing, with its row of the prices."""
-        if self.organize is None:
-            return None
-        return replace(self.organize, link_prices=_row(self.link_prices, broker))
-
-    def distances_of(self, broker: BrokerId) -> dict[BrokerId, float]:
-        """How far away the others pretend to be from a broker."""
-        return _row(self.distances_ms, broker)
-
     def position_of(self, broker: BrokerId) -> int | None:
-        """Where on the ring of a rendezvous overlay a broker begins: at its attribute ``ring_id``,
-        or as many equal steps from 0 as it has brokers before it."""
+        """Where on the ring of a rendezvous overlay a broker begins: as its settings or its
+        attribute ``ring_id`` say, or as many equal steps from 0 as it has brokers before it."""
         if self.strategy_of(broker) != RENDEZVOUS_PROTOCOL:
             return None
-        written = self.topology.broker_attributes.get(broker, {}).get(RING_ATTRIBUTE)
+        written = _written_position(self.topology, self.settings, broker)
         if written is not None:
-            return int(written)
+            return written
         ring = [name for name in self.brokers if self.strategy_of(name) == RENDEZVOUS_PROTOCOL]
         return RING_SIZE * ring.index(broker) // len(ring)
-
-    def at(self, addresses: Mapping[BrokerId, Address]) -> OverlaySpec:
-        """The same overlay at other addresses."""
-        return replace(self, addresses={broker: addresses[broker] for broker in self.addresses})
-
-
-def mqtt_addresses(spec: OverlaySpec, first: Address) -> dict[BrokerId, Address]:
-    """Where the brokers of an overlay listen for MQTT clients: the first at the address given, the
-    others at the ports behind it; port 0 stands for any free ones. OverlayError if they do not
-    fit."""
-    if first.port and first.port + len(spec.brokers) - 1 > PORT_MAX:
-        raise OverlayError(f"{len(spec.brokers)} doors do not fit behind port {first.port}")
-    return {
-        broker: Address(first.host, first.port + number if first.port else 0)
-        for number, broker in enumerate(spec.brokers)
-    }
 
 
 def _row(by_link: Mapping[Link, float], broker: BrokerId) -> dict[BrokerId, float]:
@@ -139,57 +127,130 @@ def _row(by_link: Mapping[Link, float], broker: BrokerId) -> dict[BrokerId, floa
 
 def make_spec(
     topology: Topology,
+    settings: Settings | None = None,
     *,
-    name: str = "overlay",
-    host: str = DEFAULT_HOST,
-    base_port: int = DEFAULT_BASE_PORT,
-    strategy: str = "tree",
+    name: str | None = None,
+    host: str | None = None,
+    base_port: int | None = None,
+    strategy: str | None = None,
     telemetry_directory: Path | None = None,
-    sample_ratio: float = 1.0,
 ) -> OverlaySpec:
-    """An overlay; a broker's attribute ``address`` goes before host and base port. It has to be a
-    tree unless the strategy routes on any graph.
+    """An overlay of a topology with these settings; what is named here goes before them.
 
+    A broker listens where ``settings.brokers`` or its attribute ``address`` says, or else at host
+    and base port. The topology has to be a tree unless the strategy routes on any graph.
     TopologyError for what is no tree, OverlayError for addresses that cannot be.
+
+    >>> spec = make_spec(Topology.from_links([("b1", "b2")]), name="two", base_port=7100)
+    >>> str(spec.addresses["b2"])
+    '127.0.0.1:7101'
     """
-    if strategy not in GRAPHS:
+    settings = settings or Settings()
+    overlay = settings.overlay
+    overlay = replace(
+        overlay,
+        name=name or overlay.name or "overlay",
+        host=host or overlay.host,
+        port=overlay.port if base_port is None else base_port,
+    )
+
+    def with_choices(table: BrokerTable) -> BrokerTable:
+        directory = table.telemetry.directory or telemetry_directory
+        telemetry = replace(table.telemetry, directory=directory)
+        return replace(table, strategy=strategy or table.strategy, telemetry=telemetry)
+
+    return _validated(topology, replace(settings.with_tables(with_choices), overlay=overlay))
+
+
+def _validated(topology: Topology, settings: Settings) -> OverlaySpec:
+    strategy, brokers = settings.broker.strategy, sorted(topology.brokers, key=natural_order)
+    if find_strategy(strategy).needs_tree:
         validate_tree(topology)
-    brokers = sorted(topology.brokers, key=natural_order)
-    if base_port and base_port + len(brokers) - 1 > PORT_MAX:
+    validate_shared(settings.broker)
+    if strange := sorted(settings.brokers.keys() - topology.brokers):
+        raise OverlayError(f"brokers.{strange[0]}: the topology has no broker {strange[0]!r}")
+    addresses = _addresses(brokers, topology, settings)
+    _validate_ring(topology, settings)
+    problem = overlay_clusters.problem_of(topology) if strategy == RENDEZVOUS_PROTOCOL else None
+    if problem is not None:
+        raise OverlayError(problem)
+    name = settings.overlay.name or "overlay"
+    mqtt = mqtt_addresses(brokers, settings)
+    return OverlaySpec(name, topology, settings, addresses, mqtt)
+
+
+def validate_shared(table: BrokerTable) -> None:
+    """OverlayError for what is said of all brokers and can hold for one only."""
+    given = [key for key in _OF_ONE if getattr(table, key)]
+    if table.rendezvous.position is not None:
+        given.append("rendezvous.position")
+    if given:
         raise OverlayError(
-            f"{len(brokers)} brokers do not fit on ports {base_port} to {PORT_MAX}: "
+            f"broker.{given[0]} is about one broker: in an overlay write brokers.ID.{given[0]}"
+        )
+
+
+def _addresses(
+    brokers: Sequence[BrokerId], topology: Topology, settings: Settings
+) -> dict[BrokerId, Address]:
+    host, first = settings.overlay.host, settings.overlay.port
+    if first and first + len(brokers) - 1 > PORT_MAX:
+        raise OverlayError(
+            f"{len(brokers)} brokers do not fit on ports {first} to {PORT_MAX}: "
             "choose a smaller --port, or 0 for free ones"
         )
     addresses = {}
     for index, broker in enumerate(brokers):
+        own = settings.brokers[broker].listen if broker in settings.brokers else None
         written = topology.broker_attributes.get(broker, {}).get(ADDRESS_ATTRIBUTE)
-        default = Address(host, base_port + index if base_port else 0)
-        addresses[broker] = default if written is None else _written_address(broker, written)
+        if own is None and written is not None:
+            own = _written_address(broker, written)
+        addresses[broker] = own or Address(host, first + index if first else 0)
     _validate_distinct(addresses)
-    _validate_ring(topology)
-    problem = overlay_clusters.problem_of(topology) if strategy == RENDEZVOUS_PROTOCOL else None
-    if problem is not None:
-        raise OverlayError(problem)
-    return OverlaySpec(name, topology, addresses, strategy, telemetry_directory, sample_ratio)
+    return addresses
 
 
-def _validate_ring(topology: Topology) -> None:
-    """Places on the ring, where the file has any, are whole numbers, each taken once."""
+def mqtt_addresses(brokers: Sequence[BrokerId], settings: Settings) -> dict[BrokerId, Address]:
+    """Where the brokers of an overlay listen for MQTT clients: the first at the address of all, the
+    others at the ports behind it; port 0 stands for any free ones. OverlayError if they do not
+    fit."""
+    first = settings.broker.mqtt.listen
+    if first is not None and first.port and first.port + len(brokers) - 1 > PORT_MAX:
+        raise OverlayError(f"{len(brokers)} brokers do not fit behind MQTT port {first.port}")
+    found = {}
+    for number, broker in enumerate(brokers):
+        own = settings.of(broker).mqtt.listen
+        if own is not None and own == first:
+            own = Address(own.host, own.port + number if own.port else 0)
+        if own is not None:
+            found[broker] = own
+    return found
+
+
+def _written_position(topology: Topology, settings: Settings, broker: BrokerId) -> int | None:
+    """The place on the ring that the settings or the topology file give a broker."""
+    own = settings.brokers[broker].rendezvous.position if broker in settings.brokers else None
+    written = topology.broker_attributes.get(broker, {}).get(RING_ATTRIBUTE)
+    if own is None and written is not None and not isinstance(written, int):
+        raise OverlayError(f"broker {broker!r}: {RING_ATTRIBUTE} {_RING_RULE}")
+    return own if own is not None or written is None else int(written)
+
+
+def _validate_ring(topology: Topology, settings: Settings) -> None:
+    """Places on the ring that are written down are whole numbers, each taken once."""
     taken: dict[int, BrokerId] = {}
     for broker in sorted(topology.brokers, key=natural_order):
-        written = topology.broker_attributes.get(broker, {}).get(RING_ATTRIBUTE)
-        if written is None:
+        position = _written_position(topology, settings, broker)
+        if position is None:
             continue
-        if not isinstance(written, int) or not 0 <= written < RING_SIZE:
+        if not 0 <= position < RING_SIZE:
+            raise OverlayError(f"broker {broker!r}: {RING_ATTRIBUTE} {_RING_RULE}")
+        if position in taken:
             raise OverlayError(
-                f"broker {broker!r}: {RING_ATTRIBUTE} must be a whole number below {RING_SIZE}"
-            )
-        if written in taken:
-            raise OverlayError(
-                f"brokers {taken[written]!r} and {broker!r} have the same {RING_ATTRIBUTE}: "
+                f"brokers {taken[position]!r} and {broker!r} have the same {RING_ATTRIBUTE}: "
                 "give each its own"
             )
-        taken[written] = broker
+        taken[position] = broker
 
 
 def exposed(addresses: Iterable[Address]) -> list[Address]:

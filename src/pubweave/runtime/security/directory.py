@@ -23,6 +23,7 @@ from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.net.tls import TlsFiles
 from pubweave.runtime.security.broker_files import BrokerSecurity
 from pubweave.runtime.security.credentials import Credentials, read_secret
+from pubweave.runtime.settings.tree import SecurityTable
 
 OPERATOR = "operator"
 """The user that verbs are unless they are told otherwise."""
@@ -94,6 +95,20 @@ class SecurityDirectory:
             if name is not None and not Path(name).exists():
                 advice = f"make it with 'pubweave security add {self.path} {whose}'"
                 raise OverlayError(f"{name}: it is missing; {advice}")
+
+
+def broker_security(table: SecurityTable, broker: BrokerId) -> BrokerSecurity | None:
+    """The files that secure a broker; None: it is open. OverlayError if one is missing."""
+    if table.directory is not None:
+        return SecurityDirectory(table.directory).broker_security(broker)
+    if table.ca is None:
+        return None
+    files = TlsFiles(str(table.ca), _text(table.cert), _text(table.key), _text(table.crl))
+    return BrokerSecurity(files, _text(table.passwords), _text(table.access))
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 _INIT = "make a security directory with 'pubweave security init'"

@@ -6,8 +6,11 @@ line: keys that are in use somewhere must not vanish by a second run of a comman
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import os
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -158,3 +161,23 @@ def _validate(user: str) -> None:
         raise OverlayError(str(error)) from error
     if user in (ANONYMOUS, EVERYBODY):
         raise OverlayError(f"{user!r} cannot have a certificate: it stands for those without one")
+
+
+@contextlib.contextmanager
+def made_whole(directory: Path) -> Iterator[Path]:
+    """A directory beside the wanted one that becomes it at the end: half of an authority is
+    worse than none. OverlayError if there is something already."""
+    if directory.exists() and any(directory.iterdir()):
+        raise OverlayError(
+            f"{directory} exists already: use 'pubweave security add' for more brokers and users, "
+            "or choose another directory"
+        )
+    directory = directory.absolute()
+    scratch = directory.with_name(f".{directory.name}.{os.getpid()}.tmp")
+    try:
+        yield scratch
+        if directory.exists():
+            directory.rmdir()
+        scratch.rename(directory)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -64,10 +64,7 @@ class EmbeddedZooKeeper:
     """One server: ``async with EmbeddedZooKeeper(directory) as server``; clients use `address`."""
 
     def __init__(
-        self,
-        directory: Path,
-        *,
-        on_trouble: Callable[[str], None] = lambda text: None,
+        self, directory: Path, *, on_trouble: Callable[[str], None] = lambda text: None
     ) -> None:
         """``on_trouble`` hears in words when the server died and was started again."""
         self._directory = directory

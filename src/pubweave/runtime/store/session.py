@@ -10,8 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import TypeVar
 
-from pubweave.deploy.documents import BrokerDocument, decode
-from pubweave.deploy.layout import Layout
+from pubweave.deploy.documents import BrokerDocument, Layout, decode
 from pubweave.deploy.store import (
     Delete,
     List,
@@ -55,20 +54,25 @@ async def opened_store(
         await store.stop()
 
 
+async def ask_connected(store: ZooKeeperStore, request: StoreRequest) -> StoreAnswer:
+    """What the store answers once it is there; StoreUnreachable if it is not, or denies access."""
+    if not await store.wait_until_connected(CONNECT_LIMIT_S):
+        raise StoreUnreachable(f"ZooKeeper at {store.target} does not answer any more")
+    answer = await store.ask(request)
+    if answer.outcome is Outcome.DENIED:
+        raise StoreUnreachable(
+            f"ZooKeeper at {store.target} denies access to {request.path}: "
+            "give the right login with --zookeeper-auth-file"
+        )
+    return answer
+
+
 async def run_command(store: ZooKeeperStore, command: Generator[StoreRequest, StoreAnswer, T]) -> T:
     """Carry out what a command asks for, one request after the other; its result."""
     try:
         request = next(command)
         while True:
-            if not await store.wait_until_connected(CONNECT_LIMIT_S):
-                raise StoreUnreachable(f"ZooKeeper at {store.target} does not answer any more")
-            answer = await store.ask(request)
-            if answer.outcome is Outcome.DENIED:
-                raise StoreUnreachable(
-                    f"ZooKeeper at {store.target} denies access to {request.path}: "
-                    "give the right login with --zookeeper-auth-file"
-                )
-            request = command.send(answer)
+            request = command.send(await ask_connected(store, request))
     except StopIteration as finished:
         result: T = finished.value
         return result

@@ -18,20 +18,12 @@ from pubweave.deploy.documents import (
     DeploymentDocument,
     DocumentError,
     DocumentT,
+    Layout,
     PlanDocument,
     TopologyDocument,
     decode,
 )
-from pubweave.deploy.layout import Layout
-from pubweave.deploy.store import (
-    List,
-    NodeChanged,
-    Outcome,
-    Path,
-    Read,
-    StoreAnswer,
-    StoreNotice,
-)
+from pubweave.deploy.store import List, NodeChanged, Outcome, Path, Read, StoreAnswer, StoreNotice
 from pubweave.model.decisions import AutopilotStatus, DecisionRecord, DecisionState
 from pubweave.model.ids import BrokerId
 from pubweave.model.topology import Topology

@@ -26,9 +26,7 @@ from typing import Any
 
 from kazoo import exceptions  # type: ignore[import-untyped]
 from kazoo.client import KazooClient, KazooState  # type: ignore[import-untyped]
-from kazoo.handlers.threading import (  # type: ignore[import-untyped]
-    SequentialThreadingHandler,
-)
+from kazoo.handlers.threading import SequentialThreadingHandler  # type: ignore[import-untyped]
 from kazoo.protocol.states import EventType, WatchedEvent  # type: ignore[import-untyped]
 from kazoo.retry import KazooRetry  # type: ignore[import-untyped]
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE  # type: ignore[import-untyped]
@@ -390,11 +388,7 @@ def _answer_of(request: StoreRequest, error: Exception | None, value: Any) -> St
         case Read():
             data, stat = value
             return StoreAnswer(
-                request,
-                Outcome.OK,
-                data=data,
-                version=stat.version,
-                written_at=stat.mtime / 1000.0,
+                request, Outcome.OK, data=data, version=stat.version, written_at=stat.mtime / 1000.0
             )
         case Write():
             return StoreAnswer(request, Outcome.OK, version=value.version)

@@ -4,7 +4,7 @@ Three policies on the same world (`drifting_traffic`): keep the tree, always fol
 best tree at once, or the autopilot. The autopilot is the real loop (`control.autopilot`) on the
 real store scripts in a memory store; only profiles, deployments and the clock are virtual. Costs
 are of the truth, never of what a profile says, and a change costs everybody the same
-(`control.change_cost`).
+(`control.alternatives`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from pubweave.control.alternatives import GLOBAL, Allowed, Option, weigh
+from pubweave.control.alternatives import GLOBAL, Allowed, Option, change_cost, weigh
 from pubweave.control.autopilot import Autopilot
-from pubweave.control.change_cost import change_cost
 from pubweave.control.requests import (
     AskStore,
     CarriedOut,
@@ -47,9 +46,8 @@ from pubweave.model.files.plan import topology_hash
 from pubweave.model.ids import Link
 from pubweave.model.plans import Plan
 from pubweave.model.topology import Topology
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import PlanResult
-from pubweave.planning.solve import solve
+from pubweave.planning.problem.problem import PlanningProblem, PlanResult
+from pubweave.planning.solver import solve_problem
 from pubweave.sim.autopilot.drifting_traffic import SLOT_S, DaySetting, DriftingWorld
 from pubweave.sim.kernel.store_links import run_script
 
@@ -145,7 +143,7 @@ class DayOverlay:
 
 def plan_quickly(problem: PlanningProblem) -> PlanResult:
     """The first plan found, made quiet; by counted tries, so that a seed gives one day."""
-    return solve(problem, method="fast", stop=lambda: True, clock=lambda: 0.0)
+    return solve_problem(problem, method="fast", stop=lambda: True, clock=lambda: 0.0)
 
 
 def starting_tree(world: DriftingWorld) -> Topology:

@@ -18,8 +18,7 @@ import numpy as np
 
 from pubweave.control.evidence import Evidence
 from pubweave.control.settings import DAY_S
-from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.traffic import Floats, Integers, Traffic
+from pubweave.design.tree.traffic import Floats, Integers, Prices, Traffic
 from pubweave.model.ids import BrokerId
 from pubweave.model.topology import Topology
 

@@ -23,11 +23,10 @@ from pubweave.control.records import approve, list_decisions, reject
 from pubweave.control.requests import CarriedOut, Reply, Trouble
 from pubweave.control.settings import ChangePrices, ControlSettings, OperatorLimits, QuietHours
 from pubweave.deploy.commands import create_topology, submit
-from pubweave.deploy.documents import DeploymentDocument, TopologyDocument, encode
-from pubweave.deploy.layout import Layout
+from pubweave.deploy.documents import DeploymentDocument, Layout, TopologyDocument, encode
 from pubweave.deploy.store import Write
 from pubweave.deploy.topology_state import apply_actions, spell_out_step
-from pubweave.generate.topologies.mutation import change_links
+from pubweave.generate.topologies.trees import change_links
 from pubweave.model.decisions import ControlMode, DecisionRecord, DecisionState
 from pubweave.model.deployment import DeploymentState
 from pubweave.model.files.plan import PlanRecord
@@ -59,10 +58,8 @@ class AutopilotScenario(VirtualPilot):
         seed: int,
         *,
         max_brokers: int = 10,
-        rtt: object = None,
         fault: str | None = None,
         trace: Trace | None = None,
-        on_telemetry: object = None,
     ) -> None:
         self.seed = seed
         rng = np.random.default_rng(seed)

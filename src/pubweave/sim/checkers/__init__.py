@@ -3,7 +3,7 @@
 Entry: `DeliveryChecker` in `delivery` (exactly once, in publisher order, only to who asked).
 `mqtt` checks what MQTT promises, `routing_tables` tables at rest, `deployment` how plans really
 ended, `autopilot` what the control loop must never do.
-Not here: what a strategy promises (`sim.overlays`), repair times (`sim.churn`), what deliveries and
-transformations cost (`sim.scenarios`), the judge of runs over sockets (`runtime.observe`).
+Not here: what a strategy promises (`sim.overlays`), repair times, what deliveries and
+transformations cost (`sim.parts`), the judge of runs over sockets (`runtime.observe`).
 Invariant: `autopilot` shares no code with what it judges.
 """

@@ -82,14 +82,13 @@ class DeliveryChecker:
 
     def wanting(self, publication: Publication, clients: Iterable[str]) -> set[str]:
         """Those of ``clients`` who want a publication, by the truth."""
-        return {
-            client
-            for client in clients
-            if any(
-                not wish.is_withdrawn and wish.filter.matches(publication)
-                for wish in self._wishes.get(client, {}).values()
-            )
-        }
+        found = set()
+        for client in clients:
+            for wish in self._wishes.get(client, {}).values():
+                if not wish.is_withdrawn and wish.filter.matches(publication):
+                    found.add(client)
+                    break
+        return found
 
     # --- what happens ----------------------------------------------------------------------
 

@@ -14,10 +14,10 @@ from pubweave.core.vocabulary.effects import ReportAction
 from pubweave.deploy.documents import (
     ActionDocument,
     DeploymentDocument,
+    Layout,
     TopologyDocument,
     decode,
 )
-from pubweave.deploy.layout import Layout
 from pubweave.deploy.store import ANY_VERSION, Create, StoreRequest, Write
 from pubweave.deploy.topology_state import apply_action
 from pubweave.model.deployment import ACTION_CHANGES, DEPLOYMENT_CHANGES, ActionState

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pubweave.core.transformation.coordinator import ActionCoordinator
 from pubweave.core.vocabulary.effects import ActionEffect, DecideAction, ReportAction
 from pubweave.core.vocabulary.events import LinkAdded
 from pubweave.deploy.agent import Agent, AgentConfig, AgentEvent
@@ -58,7 +59,7 @@ class SimAgent:
     def _begin(self, incarnation: int) -> None:
         if incarnation != self.broker.incarnation or not self.broker.is_up():
             return
-        actions = self.broker.broker.actions
+        actions = self.broker.broker.part(ActionCoordinator)
         config = AgentConfig(
             self.broker.name,
             self._overlay,

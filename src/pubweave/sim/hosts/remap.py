@@ -8,18 +8,19 @@ from typing import Any
 
 from pubweave.core.vocabulary.effects import ActionEffect, ReportRemap
 from pubweave.deploy.agent import AgentConfig
-from pubweave.deploy.documents import decode
-from pubweave.deploy.layout import Layout
-from pubweave.deploy.remap.documents import (
+from pubweave.deploy.documents import Layout, decode
+from pubweave.deploy.remap.remapper import (
     FIRST_VERSION,
+    RemapAgent,
     RemapDocument,
+    Remapper,
+    RemapperConfig,
     RemapRefusedError,
     submit_remap,
 )
-from pubweave.deploy.remap.remapper import RemapAgent, Remapper, RemapperConfig
 from pubweave.deploy.store import StoreEvent, StoreRequest, Write
+from pubweave.model.deployment import RemapStep
 from pubweave.model.ids import BrokerId
-from pubweave.model.remaps import RemapStep
 from pubweave.sim.hosts.deployment import SimStoreUser
 from pubweave.sim.kernel.nodes import SimBroker
 from pubweave.sim.kernel.store_links import SimStore

@@ -1,35 +1,63 @@
 """A disk of the simulation: what is not synced may be lost, or half there, after a crash.
 
-The directory of one broker's journal (`wire.journal_files.Disk`). It can be full for a while:
-then a write leaves a part of it behind and fails. Or it fails now and then: writes, syncs, renames
-and removals raise EIO, what a failed sync was to save may be lost though the next one works, and
-a file that could not be put in place may be there all the same, for the moment or for good.
+The directory of one broker's journal (`wire.journal_files.Disk`). It can be full for a while: then
+there is room for a few bytes more, or for none, and a write that does not fit leaves a part of it
+behind and fails. Or it fails now and then: writes, syncs, new names and removals raise EIO, what a
+failed sync was to save may be lost though the next one works, and a file that could not be put in
+place or removed may be there all the same, for the moment or for good. Or it is slow. A crash
+tears what is being written then, also a snapshot.
 """
 
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+from pubweave.core.journal.engine import JournalPolicy
+from pubweave.model.records.journal_records import (
+    AppendBytes,
+    Cut,
+    DiskOperation,
+    Install,
+    Remove,
+    Sync,
+)
 from pubweave.sim.kernel.world import World
 
 FAILS = 0.4
 """How often each thing goes wrong while a disk fails."""
+SNAPSHOT_BYTES = 1 << 14
+"""What every snapshot counts for here: what it really takes depends on names in our code, and a run
+must not change with those."""
+
+
+def size_of(operation: AppendBytes) -> int:
+    """How much room and time a disk needs for it."""
+    return SNAPSHOT_BYTES if operation.name.endswith(".tmp") else len(operation.data)
 
 
 @dataclass(frozen=True)
 class DiskSetting:
-    """How the disks of a run behave, and how often brokers take snapshots."""
+    """How the disks of a run behave, and when brokers write and take snapshots."""
 
     sync_s: float = 0.004
-    snapshot_bytes: int = 1 << 16
+    bytes_per_s: float = 2e8
+    policy: JournalPolicy = field(default_factory=lambda: JournalPolicy(snapshot_bytes=1 << 16))
 
     @classmethod
     def draw(cls, world: World) -> DiskSetting:
-        return cls(
+        setting = cls(
             sync_s=world.uniform(0.0002, 0.02),
-            snapshot_bytes=int(world.choice([1 << 12, 1 << 14, 1 << 16, 1 << 20])),
+            bytes_per_s=world.choice([2e6, 2e7, 2e8]),
+            policy=JournalPolicy(
+                lazy_bytes=world.choice([1 << 8, 1 << 12, 1 << 20]),
+                replay_s=world.choice([0.1, 0.5, 3.0]),
+                snapshot_bytes=world.choice([1 << 12, 1 << 14, 1 << 16, 1 << 20]),
+            ),
         )
+        world.note("disks", f"{setting}")
+        return setting
 
 
 class SimDisk:
@@ -39,10 +67,11 @@ class SimDisk:
         self._world = world
         self._synced: dict[str, bytes] = {}
         self._unsynced: dict[str, bytes] = {}
-        self._doubtful: set[str] = set()
-        """Files whose names a crash may take along."""
-        self._being_put = b""
+        self._before: dict[str, bytes | None] = {}
+        """What a crash may bring back in place of files that were just installed or removed."""
         self.full_until = 0.0
+        self.room = 0
+        """For so many bytes, while it is full."""
         self.failing_until = 0.0
         self.slow_until = 0.0
         self.slow_s = 0.0
@@ -64,31 +93,29 @@ class SimDisk:
         """End whatever is wrong with it."""
         self.full_until = self.failing_until = self.slow_until = 0.0
 
-    def putting(self, content: bytes) -> None:
-        """A new file is being written, until `put`: a crash leaves a part of it."""
-        self._being_put = content
-
     def crash(self) -> None:
         """The machine goes down: of what is not synced any beginning may be there, and the end
         of that may be wrong."""
-        if self._being_put:
-            self._synced[f".{len(self._being_put)}.tmp"] = self._part(self._being_put)
-            self._being_put = b""
-            self.torn_snapshots += 1
         for name, tail in self._unsynced.items():
             kept = self._part(tail)
             if kept and self._world.chance(0.3):
                 kept = kept[:-1] + bytes([kept[-1] ^ 0x55])
-            self.torn_tails += bool(kept)
+            if name.endswith(".tmp"):
+                self.torn_snapshots += 1
+                self._world.note("disk", f"a crash tears {name}")
+            else:
+                self.torn_tails += bool(kept)
             self._synced[name] = self._synced.get(name, b"") + kept
         self._unsynced.clear()
-        for name in sorted(self._doubtful):
+        for name, before in self._before.items():
             if self._world.chance(0.5):
                 self._synced.pop(name, None)
-        self._doubtful.clear()
+                if before is not None:
+                    self._synced[name] = before
+        self._before.clear()
 
     def _part(self, data: bytes) -> bytes:
-        return data[: self._world.integer(0, len(data))] if data else b""
+        return data[: round(self._world.uniform(0.0, len(data)))] if data else b""
 
     # --- as a journal sees it --------------------------------------------------------------
 
@@ -98,27 +125,55 @@ class SimDisk:
     def read(self, name: str) -> bytes:
         return self._synced.get(name, b"") + self._unsynced.get(name, b"")
 
-    def put(self, name: str, content: bytes) -> None:
-        self._being_put = b""
-        self._check_room()
-        self._check_health()  # writing or syncing the new file, or renaming it
-        self._synced[name] = content
-        self._doubtful.add(name)
-        self._check_health()  # syncing the directory: the name is there, for the moment
-        self._doubtful.discard(name)
+    def begin(self, operation: DiskOperation) -> None:
+        """From here on a crash finds a part of it done. OSError: it failed already."""
+        match operation:
+            case AppendBytes(name, data):
+                self._append(name, data, size_of(operation))
+            case Install(scratch, name):
+                self._check_health()
+                self._before[name] = self._synced.get(name)
+                self._synced[name] = self._synced.pop(scratch)
+            case Remove(name):
+                if name in self.names():
+                    self._before[name] = self.read(name)
+                    self._synced.pop(name, None)
+                    self._unsynced.pop(name, None)
 
-    def append(self, name: str, data: bytes) -> None:
+    def end(self, operation: DiskOperation) -> None:
+        """It is done and lasts. OSError: it failed."""
+        match operation:
+            case Sync(name):
+                self._sync(name)
+            case Cut(name, size):
+                self._check_health()
+                whole = self.read(name)
+                self._unsynced.pop(name, None)
+                self._synced[name] = whole[:size]
+            case Install(_, name) | Remove(name):
+                self._check_health()
+                self._before.pop(name, None)
+
+    def carry_out(self, operations: Sequence[DiskOperation]) -> None:
+        """All of them, in no time."""
+        for operation in operations:
+            self.begin(operation)
+            self.end(operation)
+
+    def _append(self, name: str, data: bytes, size: int) -> None:
         before = self._unsynced.get(name, b"")
         try:
-            self._check_room()
+            if self._world.now < self.full_until:
+                if size > self.room:
+                    raise OSError(errno.ENOSPC, "no space left on the simulated disk")
+                self.room -= size
             self._check_health()
         except OSError:
             self._unsynced[name] = before + self._part(data)
             raise
         self._unsynced[name] = before + data
 
-    def sync(self, name: str) -> None:
-        self._check_room()
+    def _sync(self, name: str) -> None:
         try:
             self._check_health()
         except OSError:
@@ -129,22 +184,6 @@ class SimDisk:
             raise
         self._synced[name] = self.read(name)
         self._unsynced.pop(name, None)
-
-    def cut(self, name: str, size: int) -> None:
-        self._check_health()
-        whole = self.read(name)
-        self._unsynced.pop(name, None)
-        self._synced[name] = whole[:size]
-
-    def remove(self, name: str) -> None:
-        self._check_health()
-        self._synced.pop(name, None)
-        self._unsynced.pop(name, None)
-        self._doubtful.discard(name)
-
-    def _check_room(self) -> None:
-        if self._world.now < self.full_until:
-            raise OSError(errno.ENOSPC, "no space left on the simulated disk")
 
     def _check_health(self) -> None:
         if self._world.now < self.failing_until and self._world.chance(FAILS):

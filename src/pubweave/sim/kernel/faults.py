@@ -25,6 +25,8 @@ class FaultRates:
     broker_down_s: tuple[float, float] = (0.1, 4.0)
     boundary_crash_per_s: float = 0.0
     """Crashes between two effects of a broker."""
+    snapshot_crash_per_s: float = 0.0
+    """Crashes while a broker's next snapshot is being written."""
     disk_full_per_s: float = 0.0
     disk_full_s: tuple[float, float] = (0.2, 3.0)
     disk_error_per_s: float = 0.0
@@ -33,6 +35,8 @@ class FaultRates:
     disk_slow_s: tuple[float, float] = (0.05, 1.0)
 
 
+QUIET = FaultRates(0.0, 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0))
+"""Nothing is broken on purpose."""
 LONG_PAUSES = 3
 """How many a run has at most, in different stretches of its time."""
 
@@ -71,6 +75,7 @@ class Faults:
             (rates.broker_pause_per_s, self._pause_broker),
             (rates.broker_crash_per_s, self._crash_broker),
             (rates.boundary_crash_per_s, self._crash_at_boundary),
+            (rates.snapshot_crash_per_s, self._crash_in_snapshot),
             (rates.disk_full_per_s, self._fill_disk),
             (rates.disk_error_per_s, self._break_disk),
             (rates.disk_slow_per_s, self._slow_disk),
@@ -92,6 +97,7 @@ class Faults:
             broker.crash_in = None
             if broker.journal is not None:
                 broker.journal.disk.heal()
+                broker.journal.on_snapshot = None
             if not broker.is_up():
                 broker.start()
 
@@ -148,12 +154,20 @@ class Faults:
         broker.on_boundary = self._crash
         broker.crash_in = self._world.integer(1, 12)
 
+    def _crash_in_snapshot(self) -> None:
+        broker = self._world.choice(self._brokers)
+        if broker.journal is not None:
+            broker.journal.on_snapshot = lambda takes_s: self._world.after(
+                self._world.uniform(0.0, takes_s), self._crash, broker
+            )
+
     def _fill_disk(self) -> None:
         journal = self._world.choice(self._brokers).journal
         if journal is not None:
             lasts_s = self._world.uniform(*self._rates.disk_full_s)
             journal.disk.full_until = self._world.now + lasts_s
-            self._count("disk_full", f"{lasts_s:.3f} s")
+            journal.disk.room = self._world.choice([0, 1 << 8, 1 << 12, 1 << 16])
+            self._count("disk_full", f"{lasts_s:.3f} s, {journal.disk.room} bytes left")
 
     def _break_disk(self) -> None:
         journal = self._world.choice(self._brokers).journal

@@ -1,7 +1,7 @@
-"""The journal of a simulated broker: the real files and order on a simulated disk.
+"""The journal of a simulated broker: `core.journal.engine` on a simulated disk.
 
-Events are encoded and decoded as they would be, batches are synced in virtual time, and a broker
-that starts again is made from what its disk has.
+Events are encoded and decoded as they would be, operations take virtual time one by one, and a
+broker that starts again is made from what its disk has.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from collections.abc import Callable, Sequence
 
 from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.journal.engine import (
+    Command,
+    JournalEngine,
+    Operate,
+    Release,
+    TakeSnapshot,
+    Wait,
+)
 from pubweave.core.journal.recovery import (
-    HINTS,
-    EffectOrder,
     come_back,
-    give_hint,
-    hint_record,
     is_onlooker,
     record_of,
     replay,
@@ -24,17 +28,14 @@ from pubweave.core.journal.recovery import (
 from pubweave.core.journal.snapshot import restore_broker, take_snapshot
 from pubweave.core.metering.metering import Metering
 from pubweave.core.vocabulary.effects import Effect, Transmit
-from pubweave.core.vocabulary.events import ConnectionId, Event
+from pubweave.core.vocabulary.events import Event
 from pubweave.model.messages.session import Message
-from pubweave.sim.kernel.disk import DiskSetting, SimDisk
+from pubweave.model.records.journal_records import AppendBytes, DiskOperation, Install, Sync
+from pubweave.sim.kernel.disk import DiskSetting, SimDisk, size_of
 from pubweave.sim.kernel.world import World
 from pubweave.wire.codec import FrameDecoder, encode_all
 from pubweave.wire.journal_codec import encode_record
 from pubweave.wire.journal_files import JournalFiles, SnapshotHead, find_journal
-
-RETRY_S = 0.05
-"""A disk that refused a batch is tried again after this time."""
-
 
 Shape = tuple[tuple[str, int, int], ...]
 
@@ -65,25 +66,22 @@ class SimJournal:
         self.snapshots_refused = 0
         self.carry_out: Callable[[list[Effect]], None] = lambda effects: None
         """Hears of the effects that need not wait any more."""
+        self.on_snapshot: Callable[[float], None] | None = None
+        """Hears once that a snapshot is being written, and for how long."""
+        self.differences = 0
+        """Events by which a broker that came back would have done something else."""
         self._setting = setting
         self._head = SnapshotHead(broker, "simulated")
+        self._number = 0
         self._core: Broker | None = None
-        self._files = JournalFiles(self.disk, self._head, 0)
-        self._order = EffectOrder(self._is_onlooker)
-        self._gathered: list[bytes] = []
-        self._is_busy = False
-        self._life = 0
+        self._engine: JournalEngine | None = None
+        """Of this life; None: it is over, or has not begun."""
         self._lived: list[Shape] = []
         """What each event of this life made the broker do."""
         self._snapshot_events = 0
         """How many events of this life the last snapshot has."""
-        self.differences = 0
-        """Events by which a broker that came back would have done something else."""
         self._unsynced: deque[tuple[int, float]] = deque()
         """Numbers and instants of events that a crash would take along."""
-
-    def _is_onlooker(self, connection: ConnectionId) -> bool:
-        return self._core is not None and is_onlooker(self._core, connection)
 
     @staticmethod
     def as_received(messages: Sequence[Message]) -> Sequence[Message]:
@@ -104,7 +102,7 @@ class SimJournal:
         lived = self._lived[self._snapshot_events :]
         self.differences += sum(a != b for a, b in zip(lived, again, strict=False))
         self.recoveries += 1
-        self._files = JournalFiles(self.disk, self._head, found.number)
+        self._number = found.number
         return core
 
     def begin(self, core: Broker, epoch: int, *, is_back: bool) -> list[Effect]:
@@ -112,17 +110,18 @@ class SimJournal:
         now = self.world.now
         effects = come_back(core, epoch=epoch, now=now) if is_back else []
         self._core = core
-        self._order = EffectOrder(self._is_onlooker)
-        self._gathered = []
-        self._is_busy = False
         self._lived = []
         self._snapshot_events = 0
-        self._life += 1
+        files = JournalFiles(self._head, self._number, self.disk.names())
+        policy = self._setting.policy
+        engine = JournalEngine(files, policy, lambda number: is_onlooker(core, number))
         # A broker that cannot write its first snapshot does not start: here it has waited.
         troubles = self.disk.full_until, self.disk.failing_until
         self.disk.full_until = self.disk.failing_until = 0.0
-        self._files.begin(take_snapshot(core, now))
+        self.disk.carry_out(engine.begin(take_snapshot(core, now), 0.0).operations)
         self.disk.full_until, self.disk.failing_until = troubles
+        self._engine = engine
+        self._do(engine, engine.done())
         return effects
 
     @property
@@ -135,7 +134,7 @@ class SimJournal:
         found = find_journal(self.disk, self._head)
         assert found is not None
         records = b"".join(found.journal[start:end] for start, end in found.batches)
-        count = sum(getattr(record, "name", "") not in HINTS for record in found.records())
+        count = sum(1 for _ in found.records())
         return (
             found.snapshot,
             records,
@@ -143,85 +142,92 @@ class SimJournal:
         )
 
     def crashed(self) -> None:
-        self._life += 1
         self._unsynced.clear()
-        self._core = None
+        self._core = self._engine = None
         self.disk.crash()
 
     # --- events ----------------------------------------------------------------------------
 
-    def noted(self, event: Event, now: float, effects: list[Effect]) -> list[Effect]:
+    def noted(
+        self, event: Event, now: float, effects: list[Effect], handled_s: float
+    ) -> list[Effect]:
         """An event was handled; which of its effects may leave at once."""
-        self._gathered.append(encode_record(record_of(event, now)))
-        leaving = self._order.noted(effects)
-        self._unsynced.append((self._order.events, now))
+        engine = self._engine
+        assert engine is not None
         self._lived.append(shape(effects))
-        self._write()
+        self._unsynced.append((engine.events + 1, now))
+        engine.measured(handled_s)
+        leaving, commands = engine.noted(encode_record(record_of(event, now)), effects)
+        self._do(engine, commands)
         return leaving
 
-    def hint(self, hint: str, value: bool) -> None:
-        """Tell the broker what it decides by, and write that down."""
-        if self._core is not None:
-            self._gathered.append(encode_record(hint_record(hint, value, self.world.now)))
-            give_hint(self._core, hint, value)
+    def _do(self, engine: JournalEngine, commands: Sequence[Command]) -> None:
+        for command in commands:
+            if engine is not self._engine:
+                return  # it crashed meanwhile
+            match command:
+                case Operate(operations):
+                    self._operate(engine, operations)
+                case TakeSnapshot():
+                    assert self._core is not None
+                    snapshot = take_snapshot(self._core, self.world.now)
+                    self._do(engine, engine.snapshot_taken(snapshot, 0.0))
+                case Release(effects):
+                    self._settled(engine)
+                    self.carry_out(effects)
+                case Wait(seconds):
+                    self.world.after(seconds, self._waited, engine)
 
-    def _write(self) -> None:
-        """Begin the next batch, or a snapshot in place of it, unless the disk is busy."""
-        if self._is_busy or not self._order.is_awaited:
+    def _waited(self, engine: JournalEngine) -> None:
+        if engine is self._engine:
+            self._do(engine, engine.waited())
+
+    def _operate(self, engine: JournalEngine, operations: Sequence[DiskOperation]) -> None:
+        """Begin the first of these, and in time go on to the next."""
+        operation = operations[0]
+        try:
+            self.disk.begin(operation)
+        except OSError as error:
+            self.world.after(0.0, self._failed, engine, error)
             return
-        self._is_busy = True
-        gathered, self._gathered = self._gathered, []
-        if self._files.journal_bytes > self._setting.snapshot_bytes and self._core is not None:
-            snapshot = take_snapshot(self._core, self.world.now)
-            self.disk.putting(snapshot)
-            self._later(self._put, snapshot, b"".join(gathered), self._order.events)
-        else:
-            self._try(b"".join(gathered), self._order.events, self._life)
+        duration_s = 0.0
+        if isinstance(operation, AppendBytes):
+            duration_s = size_of(operation) / self._setting.bytes_per_s
+        elif isinstance(operation, Sync | Install):
+            duration_s = self._setting.sync_s + self.disk.extra_s
+        if isinstance(operations[-1], Install) and self.on_snapshot is not None:
+            self.on_snapshot(2 * (self._setting.sync_s + self.disk.extra_s))
+            self.on_snapshot = None
+        self.world.after(duration_s, self._operated, engine, operations)
 
-    def _later(self, what: Callable[..., None], *args: object) -> None:
-        delay_s = self._setting.sync_s + self.disk.extra_s
-        self.world.after(delay_s, what, *args, self._life)
-
-    def _try(self, records: bytes, events: int, life: int) -> None:
-        if life != self._life:
+    def _operated(self, engine: JournalEngine, operations: Sequence[DiskOperation]) -> None:
+        if engine is not self._engine:
             return
         try:
-            self._files.append(records)
-        except OSError:
-            self.world.after(RETRY_S, self._try, records, events, life)
-        else:
-            self._later(self._sync, records, events)
-
-    def _sync(self, records: bytes, events: int, life: int) -> None:
-        if life != self._life:
+            self.disk.end(operations[0])
+        except OSError as error:
+            self._failed(engine, error)
             return
-        try:
-            self._files.sync()
-        except OSError:
-            self.world.after(RETRY_S, self._try, records, events, life)
-        else:
-            self._settled(events)
-
-    def _put(self, snapshot: bytes, records: bytes, events: int, life: int) -> None:
-        if life != self._life:
+        if len(operations) > 1:
+            self._operate(engine, operations[1:])
             return
-        try:
-            is_snapshot = self._files.begin_or_append(snapshot, records)
-        except OSError:
-            self.world.after(RETRY_S, self._put, snapshot, records, events, life)
-            return
-        if is_snapshot:
+        before = engine.snapshots
+        commands = engine.done()
+        if engine.snapshots > before:
             self.snapshots += 1
-            self._snapshot_events = events
-        else:
-            self.snapshots_refused += 1
-        self._settled(events)
+            self._snapshot_events = engine.snapshot_events
+            self.world.note(self._head.broker, "  a snapshot replaces the journal")
+        self._settled(engine)
+        self._do(engine, commands)
 
-    def _settled(self, events: int) -> None:
-        self._is_busy = False
-        while self._unsynced and self._unsynced[0][0] <= events:
+    def _failed(self, engine: JournalEngine, error: OSError) -> None:
+        if engine is self._engine:
+            self.world.note(self._head.broker, f"  journal: {error.strerror}")
+            before = engine.snapshots_refused
+            commands = engine.failed(error.strerror or "", self.world.now)
+            self.snapshots_refused += engine.snapshots_refused - before
+            self._do(engine, commands)
+
+    def _settled(self, engine: JournalEngine) -> None:
+        while self._unsynced and self._unsynced[0][0] <= engine.settled_events:
             self._unsynced.popleft()
-        life = self._life
-        self.carry_out(self._order.settled(events))
-        if life == self._life:
-            self._write()

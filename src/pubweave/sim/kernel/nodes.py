@@ -12,8 +12,8 @@ from pubweave.core.broker import Broker
 from pubweave.core.client import ClientCore
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.journal.recovery import ORGANIZING_PAUSED
 from pubweave.core.metering.metering import Metering
+from pubweave.core.strategies import find_strategy
 from pubweave.core.vocabulary.effects import (
     ActionEffect,
     CloseConnection,
@@ -34,11 +34,13 @@ from pubweave.core.vocabulary.effects import (
 )
 from pubweave.core.vocabulary.events import (
     LOCAL_PAUSE_S,
+    AddressKnown,
     ConnectionClosed,
     ConnectionOpened,
     DeadlineReached,
     DialRefused,
     Event,
+    HandlingMeasured,
     LinkAdded,
     LocalPauseEnded,
     MessagesReceived,
@@ -243,6 +245,10 @@ class SimBroker(SimNode):
         """Carries out what a self-organizing broker wants."""
         self.before_start: Callable[[SimBroker], None] = lambda broker: None
         """May set `links`, which a crash can leave behind the topology."""
+        self.core_effects: Callable[[Event, float], list[Effect]] = lambda event, now: (
+            self.broker.handle(event, now)
+        )
+        """All that an event causes, whenever it may leave; a checker may wrap it."""
         self.core: Broker | None = None
         self.journal: SimJournal | None = None
         self.asleep: Broker | None = None
@@ -282,11 +288,8 @@ class SimBroker(SimNode):
             now=self.world.now,
             metering=self._metering(),
         )
-        if self.core.relocator is not None:
-            handling_s = self._handling.per_message_s + self._handling.per_match_s
-            self.core.relocator.handling_ms = 1000.0 * handling_s
-        if self.core.topics is not None:
-            self.core.sessions.address = self.name
+        if back is None:
+            self._introduce(self.core)
         if self.journal is not None:
             self._begin_journal(self.journal, self.core, epoch, is_back=back is not None)
         for neighbor in sorted(self.links):
@@ -294,6 +297,14 @@ class SimBroker(SimNode):
             if self.name < neighbor:
                 self._redial(neighbor, self.incarnation)
         self.arm()
+
+    def _introduce(self, core: Broker) -> None:
+        """Tell a new core what its driver knows: how fast it is, and where clients reach it."""
+        message_s = self._handling.per_message_s + self._handling.per_match_s
+        effects = core.handle(HandlingMeasured(1000.0 * message_s), self.world.now)
+        if not find_strategy(self.config.strategy).needs_tree:
+            effects += core.handle(AddressKnown(self.name), self.world.now)
+        assert not effects, effects
 
     def _begin_journal(
         self, journal: SimJournal, core: Broker, epoch: int, *, is_back: bool
@@ -311,13 +322,6 @@ class SimBroker(SimNode):
         if self._on_telemetry is None:
             return None
         return Metering(self.name, 1.0, epoch=self.incarnation)
-
-    def pause_organizing(self, is_paused: bool) -> None:
-        """Whether an operator wants this broker to leave the links alone."""
-        if self.journal is not None:
-            self.journal.hint(ORGANIZING_PAUSED, is_paused)
-        elif self.core is not None and self.core.organizer is not None:
-            self.core.organizer.pause(is_paused)
 
     def link(self, neighbor: str, *, dial_once: bool = False) -> None:
         """Keep a connection with a neighbor from now on; the smaller name dials, or `dial_once`."""
@@ -355,13 +359,11 @@ class SimBroker(SimNode):
         """The core, or what it will be when it comes back; None: it does not."""
         return self.core or self.asleep
 
-    def core_effects(self, event: Event, now: float) -> list[Effect]:
-        """All that an event causes, whenever it may leave."""
-        return self.broker.handle(event, now)
-
     def core_handle(self, event: Event, now: float) -> list[Effect]:
         effects = self.core_effects(event, now)
-        return effects if self.journal is None else self.journal.noted(event, now, effects)
+        if self.journal is None:
+            return effects
+        return self.journal.noted(event, now, effects, self.handling_s(event))
 
     def core_deadline(self) -> float:
         return self.broker.next_deadline()

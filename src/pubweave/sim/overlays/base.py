@@ -11,7 +11,9 @@ from typing import Any
 from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
+from pubweave.core.migration.coordinator import MigrationCoordinator
 from pubweave.core.routing.tree.routing import TreeRouting
+from pubweave.core.transformation.coordinator import ActionCoordinator
 from pubweave.core.vocabulary.effects import FollowRedirect, ReportMissed, ReportMove
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId, Link
@@ -54,10 +56,13 @@ class SimOverlay:
         latency_s: Callable[[Link], float] | None = None,
         spare: Collection[BrokerId] = (),
         disk: DiskSetting | None = None,
+        broker_type: type[SimBroker] | None = None,
     ) -> None:
         """``latency_s``: of links that actions make; those of the topology have their own.
         ``spare``: brokers that run without a link until an action appends them.
         ``disk``: brokers have a journal."""
+        if broker_type is not None:
+            self.broker_type = broker_type
         self.world = world
         self.topology = topology
         self._latency_s = latency_s or (lambda link: DEFAULT_LATENCY_MS / 1000.0)
@@ -66,12 +71,18 @@ class SimOverlay:
         self.clients: dict[str, SimClient] = {}
         self.homes: dict[str, BrokerId] = {}
         """Where each client was that ever attached."""
+        self.places: dict[str, list[tuple[BrokerId, float]]] = {}
+        """Where each client was or was sent, and when it went there."""
+        self.moves: list[ReportMove] = []
+        self.on_delivery: Callable[[SimClient, Publication], None] = lambda client, got: None
         self.refusals: list[str] = []
         self.on_told_to_move: Callable[[SimClient], None] = lambda client: None
         """Hears of a client whose broker leaves the overlay."""
         self.sessions_lost = 0
         self._established: set[str] = set()
         self._paths: dict[tuple[BrokerId, BrokerId], tuple[BrokerId, ...]] = {}
+        self.gone: dict[BrokerId, SimBroker] = {}
+        """Brokers that were taken away for good."""
         self._client_epochs = 0
         self._make_config = make_config
         self._handling = handling
@@ -120,7 +131,7 @@ class SimOverlay:
             if publisher is None:  # it has left: nobody knows its way any more
                 return not self._is_told(client, publication, was, kept)
             if publication.key not in reached:
-                reached[publication.key] = self._reached(publication, publisher)
+                reached[publication.key] = self._reached(publication, publisher, self.clients)
             return client not in reached[publication.key]
 
         self.checker.excuse_where(may_be_lost)
@@ -180,6 +191,7 @@ class SimOverlay:
         )
         self.clients[name] = client
         self.homes[name] = home
+        self.places.setdefault(name, []).append((home, self.world.now))
         client.find_broker = self.brokers.get
         client.on_move = self._on_move
         client.on_missed = self._on_missed
@@ -226,11 +238,13 @@ class SimOverlay:
         if is_quiet:
             due = wanting
         else:
-            reached = set() if may_be_lost else self._reached(publication, client)
+            reached = set() if may_be_lost else self._reached(publication, client, wanting)
             due = wanting & (reached | set(always_due))
         self.checker.published(publication, due)
 
-    def _reached(self, publication: Publication, client: SimClient) -> set[str]:
+    def _reached(
+        self, publication: Publication, client: SimClient, among: Collection[str]
+    ) -> set[str]:
         """The clients to whom the tables of this instant lead a publication for their own sake.
 
         A publication may reach a client's broker because somebody else there wants it too; that
@@ -243,10 +257,12 @@ class SimOverlay:
         ]
         return {
             other.name
-            for other in self.clients.values()
-            for id_, filter_ in other.core.subscriptions.items()
-            if filter_.matches(publication)
-            and self.is_due(id_, offered, self._path(other.home.name, client.home.name))
+            for other in map(self.clients.__getitem__, among)
+            if any(
+                filter_.matches(publication)
+                and self.is_due(id_, offered, self._path(other.home.name, client.home.name))
+                for id_, filter_ in other.core.subscriptions.items()
+            )
         }
 
     def _path(self, start: BrokerId, end: BrokerId) -> tuple[BrokerId, ...]:
@@ -268,10 +284,20 @@ class SimOverlay:
 
     def _on_notification(self, client: SimClient, publication: Publication) -> None:
         self.checker.notified(client.name, publication, self.world.now)
+        self.on_delivery(client, publication)
 
     def _on_move(self, client: SimClient, effect: FollowRedirect | ReportMove) -> None:
         """A client was sent to another broker, or has arrived there."""
         self.homes[client.name] = client.home.name
+        if isinstance(effect, ReportMove):
+            self.moves.append(effect)
+        else:
+            self.places[client.name].append((client.home.name, self.world.now))
+
+    def places_since(self, client: str, instant: float) -> set[BrokerId]:
+        """Where a client was at an instant, and everywhere it has been afterwards."""
+        before = [place for place, at in self.places[client] if at <= instant]
+        return {*before[-1:], *(place for place, at in self.places[client] if at > instant)}
 
     def _on_missed(self, client: SimClient, missed: ReportMissed) -> None:
         self.checker.missed(client.name, missed, self.world.now)
@@ -297,9 +323,10 @@ class SimOverlay:
             core = node.core
             if core is None or node.busy_until > self.world.now:
                 return False
-            if core.actions is not None and core.actions.status(self.world.now) is not None:
+            actions, migrations = core.part(ActionCoordinator), core.part(MigrationCoordinator)
+            if actions is not None and actions.is_busy:
                 return False
-            if core.migrations is not None and not core.migrations.is_idle:
+            if migrations is not None and not migrations.is_idle:
                 return False
             for session in core.sessions:
                 if not session.is_established or session.queue_messages or session.pending:

@@ -2,57 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.config.topic_connected import TopicConfig
 from pubweave.core.mqtt.protocol.topics import matches_topic
 from pubweave.core.mqtt.protocol.wildcard_topics import overlay_topic_of
-from pubweave.core.routing.rendezvous.maintenance import FIRST_VERSION
 from pubweave.model.ids import BrokerId
-from pubweave.sim.hosts.mqtt import MqttSimBroker
-from pubweave.sim.kernel.nodes import SimBroker
 from pubweave.sim.overlays.base import SimOverlay
-from pubweave.sim.overlays.rendezvous import FAST, RendezvousOverlay
+from pubweave.sim.overlays.rendezvous import FAST, ring_overlay
 from pubweave.sim.overlays.topic_connected import TopicOverlay
 from pubweave.sim.overlays.tree import TreeOverlay
 
 TREE = "tree"
 
 
-class _WithDoors:
-    """An overlay whose brokers each have a door."""
-
-    broker_type: type[SimBroker] = MqttSimBroker
-
-    def home_of(self, client: str) -> BrokerId:
-        """The broker of a native client of a door: of a session, or the door's own."""
-        return client.rpartition("@")[2].rpartition(":")[2]
-
-
-class MqttTreeOverlay(_WithDoors, TreeOverlay):
-    """A tree with doors."""
-
-
-class MqttTopicOverlay(_WithDoors, TopicOverlay):
-    """A topic-connected overlay with doors."""
-
-
-class MqttRendezvousOverlay(_WithDoors, RendezvousOverlay):
-    """A ring with doors."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        """As `SimOverlay`."""
-        super().__init__(*args, **options)
-        self.version = lambda: FIRST_VERSION
-
-
-OVERLAYS: dict[str, type[SimOverlay]] = {
-    TREE: MqttTreeOverlay,
-    "topic_connected": MqttTopicOverlay,
-    "rendezvous": MqttRendezvousOverlay,
+OVERLAYS: dict[str, Callable[..., SimOverlay]] = {
+    TREE: TreeOverlay,
+    "topic_connected": TopicOverlay,
+    "rendezvous": ring_overlay,
 }
 """By strategy."""
 

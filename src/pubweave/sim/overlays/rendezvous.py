@@ -7,10 +7,9 @@ each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -19,13 +18,14 @@ from pubweave.core.config.rendezvous import RendezvousConfig
 from pubweave.core.routing.rendezvous.control_plane import ControlPlane
 from pubweave.core.routing.rendezvous.maintenance import RendezvousMaintenance
 from pubweave.core.routing.rendezvous.routing import RendezvousRouting
+from pubweave.core.routing.topic_connected.repair import OverlayRepair
 from pubweave.design.dynatops.mapping.ring import Ring
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.topic_connected import TopicWanted
 from pubweave.model.publications import Publication
-from pubweave.sim.kernel.nodes import SimBroker
-from pubweave.sim.overlays.churn import ChurnOverlay
-from pubweave.sim.overlays.topic_connected import routing_of
+from pubweave.sim.overlays.base import SimOverlay
+from pubweave.sim.overlays.clusters import RING, check_cluster, part_of
+from pubweave.sim.overlays.topic_connected import TopicOverlay, routing_of
 
 FAST = RendezvousConfig(
     stabilize_every_s=0.5,
@@ -49,68 +49,56 @@ def way_between(positions: tuple[int, ...], start: int, end: int) -> tuple[int, 
     return tuple(positions[place] for place in places)
 
 
-class RendezvousOverlay(ChurnOverlay):
-    """Brokers and clients of one run."""
+class RingRules:
+    """A ring, and clusters that reach it through gateways: the sorted ring, and its trees."""
 
-    broker_type: type[SimBroker] = SimBroker
+    inspects = False
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        self.leaving: dict[BrokerId, None] = {}
-        """Brokers that were told to go."""
-        self.on_made: Callable[[SimBroker], None] = lambda broker: None
-        """Hears of every broker, before it starts."""
+    def __init__(self, overlay: TopicOverlay) -> None:
+        self._overlay = overlay
         self.version: Callable[[], int | None] = lambda: None
         """The version that all should have come to; None while that is open."""
-        super().__init__(*args, **options)
 
-    def make_broker(self, name: BrokerId) -> SimBroker:
-        broker = super().make_broker(name)
-        broker.before_start = self._link_contacts
-        self.on_made(broker)
-        return broker
+    def members(self, part: str) -> dict[BrokerId, Broker]:
+        """The brokers of a part that live and do not leave."""
+        return {name: core for name, core in self._left().items() if part_of(name) == part}
 
-    def contacts_of(self, broker: SimBroker) -> Iterable[BrokerId]:
-        """Whom a broker is told of besides its neighbors in the topology."""
-        return ()
-
-    def _link_contacts(self, broker: SimBroker) -> None:
-        for name in self.contacts_of(broker):
-            broker.links[name] = self._find_path(broker.name, name)
-
-    def remove_broker(self, name: BrokerId) -> None:
-        super().remove_broker(name)
-        self.leaving.pop(name, None)
-
-    # --- the truth -------------------------------------------------------------------------
-
-    def staying(self) -> dict[BrokerId, RendezvousMaintenance]:
-        """Brokers that live and do not leave."""
+    def _left(self) -> dict[BrokerId, Broker]:
         return {
-            name: upkeep_of(node.broker)
-            for name, node in self.brokers.items()
-            if name not in self.leaving and node.is_up()
+            name: node.core
+            for name, node in self._overlay.brokers.items()
+            if name not in self._overlay.leaving and node.core is not None
         }
 
-    def homes_left(self) -> list[BrokerId]:
-        """Brokers whose clients stay."""
-        return list(self.staying())
+    @property
+    def clusters(self) -> list[str]:
+        return sorted({part_of(name) for name in self._overlay.brokers} - {RING})
+
+    def staying(self) -> dict[BrokerId, RendezvousMaintenance]:
+        """Brokers of the ring that live and do not leave."""
+        return {name: upkeep_of(core) for name, core in self.members(RING).items()}
 
     def split_topics(self, wanted: dict[str, set[BrokerId]] | None = None) -> list[str]:
         """Topics of which a publisher's broker does not reach all subscribers' brokers; those that
-        leave send their clients elsewhere."""
+        leave send their clients elsewhere. With clusters, only topics that a client wants: a
+        cluster's wish may outlast its clients for a while."""
+        if self.clusters:
+            wanted = wanted or self._overlay.wanted_topics()
         ways: dict[str, dict[BrokerId, list[BrokerId]]] = {}
-        for name, node in self.brokers.items():
+        for name, node in self._overlay.brokers.items():
             if node.core is None:
                 continue
             routing = routing_of(node.core)
             for link, topics in routing.wanted.items():
-                if link.is_established and link.remote in self.brokers:
+                if link.is_established and link.remote in self._overlay.brokers:
                     for topic in topics:
                         if topic in routing.topics:
                             ways.setdefault(topic, {}).setdefault(name, []).append(link.remote)
         split = []
-        routings = {name: routing_of(self.brokers[name].broker) for name in self.homes_left()}
+        routings = {name: routing_of(core) for name, core in self._left().items()}
         for topic in {topic for routing in routings.values() for topic in routing.subscribed}:
+            if self.clusters and wanted is not None and topic not in wanted:
+                continue
             subscribers = {n for n, routing in routings.items() if topic in routing.subscribed}
             publishers = {n for n, routing in routings.items() if topic in routing.advertised}
             if any(not subscribers <= _reached(name, ways.get(topic, {})) for name in publishers):
@@ -129,6 +117,8 @@ class RendezvousOverlay(ChurnOverlay):
         if not problems:
             problems += self._check_trees(planes)
             problems += self._check_absences(upkeeps)
+        for cluster in self.clusters:
+            problems += check_cluster(cluster, self.members(cluster))
         return problems
 
     def _check_absences(self, upkeeps: dict[BrokerId, RendezvousMaintenance]) -> list[str]:
@@ -137,7 +127,7 @@ class RendezvousOverlay(ChurnOverlay):
             (name, broker)
             for name, upkeep in upkeeps.items()
             for broker, known in upkeep.absences.known.items()
-            if known.is_away and broker in self.brokers
+            if known.is_away and broker in self._overlay.brokers
         }
         return [f"{name} takes {broker} for away" for name, broker in sorted(away)]
 
@@ -145,7 +135,10 @@ class RendezvousOverlay(ChurnOverlay):
         """Whether everybody is in the trees it should be in, and below whom it should be."""
         expected = expected_trees(
             {name: plane.table.own.position for name, plane in planes.items()},
-            {name: set(routing_of(self.brokers[name].broker).subscribed) for name in planes},
+            {
+                name: set(routing_of(self._overlay.brokers[name].broker).subscribed)
+                for name in planes
+            },
         )
         problems = []
         for name, plane in planes.items():
@@ -153,25 +146,22 @@ class RendezvousOverlay(ChurnOverlay):
             if found != expected[name]:
                 wrong = {topic for topic, _ in found.items() ^ expected[name].items()}
                 problems.append(f"{name} is wrongly placed in the trees of {sorted(wrong)}")
-            routing = rendezvous_of(self.brokers[name].broker)
-            absences = upkeep_of(self.brokers[name].broker).absences
+            routing = rendezvous_of(self._overlay.brokers[name].broker)
+            absences = upkeep_of(self._overlay.brokers[name].broker).absences
             needed = {*plane.trees.places, *absences.missed}
             idle = [t for t in routing.topics if t not in needed]
             if idle:
                 problems.append(f"{name} takes part in {idle} wrongly")
         return problems
 
-    def _is_settled(self, core: Broker) -> bool:
-        raise AssertionError("asked of all brokers together")
-
     def is_quiet(self) -> bool:
-        for node in self.brokers.values():
+        for node in self._overlay.brokers.values():
             core = node.core
-            if core is None or node.busy_until > self.world.now:
+            if core is None or node.busy_until > self._overlay.world.now:
                 return False
-            if core.topics is not None and core.topics.gaps.has_suspected:
+            if any(part.gaps.has_suspected for part in _with_gaps(core)):
                 return False
-            if any(self.home_of(c) != node.name for c in core.sessions.clients):
+            if any(self._overlay.home_of(c) != node.name for c in core.sessions.clients):
                 return False  # a client that went elsewhere has yet to be forgotten here
             for session in core.sessions.clients.values():
                 if session.queue_messages or session.pending:
@@ -179,19 +169,34 @@ class RendezvousOverlay(ChurnOverlay):
         # One that wakes has publications of before; others want them when they have heard of them.
         if any(upkeep.topics.stuck() for upkeep in self.staying().values()):
             return False
-        is_calm = self.clients_are_quiet()
-        return is_calm and not self.leaving and not self._has_news() and not self.check_tables()
+        is_calm = self._overlay.clients_are_quiet()
+        return (
+            is_calm
+            and not self._overlay.leaving
+            and not self._has_news()
+            and not self.check_tables()
+        )
 
     def _has_news(self) -> bool:
         """Whether a publication is under way between brokers, or a wish: what is kept goes out
         when that arrives. The ring itself never rests."""
         return any(
             isinstance(message, Publication | TopicWanted)
-            for node in self.brokers.values()
+            for node in self._overlay.brokers.values()
             for session in node.broker.sessions.links.values()
-            if session.remote in self.brokers
+            if session.remote in self._overlay.brokers
             for message in (*session.unacked, *session.waiting, *session.pending)
         )
+
+
+ring_overlay = partial(TopicOverlay, rules=RingRules)
+"""Brokers and clients of one run on a ring."""
+
+
+def ring_rules(overlay: SimOverlay) -> RingRules | None:
+    """The rules of an overlay, if that is one on a ring."""
+    rules = overlay.rules if isinstance(overlay, TopicOverlay) else None
+    return rules if isinstance(rules, RingRules) else None
 
 
 def check_rings(planes: dict[BrokerId, ControlPlane]) -> list[str]:
@@ -244,8 +249,15 @@ def _reached(start: BrokerId, ways: dict[BrokerId, list[BrokerId]]) -> set[Broke
 
 
 def upkeep_of(broker: Broker) -> RendezvousMaintenance:
-    assert isinstance(broker.topics, RendezvousMaintenance)
-    return broker.topics
+    maintenance = broker.part(RendezvousMaintenance)
+    assert maintenance is not None
+    return maintenance
+
+
+def _with_gaps(broker: Broker) -> list[RendezvousMaintenance | OverlayRepair]:
+    """The parts of a broker that look for gaps."""
+    kinds = RendezvousMaintenance | OverlayRepair
+    return [part for part in broker.parts.all if isinstance(part, kinds)]
 
 
 def rendezvous_of(broker: Broker) -> RendezvousRouting:

@@ -2,21 +2,25 @@
 
 What the brokers say of themselves (records, views) is not asked here: whether a topic is
 connected is worked out from the clients' wishes, the sessions on both ends of each link, and what
-each end has heard of the other.
+each end has heard of the other. Clients that come to another broker get there what was published
+meanwhile, so nothing is excused. An acknowledged subscription means that its broker is connected
+in the topic: that is held against the truth whenever nothing has happened for a while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
 
 from pubweave.core.broker import Broker
 from pubweave.core.routing.topic_connected.membership_map import MembershipMap, pieces_of
 from pubweave.core.routing.topic_connected.repair import OverlayRepair
 from pubweave.core.routing.topic_connected.routing import TopicRouting
-from pubweave.core.vocabulary.effects import Effect
+from pubweave.core.session.session import Session
+from pubweave.core.vocabulary.effects import Effect, FollowRedirect, ReportMove, Transmit
 from pubweave.core.vocabulary.events import Event, LocalPauseEnded, MessagesReceived
 from pubweave.model.ids import BrokerId
+from pubweave.model.messages.session import Ack, Subscribe
 from pubweave.model.publications import Publication
 from pubweave.sim.checkers.delivery import DeliveryChecker
 from pubweave.sim.kernel.network import SimLink
@@ -26,6 +30,10 @@ from pubweave.sim.overlays.base import SimOverlay
 CROSSING_S = 10.0
 """How long a publication may be under way to a broker that has just ended its part in a topic:
 as long as a partition lasts, and a little."""
+CALM_S = 2.0
+"""Maps are true after so long without anything new."""
+SETTLED_S = 1.0
+"""A broker that has wanted a topic for so long is known to all."""
 
 
 class TopicDeliveryChecker(DeliveryChecker):
@@ -35,31 +43,44 @@ class TopicDeliveryChecker(DeliveryChecker):
         return f"{publication.publisher} {publication.topic}"
 
 
-class TopicSimBroker(SimBroker):
-    """A broker under whose eyes nothing passes that it did not ask for."""
+class BrokerInspector:
+    """Sees to it that a broker gets nothing it did not ask for, and acknowledges nothing early."""
 
-    overlay: TopicOverlay
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        """As `SimBroker`."""
-        super().__init__(*args, **options)
+    def __init__(self, overlay: TopicOverlay, broker: SimBroker) -> None:
+        self._overlay = overlay
+        self._node = broker
+        self._handle = broker.core_effects
+        broker.core_effects = self._inspect
         self._seen_at: dict[str, float] = {}
         """When it took part in each topic last."""
         self._wanted_at: dict[str, float] = {}
         """When a client of it wanted each topic last."""
         self._handled_at = 0.0
-        self._life = self.incarnation
+        self._life = broker.incarnation
 
-    def core_handle(self, event: Event, now: float) -> list[Effect]:
-        if self._life != self.incarnation:
-            self._life = self.incarnation
+    def _inspect(self, event: Event, now: float) -> list[Effect]:
+        self._before(event, now)
+        core = self._node.broker
+        given_up = repair_of(core).waits.given_up
+        effects = self._handle(event, now)
+        if repair_of(core).waits.given_up == given_up:
+            for effect in effects:
+                if isinstance(effect, Transmit) and any(type(m) is Ack for m in effect.messages):
+                    session = core.sessions.of(effect.connection)
+                    if session is not None and session.is_client:
+                        self._overlay.acknowledged(self._node, session, now)
+        return effects
+
+    def _before(self, event: Event, now: float) -> None:
+        if self._life != self._node.incarnation:
+            self._life = self._node.incarnation
             self._slept(now - self._handled_at)
         if isinstance(event, LocalPauseEnded):
             self._slept(event.seconds)
         self._handled_at = now
-        routing = routing_of(self.broker)
+        routing = routing_of(self._node.broker)
         # A fading topic that a broker misses which is away is taken part in until it is back.
-        missed = repair_of(self.broker).absences.missed
+        missed = repair_of(self._node.broker).absences.missed
         for topic in routing.topics:
             if topic in routing.claimed or topic not in self._seen_at or topic in missed:
                 self._wanted_at[topic] = now
@@ -68,42 +89,60 @@ class TopicSimBroker(SimBroker):
             for message in event.messages:
                 if isinstance(message, Publication):
                     self._check(message, event.connection, now)
-        return super().core_handle(event, now)
 
     def _slept(self, away_s: float) -> None:
         """A broker that was stopped, or killed with a journal, goes on where it was: its topics
         last so much longer, and what was sent to it meanwhile waits for it."""
-        self.overlay.slept[self.name] = self.world.now, away_s
+        self._overlay.slept[self._node.name] = self._node.world.now, away_s
         for times in (self._seen_at, self._wanted_at):
             times.update({topic: at + away_s for topic, at in times.items()})
 
     def _check(self, publication: Publication, connection: int, now: float) -> None:
-        session = self.broker.sessions.of(connection)
+        session = self._node.broker.sessions.of(connection)
         if session is None or session.is_client:
             return
-        topics = self.config.topics
+        topics = self._node.config.topics
         crossing_s = CROSSING_S
-        woke_at, slept_s = self.overlay.slept.get(session.remote, (0.0, 0.0))
+        woke_at, slept_s = self._overlay.slept.get(session.remote, (0.0, 0.0))
         if now - woke_at < CROSSING_S:
             crossing_s += slept_s  # what a broker had to send when it stopped it sends now
         patience_s = topics.linger_s + topics.hand_over_s + crossing_s
         took_part_at = self._seen_at.get(publication.topic, -crossing_s - 1)
         wanted_at = self._wanted_at.get(publication.topic, -patience_s - 1)
         if now - took_part_at > crossing_s or now - wanted_at > patience_s:
-            self.overlay.relays.append(
-                f"{now:.3f} {self.name} got {publication.topic} from {session.remote}: a relay"
-            )
+            got = f"{self._node.name} got {publication.topic} from {session.remote}"
+            self._overlay.relays.append(f"{now:.3f} {got}: a relay")
+
+
+class TopicRules(Protocol):
+    """What must hold in an overlay that routes by topic: how its strategy connects brokers."""
+
+    inspects: bool
+    """What brokers get and acknowledge can be judged at any time."""
+
+    def split_topics(self, wanted: dict[str, set[BrokerId]] | None = None) -> list[str]: ...
+
+    def check_tables(self) -> list[str]: ...
+
+    def is_quiet(self) -> bool: ...
 
 
 class TopicOverlay(SimOverlay):
     """Brokers and clients of one run; `brokers` are those that live."""
 
-    broker_type: type[SimBroker] = TopicSimBroker
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        """As `SimOverlay`."""
+    def __init__(
+        self,
+        *args: Any,
+        rules: Callable[[TopicOverlay], TopicRules] | None = None,
+        **options: Any,
+    ) -> None:
+        """As `SimOverlay`. ``rules``: `MeshRules`, or that of another strategy."""
+        self.rules = MeshRules(self) if rules is None else rules(self)
+        self.on_made: Callable[[SimBroker], None] = lambda broker: None
+        """Hears of every broker, before it starts."""
         self.relays: list[str] = []
-        self.gone: dict[BrokerId, SimBroker] = {}
+        self.leaving: dict[BrokerId, int] = {}
+        """Brokers that were told to go, and in which incarnation."""
         self.slept: dict[BrokerId, tuple[float, float]] = {}
         """When a broker went on last that was stopped, or killed with a journal, and for how long
         it was."""
@@ -114,18 +153,35 @@ class TopicOverlay(SimOverlay):
         self.acknowledgements_checked = 0
         self.early: list[str] = []
         """Subscriptions that were acknowledged before their topic was connected."""
+        self.on_sent: Callable[[SimClient, BrokerId], None] = lambda client, home: None
+        """Hears of each client that a broker sends to another one."""
+        self._heard: dict[str, set[str]] = {}
+        """By client that lost a broker: the subscriptions which that one had taken in."""
+        self._established_at: dict[str, BrokerId] = {}
+        self._acknowledged: set[tuple[str, str]] = set()
+        """Subscriptions that have been acknowledged, with the broker that did."""
         super().__init__(*args, **options)
         self.checker = TopicDeliveryChecker()
 
     def make_broker(self, name: BrokerId) -> SimBroker:
         """A new broker finds its ways, and its sessions are none of anybody before."""
         broker = super().make_broker(name)
-        if isinstance(broker, TopicSimBroker):
-            broker.overlay = self
+        if self.rules.inspects and type(broker) is SimBroker:
+            BrokerInspector(self, broker)
         broker.find_path = self._find_path
+        broker.before_start = self._link_contacts
         self._made += 1
         broker.epoch_base = 1000 * self._made
+        self.on_made(broker)
         return broker
+
+    def _link_contacts(self, broker: SimBroker) -> None:
+        """Whom a broker is told of besides its neighbors in the topology: a gateway of brokers of
+        the ring, others of those of their placement cluster that are there; who comes later
+        tells them."""
+        placed = broker.config.placement.contacts(broker.name)
+        for name in (*broker.config.topics.ring, *(n for n in placed if n in self.brokers)):
+            broker.links[name] = self._find_path(broker.name, name)
 
     def _find_path(self, near: BrokerId, far: BrokerId) -> tuple[SimLink, SimBroker]:
         if far in self.gone:
@@ -147,6 +203,7 @@ class TopicOverlay(SimOverlay):
         """A broker is gone for good, whether it left or crashed."""
         self.gone[name] = broker = self.brokers.pop(name)
         broker.crash()
+        self.leaving.pop(name, None)
 
     def _on_asleep(self, was: Broker, comes_back: Broker, since: float) -> None:
         """A subscription that was not yet on disk is told again: what was published meanwhile was
@@ -164,8 +221,32 @@ class TopicOverlay(SimOverlay):
         self.checker.excuse_where(may_be_lost)
 
     def bereave(self, client: SimClient) -> None:
-        """A client is about to lose its broker: what was under way to it may be lost."""
-        self.checker.excuse(client.name)
+        """What a client has subscribed to at the broker that it loses stays due."""
+        core = client.home.known_core
+        heard = () if core is None else routing_of(core).subscriptions
+        known = self._heard.setdefault(client.name, set())
+        known.update(id_ for id_ in client.core.subscriptions if id_ in heard)
+
+    def _on_move(self, client: SimClient, effect: FollowRedirect | ReportMove) -> None:
+        """What the old broker of a client that is sent elsewhere had taken in stays due."""
+        super()._on_move(client, effect)
+        session = client.core.session
+        untold = {
+            message.id
+            for message in (*session.unacked, *session.waiting, *session.pending)
+            if isinstance(message, Subscribe)
+        }
+        known = self._heard.setdefault(client.name, set())
+        known.update(id_ for id_ in client.core.subscriptions if id_ not in untold)
+        if isinstance(effect, FollowRedirect):
+            self.on_sent(client, client.home.name)
+
+    def _on_session(self, client: SimClient, resumed: bool) -> None:
+        """Nothing is excused: a client that comes to another broker gets there what it missed.
+        Lost is a session of a client that has stayed where it was."""
+        before = self._established_at.get(client.name)
+        self.sessions_lost += not resumed and before == client.home.name
+        self._established_at[client.name] = client.home.name
 
     # --- the truth -------------------------------------------------------------------------
 
@@ -186,23 +267,8 @@ class TopicOverlay(SimOverlay):
         return found
 
     def split_topics(self, wanted: dict[str, set[BrokerId]] | None = None) -> list[str]:
-        """Topics whose brokers are not connected, both ways on every link.
-
-        All that take part may connect them: also one whose client is away and not given up yet."""
-        return [
-            topic
-            for topic, brokers in (wanted or self.wanted_topics()).items()
-            if self._is_split(topic, brokers)
-        ]
-
-    def _is_split(self, topic: str, brokers: set[BrokerId]) -> bool:
-        taking_part = brokers | {
-            name
-            for name, node in self.brokers.items()
-            if node.core is not None and topic in routing_of(node.core).topics
-        }
-        pieces = pieces_of(sorted(taking_part), self.ways(topic, taking_part))
-        return len({pieces[broker] for broker in brokers}) > 1
+        """Topics that are in pieces."""
+        return self.rules.split_topics(wanted)
 
     def ways(self, topic: str, brokers: Collection[BrokerId]) -> dict[BrokerId, list[BrokerId]]:
         """The links on which some brokers pass a topic on among themselves, both ways."""
@@ -227,29 +293,7 @@ class TopicOverlay(SimOverlay):
         return topic in routing.topics and topic in routing.wanted.get(session, ())
 
     def check_tables(self) -> list[str]:
-        """At rest: whether all is connected, nobody takes part in what nobody wants, and all
-        maps are the same and true."""
-        problems = [f"topic {topic} is in pieces" for topic in self.split_topics()]
-        wanted = self.wanted_topics()
-        truth = {n: {t for t, b in wanted.items() if n in b} for n in self.brokers}
-        for name, node in self.brokers.items():
-            taken = set(routing_of(node.broker).topics)
-            if taken != truth[name]:
-                problems.append(f"{name} takes part in {sorted(taken ^ truth[name])} wrongly")
-            problems += self._check_map(name, repair_of(node.broker).map, truth)
-        return problems
-
-    def _check_map(
-        self, name: BrokerId, map_: MembershipMap, truth: dict[str, set[str]]
-    ) -> list[str]:
-        present = {n: r for n, r in map_.view().present.items() if not r.is_leaving}
-        if set(present) != set(self.brokers):
-            return [f"{name} is wrong about who is there: {sorted(set(present) ^ set(truth))}"]
-        return [
-            f"{name} has an old record of {other}"
-            for other, record in present.items()
-            if set(record.topics) != truth[other]
-        ]
+        return self.rules.check_tables()
 
     def degrees(self) -> list[int]:
         """How many links of each broker stand."""
@@ -257,6 +301,59 @@ class TopicOverlay(SimOverlay):
             sum(s.is_established for s in node.broker.sessions.links.values())
             for node in self.brokers.values()
         ]
+
+    # --- acknowledgements ------------------------------------------------------------------
+
+    def acknowledged(self, broker: SimBroker, client: Session, now: float) -> None:
+        """A client's subscriptions are acknowledged: is its broker connected in their topics?"""
+        found = routing_of(broker.broker).subscriptions.items()
+        topics = {
+            claim.topic
+            for id_, claim in found
+            if claim.client is client and (id_, broker.name) not in self._acknowledged
+        }
+        self._acknowledged.update((id_, broker.name) for id_, c in found if c.client is client)
+        if now - self.calm_since < CALM_S:
+            return
+        for topic in sorted(topics):
+            others = [b for b in self.brokers if self._wants_long(topic, b, now)]
+            self.acknowledgements_checked += any(other != broker.name for other in others)
+            pieces = self._pieces_around(broker, topic)
+            if any(pieces.get(other) != pieces[broker.name] for other in others):
+                self.early.append(
+                    f"{now:.3f} {broker.name} acknowledges {client.remote}'s subscription to "
+                    f"{topic} before it is connected with {sorted(others)}"
+                )
+
+    def _pieces_around(self, broker: SimBroker, topic: str) -> dict[BrokerId, int]:
+        """The pieces of a topic if links count that others are opening: what is published
+        meanwhile comes over them, and a broker cannot see from afar that they do not stand."""
+        taking = [
+            name
+            for name, node in self.brokers.items()
+            if node.core is not None and topic in routing_of(node.core).topics
+        ]
+        ways = {
+            name: [o for o in taking if self._flows(name, o, topic) and self._flows(o, name, topic)]
+            for name in taking
+        }
+        for one in taking:
+            for other in repair_of(self.brokers[one].broker).own.links:
+                if other in ways and broker.name not in (one, other):
+                    ways[one].append(other)
+                    ways[other].append(one)
+        return pieces_of(taking, ways)
+
+    def _flows(self, near: BrokerId, far: BrokerId, topic: str) -> bool:
+        """Whether what one broker gets of a topic goes to another, now or as soon as their session
+        has a connection again: it may just be changing from one to the next."""
+        core = self.brokers[near].broker
+        session = core.sessions.links.get(far)
+        return session is not None and topic in routing_of(core).wanted.get(session, ())
+
+    def _wants_long(self, topic: str, broker: BrokerId, now: float) -> bool:
+        since = self.wanted_since.get((topic, broker))
+        return since is not None and now - since > SETTLED_S
 
     # --- publications ----------------------------------------------------------------------
 
@@ -279,14 +376,15 @@ class TopicOverlay(SimOverlay):
         self.checker.published(publication, due)
 
     def _is_heard(self, name: str, publication: Publication) -> bool:
-        """Whether the broker of a client has taken in a subscription that wants a publication."""
+        """Whether the broker of a client, or one that is gone, has taken in a subscription that
+        wants a publication."""
         client = self.clients[name]
+        heard = self._heard.get(name, set())
         core = client.home.known_core
-        if core is None or core.sessions.clients.get(name) is None:
-            return False
-        claims = routing_of(core).subscriptions
+        if core is not None and core.sessions.clients.get(name) is not None:
+            heard = heard | routing_of(core).subscriptions.keys()
         return any(
-            id_ in claims and filter_.matches(publication)
+            id_ in heard and filter_.matches(publication)
             for id_, filter_ in client.core.subscriptions.items()
         )
 
@@ -303,23 +401,81 @@ class TopicOverlay(SimOverlay):
     # --- rest ------------------------------------------------------------------------------
 
     def is_quiet(self) -> bool:
-        if not all(node.is_up() for node in self.brokers.values()) or self.split_topics():
+        return self.rules.is_quiet()
+
+    def home_of(self, client: str) -> BrokerId:
+        """Where a client is now; a gateway's name, and those of its sessions, end in its broker."""
+        if client in self.clients:
+            return self.clients[client].home.name
+        return client.rpartition("@")[2].rpartition(":")[2]
+
+
+class MeshRules:
+    """A topic-connected overlay: brokers of a topic are connected, and every map is true."""
+
+    inspects = True
+
+    def __init__(self, overlay: TopicOverlay) -> None:
+        self._overlay = overlay
+
+    def split_topics(self, wanted: dict[str, set[BrokerId]] | None = None) -> list[str]:
+        """Topics whose brokers are not connected, both ways on every link.
+
+        All that take part may connect them: also one whose client is away and not given up yet."""
+        return [
+            topic
+            for topic, brokers in (wanted or self._overlay.wanted_topics()).items()
+            if self._is_split(topic, brokers)
+        ]
+
+    def _is_split(self, topic: str, brokers: set[BrokerId]) -> bool:
+        taking_part = brokers | {
+            name
+            for name, node in self._overlay.brokers.items()
+            if node.core is not None and topic in routing_of(node.core).topics
+        }
+        pieces = pieces_of(sorted(taking_part), self._overlay.ways(topic, taking_part))
+        return len({pieces[broker] for broker in brokers}) > 1
+
+    def check_tables(self) -> list[str]:
+        """At rest: whether all is connected, nobody takes part in what nobody wants, and all
+        maps are the same and true."""
+        problems = [f"topic {topic} is in pieces" for topic in self.split_topics()]
+        wanted = self._overlay.wanted_topics()
+        truth = {n: {t for t, b in wanted.items() if n in b} for n in self._overlay.brokers}
+        for name, node in self._overlay.brokers.items():
+            taken = set(routing_of(node.broker).topics)
+            if taken != truth[name]:
+                problems.append(f"{name} takes part in {sorted(taken ^ truth[name])} wrongly")
+            problems += self._check_map(name, repair_of(node.broker).map, truth)
+        return problems
+
+    def _check_map(
+        self, name: BrokerId, map_: MembershipMap, truth: dict[str, set[str]]
+    ) -> list[str]:
+        present = {n: r for n, r in map_.view().present.items() if not r.is_leaving}
+        if set(present) != set(self._overlay.brokers):
+            return [f"{name} is wrong about who is there: {sorted(set(present) ^ set(truth))}"]
+        return [
+            f"{name} has an old record of {other}"
+            for other, record in present.items()
+            if set(record.topics) != truth[other]
+        ]
+
+    def is_quiet(self) -> bool:
+        if not all(node.is_up() for node in self._overlay.brokers.values()) or self.split_topics():
             return False
-        for node in self.brokers.values():
+        for node in self._overlay.brokers.values():
             core = node.broker
-            if node.busy_until > self.world.now or not self._is_settled(core):
+            if node.busy_until > self._overlay.world.now or not self._is_settled(core):
                 return False
-            if any(self.home_of(c) != node.name for c in core.sessions.clients):
+            if any(self._overlay.home_of(c) != node.name for c in core.sessions.clients):
                 return False  # a client that went elsewhere has yet to be forgotten here
             for session in core.sessions:
-                is_lost = not session.is_client and session.remote not in self.brokers
+                is_lost = not session.is_client and session.remote not in self._overlay.brokers
                 if not is_lost and (session.queue_messages or session.pending):
                     return False
-        return self.clients_are_quiet()
-
-    def home_of(self, client: str) -> BrokerId | None:
-        """Where a client is now."""
-        return self.clients[client].home.name if client in self.clients else None
+        return self._overlay.clients_are_quiet()
 
     def _is_settled(self, core: Broker) -> bool:
         routing, repair = routing_of(core), repair_of(core)
@@ -329,8 +485,8 @@ class TopicOverlay(SimOverlay):
             repair.view.is_connected
             and not repair.gaps.has_suspected
             and set(routing.topics) == set(routing.claimed) == set(repair.own.topics)
-            and set(present) == set(self.brokers)
-            and all(repair_of(self.brokers[n].broker).own == r for n, r in present.items())
+            and set(present) == set(self._overlay.brokers)
+            and all(repair_of(self._overlay.brokers[n].broker).own == r for n, r in present.items())
         )
 
 
@@ -340,5 +496,6 @@ def routing_of(broker: Broker) -> TopicRouting:
 
 
 def repair_of(broker: Broker) -> OverlayRepair:
-    assert isinstance(broker.topics, OverlayRepair)
-    return broker.topics
+    repair = broker.part(OverlayRepair)
+    assert repair is not None
+    return repair

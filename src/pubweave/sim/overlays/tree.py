@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 
 from pubweave.core.broker import Broker
+from pubweave.core.migration.coordinator import MigrationCoordinator
+from pubweave.core.migration.source import MigrationSource
 from pubweave.core.routing.tree.routing import TreeRouting
 from pubweave.core.session.session import Session
+from pubweave.core.transformation.coordinator import ActionCoordinator
 from pubweave.model.filters.filter import Filter
 from pubweave.model.filters.relations import covers
 from pubweave.model.ids import BrokerId, ClientId, publisher_of
@@ -32,6 +35,8 @@ class TreeOverlay(SimOverlay):
         source = self._tables(path[-1])
         if source is None or source.sessions.clients.keys().isdisjoint(publishers):
             return False  # it has forgotten the publisher, or sends it on when it comes back
+        if not self._is_known_ahead(path[-1], advertisements):
+            return False
         ends = {publisher_of(subscription), *publishers}
         if len(path) == 1 and any(_is_moving(home, client) for client in ends):
             # By then one of them may be elsewhere, where nobody knows the advertisement yet.
@@ -59,11 +64,27 @@ class TreeOverlay(SimOverlay):
                 return False
         return True
 
+    def _is_known_ahead(self, home: BrokerId, advertisements: list[str]) -> bool:
+        """What a client says while it migrates is taken in at its destination: to others it is due
+        only if its advertisement is known there and on the way."""
+        source = self.brokers[home].core
+        migrations = None if source is None else source.part(MigrationCoordinator)
+        if migrations is None:
+            return True
+        part = migrations.parts.by_client.get(publisher_of(advertisements[0]))
+        if not isinstance(part, MigrationSource):
+            return True
+        cores = [self.brokers[broker].core for broker in part.migration.path]
+        return all(
+            core is not None and any(id_ in _routing(core).advertisements for id_ in advertisements)
+            for core in cores
+        )
+
     def _is_shifting(self, *brokers: Broker) -> bool:
         """Whether an action may turn others' subscriptions round at one of some brokers: no
         message of a link says so before it is done."""
-        now = self.world.now
-        return any(b.actions is not None and b.actions.status(now) is not None for b in brokers)
+        parts = [broker.part(ActionCoordinator) for broker in brokers]
+        return any(actions is not None and actions.is_busy for actions in parts)
 
     def _tables(self, name: BrokerId) -> Broker | None:
         """A broker that is away and will come back with its tables counts with these."""
@@ -131,7 +152,8 @@ def _changes(messages: Iterable[SequencedMessage]) -> Iterable[Subscribe | Unsub
 
 
 def _is_moving(broker: Broker, client: ClientId) -> bool:
-    return broker.migrations is not None and broker.migrations.is_under_way(client)
+    migrations = broker.part(MigrationCoordinator)
+    return migrations is not None and migrations.is_under_way(client)
 
 
 def _routing(broker: Broker) -> TreeRouting:

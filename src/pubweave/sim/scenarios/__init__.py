@@ -1,12 +1,10 @@
-"""Scenarios on trees and with MQTT: life under faults, then rest and a check of everything.
+"""Scenarios as values: which overlay kind, workload, faults and checkers a run is composed of.
 
-Entry: `RoutingScenario` in `routing`. `TransformScenario` in `transform` carries plans out;
-`RelocateScenario` in `relocate` (clients migrate) and `ReorganizeScenario` in `reorganize`
-(brokers organize themselves) extend it. `MqttScenario` in `mqtt` has MQTT clients.
-  rounds of: random activity under faults -> all heals -> rest: tables = truth, nothing lost
-`SteadyScenario` in `transform` has clients that stay, `crash_losses` what a crash may lose.
-Not here: overlays that route by topic under churn (`sim.churn`), the control loop
+Entry: `Scenario` in `scenario`. `trees` has `routing`, `transform`, `relocate` and `reorganize`,
+`topics` has `churn`, `rendezvous`, `placement` and `hybrid`, and `mqtt` is alone.
+  seed -> draw the setting -> SimRun(overlay kind, configuration) -> compose(workload, parts)
+Not here: the parts themselves and the phases of a run (`sim.parts`), the control loop
 (`sim.autopilot`).
 Invariant: what a run is like is drawn from its seed.
-ADR 8 (plans), 10, 13, 15, 19, 21.
+ADR 8, 10, 13, 15, 17, 18, 21, 22.
 """

@@ -19,7 +19,7 @@ from pubweave.model.topology import Topology
 from pubweave.sim.kernel.nodes import HandlingTime, SimClient
 from pubweave.sim.kernel.world import World
 from pubweave.sim.overlays.tree import TreeOverlay
-from pubweave.sim.scenarios.transform_measures import percentile
+from pubweave.sim.parts.plan_costs import percentile
 
 CLIENT_LATENCY_S = 0.0005
 REST_LIMIT_S = 60.0
@@ -59,17 +59,6 @@ def replay(
     return _Replay(topology, traffic, latency_ms, processing_ms).run()
 
 
-class _ListeningOverlay(TreeOverlay):
-    """Writes down when and where everything arrived."""
-
-    arrivals: list[tuple[float, BrokerId, BrokerId]]
-
-    def _on_notification(self, client: SimClient, publication: Publication) -> None:
-        super()._on_notification(client, publication)
-        latency_ms = 1000.0 * (self.world.now - publication.published_at)
-        self.arrivals.append((latency_ms, self.homes[publication.publisher], client.home.name))
-
-
 class _Replay:
     def __init__(
         self,
@@ -83,13 +72,14 @@ class _Replay:
         self._topology = replace(
             topology, latency_ms={link: latency_ms(link) for link in topology.links}
         )
-        self._overlay = _ListeningOverlay(
+        self._overlay = TreeOverlay(
             self._world,
             self._topology,
             make_config=BrokerConfig,
             handling=HandlingTime(0.0, processing_ms / 1000.0),
         )
-        self._overlay.arrivals = []
+        self._overlay.on_delivery = self._on_delivery
+        self._arrivals: list[tuple[float, BrokerId, BrokerId]] = []
         self._violations: list[str] = []
 
     def run(self) -> Replayed:
@@ -114,6 +104,11 @@ class _Replay:
                 client, recorded.topic, dict(recorded.attributes), is_quiet=True, may_be_lost=False
             )
 
+    def _on_delivery(self, client: SimClient, publication: Publication) -> None:
+        latency_ms = 1000.0 * (self._world.now - publication.published_at)
+        home = self._overlay.homes[publication.publisher]
+        self._arrivals.append((latency_ms, home, client.home.name))
+
     def _rest(self, when: str) -> None:
         if not self._overlay.run_until_quiet(REST_LIMIT_S):
             self._violations.append(f"the overlay does not come to rest {when}")
@@ -126,8 +121,8 @@ class _Replay:
 
     def _summed_up(self, before: dict[BrokerId, int]) -> Replayed:
         overlay, window_s = self._overlay, self._traffic.window_s
-        latencies = [latency_ms for latency_ms, _, _ in overlay.arrivals]
-        hops = [len(self._topology.path(a, b)) - 1 for _, a, b in overlay.arrivals]
+        latencies = [latency_ms for latency_ms, _, _ in self._arrivals]
+        hops = [len(self._topology.path(a, b)) - 1 for _, a, b in self._arrivals]
         handled = {name: count - before[name] for name, count in self._counted().items()}
         published = overlay.checker.publications
         count = max(1, len(latencies))

@@ -20,9 +20,11 @@ from pubweave.wire.mqtt.fields import (
     FieldReader,
     MqttProtocolError,
     PacketType,
+    is_plain_topic,
     malformed,
+    validate_filter,
+    validate_topic,
 )
-from pubweave.wire.mqtt.topics import is_plain_topic, validate_filter, validate_topic
 
 NEVER_EXPIRES = 0xFFFFFFFF
 QUALITIES = (QoS.AT_MOST_ONCE, QoS.AT_LEAST_ONCE, QoS.EXACTLY_ONCE)

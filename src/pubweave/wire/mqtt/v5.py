@@ -18,9 +18,11 @@ from pubweave.wire.mqtt.fields import (
     FieldReader,
     MqttProtocolError,
     PacketType,
+    is_plain_topic,
     malformed,
+    validate_filter,
+    validate_topic,
 )
-from pubweave.wire.mqtt.topics import is_plain_topic, validate_filter, validate_topic
 from pubweave.wire.mqtt.v3 import validate_connect_flags
 
 _RESPONSE_TOPIC, _SUBSCRIPTION_ID, _TOPIC_ALIAS = 0x08, 0x0B, 0x23

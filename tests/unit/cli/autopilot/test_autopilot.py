@@ -11,15 +11,14 @@ import pytest
 
 from pubweave.autopilot.telemetry_window import link_window
 from pubweave.cli import main
-from pubweave.cli.autopilot.autopilot import _settings
+from pubweave.cli.autopilot.autopilot import _KEYS, _configured, _settings, autopilot
 from pubweave.cli.autopilot.decisions_view import (
     autopilot_in_words,
     decision_lines,
     print_decision,
     print_decisions,
 )
-from pubweave.control.gate import decide
-from pubweave.control.history import History
+from pubweave.control.gate import History, decide
 from pubweave.control.settings import ControlSettings
 from pubweave.model.decisions import (
     AutopilotPhase,
@@ -184,3 +183,18 @@ def test_a_decision_is_shown_from_what_was_known_to_how_it_turned_out(
     assert "+3.1% off the prediction" in out
     assert "chosen" in out
     assert "shift(" in out
+
+
+def test_the_table_of_a_file_holds_unless_a_flag_was_given(tmp_path: Path) -> None:
+    (tmp_path / "o.toml").write_text("[autopilot]\nperiod_s = 7\nseed = 3\npins = ['b1-b2']\n")
+    arguments = ["--seed", "5", "--set", "autopilot.links_per_day=9"]
+    context = autopilot.make_context("autopilot", arguments)
+    found = _configured(context, tmp_path / "o.toml", context.params["sets"])
+    assert (found["period"], found["pins"], found["budget_per_day"]) == (7.0, ("b1-b2",), 9)
+    assert "seed" not in found
+
+
+def test_options_and_the_table_have_the_same_defaults() -> None:
+    context = autopilot.make_context("autopilot", [])
+    given = context.params
+    assert {name: given[name] for name in _KEYS} == _configured(context, None, ())

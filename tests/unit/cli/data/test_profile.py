@@ -13,10 +13,10 @@ import pytest
 
 from pubweave.cli import main
 from pubweave.cli.data.profile import refresh_line
-from pubweave.cli.data.profile_summary import most_at_once, summary_lines
 from pubweave.model.files.profile import WorkloadProfile
-from pubweave.model.profile.profile import RefreshSummary
+from pubweave.model.profile import RefreshSummary
 from pubweave.pipeline.frames.settings import ProfileSettings
+from pubweave.plots.profile_summary import most_at_once, summary_lines
 from tests.naive.telemetry_world import make_world, write_world
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def profile(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from pubweave.pipeline.batch.profile_run import run_profile
+    from pubweave.pipeline.batch import run_profile
 
     directory = tmp_path_factory.mktemp("cli_profile")
     write_world(make_world(41), directory / "run")

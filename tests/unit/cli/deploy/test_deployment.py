@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pubweave.cli.deploy.mismatch import differences, needs_not_met, refuse_misfit
 from pubweave.cli.deploy.plan_control import _waiting
-from pubweave.cli.deploy.view import Look, end_in_words
+from pubweave.cli.deploy.run import drawing
 from pubweave.cli.errors import BadInput
 from pubweave.cli.main import run
 from pubweave.cli.options.coordination import DeploymentChoice
@@ -20,6 +19,13 @@ from pubweave.model.deployment import ActionState, DeploymentState
 from pubweave.model.files.plan import PlanRecord, topology_hash, write_plan
 from pubweave.model.plans import Append, Detach, Plan, Shift
 from pubweave.model.topology import Topology
+from pubweave.runtime.coordination.deployment_run import Look, end_in_words
+from pubweave.runtime.coordination.mismatch import (
+    MisfitError,
+    differences,
+    needs_not_met,
+    refuse_misfit,
+)
 from pubweave.runtime.overlay.run_directory import (
     BrokerState,
     OverlayCondition,
@@ -34,9 +40,9 @@ RECORD = PlanRecord(PLAN, source_hash=topology_hash(CHAIN), target_hash=topology
 
 
 def refusal(record: PlanRecord, current: Topology, source: Topology | None = None) -> str:
-    with pytest.raises(BadInput) as raised:
+    with pytest.raises(MisfitError) as raised:
         refuse_misfit(record, current, source, "demo")
-    return raised.value.message
+    return str(raised.value)
 
 
 def test_a_plan_fits_what_it_was_made_for() -> None:
@@ -172,7 +178,7 @@ def test_a_look_is_drawn_with_a_row_per_action() -> None:
 
     console = Console(width=100, force_terminal=False)
     with console.capture() as captured:
-        console.print(look(DeploymentState.RUNNING, ActionState.COMMITTED).drawing())
+        console.print(drawing(look(DeploymentState.RUNNING, ActionState.COMMITTED)))
     drawn = captured.get()
     assert "shift(b0, b8, b9)" in drawn
     assert "committed" in drawn

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pubweave.cli import main
+from pubweave.cli import main, output
 from pubweave.cli.deploy import plan as plan_verb
 from pubweave.cli.deploy.plan_view import print_result
 from pubweave.cli.options.plan_rules import link_named
@@ -21,10 +21,9 @@ from pubweave.model.files.topology import write_topology
 from pubweave.model.ids import Link
 from pubweave.model.plans import Append, Bounds, Detach, Plan, PlanStatus, Shift
 from pubweave.model.topology import Topology
-from pubweave.planning import solve as solve_module
+from pubweave.planning import solver as solve_module
 from pubweave.planning.check.validate import InvalidPlanError, PlanRule, validate_plan
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import PlanningProgress, PlanResult
+from pubweave.planning.problem.problem import PlanningProblem, PlanningProgress, PlanResult
 
 PNG = b"\x89PNG"
 
@@ -159,7 +158,7 @@ BAD_INPUT = {
     ),
     "an unknown method": (["make", "S", "T", "--method", "magic"], "'magic' is not one of"),
     "no time at all": (["make", "S", "T", "--time-limit", "0"], "0"),
-    "a plan that is none": (["show", "S", "T"], "format_version: expected 1, got null"),
+    "a plan that is none": (["show", "S", "T"], "missing required field `format_version`"),
 }
 
 
@@ -186,7 +185,7 @@ def test_a_topology_that_is_no_tree_is_named(
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, answer: Callable[..., PlanResult]) -> None:
-    monkeypatch.setattr(plan_verb, "solve_with", answer)
+    monkeypatch.setattr("pubweave.planning.solver.solve_problem", answer)
 
 
 def test_a_proven_impossibility_has_its_own_code_and_says_why(
@@ -417,7 +416,7 @@ def test_progress_names_the_best_plan_so_far(monkeypatch: pytest.MonkeyPatch) ->
             yield Line()
 
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr(plan_verb, "error_console", Terminal)
+    monkeypatch.setattr(output, "error_console", Terminal)
     with plan_verb._shown_progress(as_json=False) as tell:
         tell(PlanningProgress("looking", PAPER_PLAN))
         tell(PlanningProgress("still looking"))

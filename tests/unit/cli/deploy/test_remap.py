@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pubweave.cli import main
-from pubweave.cli.deploy.remap import read_mapping
-from pubweave.cli.errors import BadInput
+from pubweave.model.files.ring_mapping import MappingFileError, read_mapping
 from pubweave.model.topology import Topology
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.overlay.spec import make_spec
@@ -32,15 +31,15 @@ def test_a_mapping_is_read_as_design_writes_it(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("b1,1\n", "first line must be broker,position"),
-        ("broker,position\nb1\n", "line 2: write broker,position"),
-        ("broker,position\nb1,-1\n", "line 2: write broker,position"),
-        ("broker,position\nb1,0\nb1,1\n", "line 3: 'b1' comes twice"),
-        ("broker,position\nb1,0\nb2,2\n", "positions must be 0 to 1, each once"),
-        ("broker,position\nb1,0\nb2,0\n", "positions must be 0 to 1, each once"),
+        ("broker,position\nb1\n", "line 2 has 1 fields; write broker,position"),
+        ("broker,position\nb1,-1\n", "line 2: position '-1' must be from 0 to 0"),
+        ("broker,position\nb1,0\nb1,1\n", "line 3: 'b1' is twice"),
+        ("broker,position\nb1,0\nb2,2\n", "line 3: position '2' must be from 0 to 1"),
+        ("broker,position\nb1,0\nb2,0\n", "line 3: position 0 has 'b1' already"),
     ],
 )
 def test_what_is_no_mapping_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
-    with pytest.raises(BadInput, match=words):
+    with pytest.raises(MappingFileError, match=words):
         read_mapping(written(tmp_path, text))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ import pytest
 from bench.design_profiles import ProfileSize, write_large_profile, write_profile
 
 from pubweave.cli import main
-from pubweave.cli.design import design as design_verb
+from pubweave.design import methods
 from pubweave.design.tree.cost import tree_cost
 from pubweave.design.tree.profile_inputs import prices_of, topology_of, traffic_of
+from pubweave.model import plugins
 from pubweave.model.files.profile import WorkloadProfile
 from pubweave.model.files.topology import read_topology
 from pubweave.model.ids import Link
@@ -118,7 +121,7 @@ def test_exact_finds_the_direct_link_and_says_it_is_proven(
     assert found.latency_ms[Link("b2", "b3")] == 4.0
 
 
-@pytest.mark.parametrize("method", design_verb.METHODS)
+@pytest.mark.parametrize("method", methods.METHODS)
 def test_every_method_gives_a_tree_and_the_others_beside_it(
     method: str, measured: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,7 +129,7 @@ def test_every_method_gives_a_tree_and_the_others_beside_it(
     document = designed(capsys, method, measured, "-o", target)
     assert read_topology(target).is_tree
     costs = {row["method"]: row["cost_ms"] for row in document["compared"]}
-    assert set(costs) == {"before", *design_verb.METHODS}
+    assert set(costs) == {"before", *methods.METHODS}
     assert costs["exact"] == min(costs.values())
     assert document["after"]["cost_ms"] == pytest.approx(costs[method])
     assert document["before"]["cost_ms"] == pytest.approx(costs["before"])
@@ -168,13 +171,13 @@ def test_ctrl_c_keeps_the_best_so_far(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wanted = design_verb.run_method
+    wanted = methods.exact
 
     def interrupted(*arguments: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
         return wanted(*arguments)
 
-    monkeypatch.setattr(design_verb, "run_method", interrupted)
+    monkeypatch.setattr(methods, "METHODS", {**methods.METHODS, "exact": interrupted})
     target = tmp_path / "target.json"
     code, _, err = run(
         capsys,
@@ -229,3 +232,73 @@ def test_a_broker_that_the_topology_lacks_is_named(
     code, _, err = run(capsys, "cost", small, "--profile", figure_2 / "profile")
     assert code == 2
     assert "'b3'" in err
+
+
+HUB = '''
+"""A design of another package: all brokers around one."""
+from pubweave import Topology
+
+
+def hub(profile, topology, options):
+    centre = options.get("centre", min(topology.brokers))
+    others = sorted(topology.brokers - {centre})
+    return Topology.from_links((centre, other) for other in others)
+
+
+def none(profile, topology, options):
+    return Topology.from_links([("b1", "b9")])
+'''
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A package with two designs, as if it were installed beside pubweave."""
+    site = tmp_path / "site"
+    info = site / "hubs-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "hubs.py").write_text(HUB)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hubs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[pubweave.designs]\nhub = hubs:hub\nnone = hubs:none\n")
+    monkeypatch.syspath_prepend(str(site))
+    plugins.plugins.cache_clear()
+    yield
+    plugins.plugins.cache_clear()
+    sys.modules.pop("hubs", None)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_design_of_an_installed_package_is_a_method(
+    figure_2: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = figure_2 / "target.json"
+    arguments = ("--profile", figure_2 / "profile", "-o", target)
+    code, out, _ = run(capsys, "design", "hub", *arguments, "--set", "centre=b2", "--json")
+    assert code == 0
+    document = json.loads(out)
+    assert document["method"] == "hub"
+    assert document["after"]["cost_ms"] == 80.0, "b2-b3 carries all, nobody relays"
+    assert {row["method"] for row in document["compared"]} == {"before", "hub", *methods.METHODS}
+    assert read_topology(target).links == {Link("b1", "b2"), Link("b2", "b3")}
+    code, out, _ = run(capsys, "design", "hub", *arguments)
+    assert code == 0
+    assert "added by an installed package" in out
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["rim"], "no 'rim' in designs: choose ci, lmst, lmit, mst, mit, exact, hub, none"),
+        (["none"], "must keep the brokers: 'b2' is not in both"),
+        (["hub", "--max-degree", "1"], "more than --max-degree 1"),
+        (["hub", "--pin", "b2-b3"], "lacks the pinned link b2-b3"),
+        (["hub", "--set", "centre"], "--set centre: write it as NAME=VALUE"),
+        (["exact", "--set", "a=b"], "takes no option 'a'"),
+    ],
+)
+def test_what_an_installed_design_makes_is_checked(
+    figure_2: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    code, _, err = run(capsys, "design", *arguments, "--profile", figure_2 / "profile")
+    assert code == 2
+    assert told in err

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pubweave.cli.design.topology import topology
-from pubweave.cli.design.topology_view import draw_tree, summarize
 from pubweave.generate.topologies.trees import chain, fanout_tree
 from pubweave.model.files.topology import parse_json, read_topology, write_topology
 from pubweave.model.ids import Link, natural_order
 from pubweave.model.topology import Topology
+from pubweave.plots.topology_text import draw_tree, summarize
 
 
 def run(*arguments: object) -> Result:

@@ -4,6 +4,8 @@ import json
 import os
 import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,7 +120,7 @@ def test_a_fault_is_chosen_where_there_are_kinds_of_faults_and_is_part_of_the_re
 ) -> None:
     refused = CliRunner().invoke(simulate, ["routing", "--fault", "none"])
     assert refused.exit_code == 2
-    assert "--fault is for the scenarios transform and reorganize" in refused.stderr
+    assert "routing: fault is not an option of this scenario: choose" in refused.stderr
     monkeypatch.setattr(Session, "take_ack", lambda *_: 1 / 0)
     result = CliRunner().invoke(simulate, ["transform", "--seed", "1", "--fault", "control"])
     assert result.exit_code == 1
@@ -134,7 +136,7 @@ def test_a_signal_ends_it_with_the_runs_it_has(
         os.kill(os.getpid(), number)
         yield RunResult("routing", 1, ())
 
-    monkeypatch.setattr("pubweave.cli.lab.simulate.run_seeds", interrupted_seeds)
+    monkeypatch.setattr("pubweave.sim.simulate.run_seeds", interrupted_seeds)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts a background job
     try:
         result = CliRunner().invoke(simulate, ["routing", "--seeds", "9"])
@@ -152,4 +154,64 @@ def test_brokers_can_be_stopped_for_long_where_there_are_brokers() -> None:
     assert json.loads(result.stdout)["counts"]["broker_pause"] >= 2
     refused = CliRunner().invoke(simulate, ["autopilot", "--pause", "35", "60"])
     assert refused.exit_code == 2
-    assert "has no brokers" in refused.stderr
+    assert "autopilot: pause_s is not an option of this scenario" in refused.stderr
+
+
+OWN_SCENARIO = Path(__file__).parents[4] / "examples" / "own_scenario.py"
+
+
+@pytest.fixture
+def storms(tmp_path: Path) -> dict[str, str]:
+    """An environment with a package that adds scenarios, installed beside pubweave."""
+    info = tmp_path / "storms-1.0.dist-info"
+    info.mkdir()
+    (tmp_path / "storms.py").write_text(OWN_SCENARIO.read_text() + "\n\nNONE = 1\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: storms\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[pubweave.scenarios]\nstorm = storms:STORM\nnone = storms:NONE\n"
+    )
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def pubweave(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pubweave", "simulate", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_scenario_of_an_installed_package_is_listed_and_run(storms: dict[str, str]) -> None:
+    done = pubweave(storms, "storm", "--seeds", "2", "--jobs", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["scenario"], document["runs"], document["violations"]) == ("storm", 2, 0)
+    assert document["counts"]["lightning"] == 4
+    assert document["counts"]["deliveries"] > 0
+    listed = pubweave(storms, "--list")
+    assert listed.returncode == 0, listed.stderr
+    assert "storm       a chain of brokers that lightning strikes" in listed.stdout
+    assert "routing     random trees" in listed.stdout
+    assert (
+        "none        the entry point 'none' of pubweave.scenarios names no Scenario"
+        in listed.stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["gale"], "no 'gale' in scenarios: choose autopilot, churn"),
+        (["none"], "'none' of pubweave.scenarios names no Scenario"),
+        (["storm", "--durability", "journal"], "storm: durability is not an option"),
+    ],
+)
+def test_a_scenario_that_cannot_be_run_is_refused(
+    storms: dict[str, str], arguments: list[str], told: str
+) -> None:
+    refused = pubweave(storms, *arguments)
+    assert refused.returncode == 2
+    assert told in refused.stderr

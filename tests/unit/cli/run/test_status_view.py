@@ -7,10 +7,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from pubweave.cli.run.status_view import (
-    PulseMeter,
-    broker_document,
     broker_table,
-    link_document,
     link_table,
     migration_line,
     organize_line,
@@ -27,6 +24,7 @@ from pubweave.model.records.status import (
     SessionStatus,
 )
 from pubweave.runtime.client.observer import OverlayStatuses
+from pubweave.runtime.observe.pulse import PulseMeter, broker_document, link_document
 
 
 def session(remote: str, state: str = "established", rtt_ms: float | None = None) -> SessionStatus:

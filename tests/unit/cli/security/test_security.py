@@ -186,9 +186,10 @@ def test_up_and_broker_say_which_certificate_is_missing(
     assert main.run(["topology", "generate", "chain", "-n", "2", "-o", str(tree)]) == 0
     assert main.run(["up", str(tree), "--security", str(secure), "--port", "0"]) == 2
     assert "pubweave security add" in capsys.readouterr().err
-    alone = ["broker", "--id", "b9", "--listen", "127.0.0.1:0", "--tls-ca", str(secure / "ca.crt")]
+    alone = ["broker", "--id", "b9", "--listen", "127.0.0.1:0"]
+    alone += ["--set", f"broker.security.ca={secure / 'ca.crt'}"]
     assert main.run(alone) == 2
-    assert "all of --tls-ca, --tls-cert and --tls-key" in capsys.readouterr().err
+    assert "broker.security: a broker needs all of ca, cert and key" in capsys.readouterr().err
 
 
 def test_secrets_are_no_options() -> None:

@@ -12,6 +12,7 @@ from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.journal.recovery import come_back
 from pubweave.core.journal.snapshot import SnapshotError, restore_broker, take_snapshot
 from pubweave.core.metering.metering import Metering
+from pubweave.core.transformation.coordinator import ActionCoordinator
 from pubweave.core.vocabulary.effects import Effect, Transmit
 from pubweave.core.vocabulary.events import (
     ConnectionClosed,
@@ -164,10 +165,11 @@ def test_restored_containers_are_those_that_the_parts_of_a_broker_share(
     data = take_snapshot(busy_broker, 2.0)
     one, other = (restore_broker(data, CONFIG, epoch=1, now=9.0) for _ in range(2))
     assert one._publishing._touched is one._outgoing.touched
-    assert one.sessions is one.maintenance._sessions
-    assert one.actions is not None
+    assert one.sessions is one.maintenance._services.sessions
+    assert one.part(ActionCoordinator) in one.parts.all
     give(one, 3, make_publication("pub", 9, "T", {"x": 9}, b"", 1.5))
-    one.sessions.clients["sub"].entries.add("more")
-    assert "more" not in other.sessions.clients["sub"].entries
+    entries = [broker.sessions.access._entries for broker in (one, other)]
+    entries[0][one.sessions.clients["sub"]].add("more")
+    assert "more" not in entries[1][other.sessions.clients["sub"]]
     assert other.last_sequence("pub") == 8
     assert one.last_sequence("pub") == 9

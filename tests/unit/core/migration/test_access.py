@@ -7,6 +7,7 @@ import pytest
 from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.journal.snapshot import restore_broker, take_snapshot
+from pubweave.core.migration.coordinator import MigrationCoordinator
 from pubweave.core.vocabulary.effects import CloseConnection, Effect, Transmit
 from pubweave.core.vocabulary.events import (
     ConnectionOpened,
@@ -29,8 +30,7 @@ from pubweave.model.messages.migration import (
 from pubweave.model.messages.session import PROTOCOL_VERSION, Disconnect, Hello, Message, Role
 from pubweave.model.records.access import AccessRules, UserRules
 from pubweave.runtime.broker.host import BrokerHost
-from pubweave.runtime.broker.host_config import HostConfig
-from pubweave.runtime.net.addresses import Address
+from tests.sockets.harness import settings_of
 from tests.unit.core.migration.test_coordinator import EPOCH, PATH, decide, migrations_of
 from tests.unit.core.transformation.test_coordinator import Bench
 
@@ -151,14 +151,15 @@ def test_a_broker_that_comes_back_makes_the_same_tokens() -> None:
     bench, migration = departing(secret=b"of its first life")
     config = BrokerConfig("i", access=RULES, secret=b"of another life")
     back = restore_broker(take_snapshot(bench.broker, 0.0), config, epoch=100, now=0.0)
-    assert back.migrations is not None
-    assert back.migrations._departures["c"].id == migration.id
+    migrations = back.part(MigrationCoordinator)
+    assert migrations is not None
+    assert migrations._departures["c"].id == migration.id
     assert migrations_of(bench)._departures["c"].id == migration.id
     assert b"of its first life" not in repr(bench.broker.config).encode()
 
 
 def test_each_broker_on_this_machine_has_a_secret_of_its_own() -> None:
-    config = HostConfig(BrokerConfig("b1"), Address("127.0.0.1", 0))
-    tags = {BrokerHost(config).broker.sessions.tokens.tag("word") for _ in range(2)}
+    settings = settings_of("b1")
+    tags = {BrokerHost(settings).broker.sessions.tokens.tag("word") for _ in range(2)}
     empty = Broker(BrokerConfig("b1"), epoch=1, now=0.0).sessions.tokens.tag("word")
     assert len(tags | {empty}) == 3

@@ -11,6 +11,7 @@ from pubweave.core.migration.coordinator import MigrationCoordinator, MigrationE
 from pubweave.core.vocabulary.effects import CloseConnection, EmitTelemetry
 from pubweave.core.vocabulary.events import ConnectionOpened, MigrationRequested
 from pubweave.model.filters.text import parse_filter
+from pubweave.model.ids import ClientId
 from pubweave.model.messages.migration import (
     Migration,
     MigrationComplete,
@@ -64,19 +65,32 @@ def say_hello(bench: Bench, client: str, *, remote_epoch: int = 0, token: str = 
 
 
 def migrations_of(bench: Bench) -> MigrationCoordinator:
-    assert bench.broker.migrations is not None
-    return bench.broker.migrations
+    assert bench.broker.part(MigrationCoordinator) is not None
+    return bench.broker.part(MigrationCoordinator)
 
 
 def steps_to(bench: Bench, name: str) -> list[MigrationStep]:
     return [m.step for m in bench.said_to(name) if isinstance(m, MigrationSignal)]
 
 
+class Ends:
+    """Notes how migrations end."""
+
+    def __init__(self, ends: list[MigrationEnd]) -> None:
+        self._ends = ends
+
+    def client_arrived(self, client: ClientId, now: float) -> None:
+        pass
+
+    def migration_ended(self, end: MigrationEnd, now: float) -> None:
+        self._ends.append(end)
+
+
 def source() -> tuple[Bench, Migration, list[MigrationEnd]]:
     """i, with the client c that offers and wants T; everybody up to k has been asked."""
     bench = Bench("i", "j")
     ends: list[MigrationEnd] = []
-    migrations_of(bench).on_end.append(lambda end, now: ends.append(end))
+    migrations_of(bench).observe(Ends(ends))
     say_hello(bench, "c")
     bench.hear("c", Advertise("c:1", WANTED), Subscribe("c:2", WANTED))
     bench.handle(MigrationRequested("c", "k"))
@@ -115,7 +129,7 @@ def test_the_source_asks_decides_and_lets_go() -> None:
     assert complete.session == MovedSession(session.own_epoch, EPOCH, session.remote_attempt, 2, 0)
     assert "c" not in bench.broker.sessions.clients
     assert [(e.outcome, e.hops, e.paused_s) for e in ends] == [(MigrationOutcome.DONE, 2, 0.25)]
-    status = migrations_of(bench).status()
+    status = migrations_of(bench).counted()
     assert (status.hops, status.paused_ms, status.longest_paused_ms) == (2, 250.0, 250.0)
     [move] = migrations_of(bench).last_moves
     assert (move.client, move.destination, move.outcome, move.paused_ms) == ("c", "k", "done", 250)
@@ -162,11 +176,11 @@ def test_a_client_that_cannot_be_redirected_stays() -> None:
     bench = Bench("i", "j")
     bench.meet("old", Role.CLIENT)
     ends: list[MigrationEnd] = []
-    migrations_of(bench).on_end.append(lambda end, now: ends.append(end))
+    migrations_of(bench).observe(Ends(ends))
     for client, destination in [("old", "k"), ("nobody", "k")]:
         bench.handle(MigrationRequested(client, destination))
     assert [e.outcome for e in ends] == [MigrationOutcome.REFUSED] * 2
-    assert migrations_of(bench).status().refused == 2
+    assert migrations_of(bench).counted().refused == 2
     assert not bench.said_to("j")
 
 
@@ -174,7 +188,7 @@ def test_asking_twice_is_asking_once() -> None:
     bench, _, ends = source()
     bench.handle(MigrationRequested("c", "elsewhere"))
     assert not bench.said_to("j")
-    assert (ends, migrations_of(bench).status().begun) == ([], 1)
+    assert (ends, migrations_of(bench).counted().begun) == ([], 1)
 
 
 def test_a_broker_on_the_path_is_kept_out_of_actions_and_an_action_goes_before_the_next() -> None:

@@ -24,8 +24,7 @@ from pubweave.core.self_organizing.traffic_sides import SliceRange, TrafficSides
 from pubweave.core.session.session import Session
 from pubweave.design.ci.cycle_traffic import removal_costs_by_sides
 from pubweave.design.tree.cost import total_cost
-from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.traffic import Traffic
+from pubweave.design.tree.traffic import Prices, Traffic
 from pubweave.model.bloom import BloomFilter, Keys, mix
 from pubweave.model.messages.session import ExchangeRequest, InterestBroadcast, Verdict
 from pubweave.model.publications import make_publication

@@ -11,6 +11,7 @@ from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.self_organizing import LinkPrice, OrganizeConfig
 from pubweave.core.config.session import SessionLimits
+from pubweave.core.self_organizing.organizer import Organizer
 from pubweave.core.self_organizing.traffic_sides import TrafficSides
 from pubweave.core.vocabulary.effects import ProbeBroker, ProposeExchange
 from pubweave.core.vocabulary.events import (
@@ -20,6 +21,7 @@ from pubweave.core.vocabulary.events import (
     ExchangeEnded,
     LinkAdded,
     MessagesReceived,
+    OrganizingPaused,
 )
 from pubweave.design.ci.rules import Estimate
 from pubweave.model.filters.filter import Filter, Operator, Predicate
@@ -115,8 +117,8 @@ def test_by_sides_broadcasts_are_small_and_requests_carry_the_filters() -> None:
     for organize in (ORGANIZE, BY_INTEREST):
         chain = Chain(organize)
         for node in chain.overlay.brokers.values():
-            assert node.broker.organizer is not None
-            node.broker.organizer._requests._rests_until = 100.0  # tell, but do not ask
+            assert node.broker.part(Organizer) is not None
+            node.broker.part(Organizer)._requests._rests_until = 100.0  # tell, but do not ask
         chain.run(4.0)
         told = [chain.core(name).status(4.0).organizing for name in CHAIN.neighbors]
         spent[organize.estimate] = sum(status.bytes_out for status in told if status)
@@ -137,7 +139,7 @@ def test_what_was_noted_while_links_changed_around_here_is_not_used() -> None:
     chain.run(3.0)
     decider, exchange = chain.proposed[0]
     node = chain.overlay.brokers[decider]
-    cache = node.broker.organizer.cache  # type: ignore[union-attr]
+    cache = node.broker.part(Organizer).cache  # type: ignore[union-attr]
     assert isinstance(cache, TrafficSides)
     assert cache.sound_span() is not None
     node.handle(ExchangeEnded(exchange.request_id, False, "somebody else came before"))
@@ -190,8 +192,7 @@ def test_with_round_trip_times_brokers_are_probed_before_they_are_asked_for() ->
 def test_a_paused_broker_is_silent() -> None:
     chain = Chain()
     for node in chain.overlay.brokers.values():
-        assert node.broker.organizer is not None
-        node.broker.organizer.pause(True)
+        node.handle(OrganizingPaused(True))
     chain.run(1.5)  # what was under way is passed on to its end
     before = [chain.core(name).status(1.5).organizing for name in CHAIN.neighbors]
     chain.run(4.0)
@@ -200,7 +201,7 @@ def test_a_paused_broker_is_silent() -> None:
 
 def test_without_the_mode_nothing_is_said_and_nothing_is_due() -> None:
     chain = Chain(organize=None)
-    assert chain.core("b1").organizer is None
+    assert chain.core("b1").part(Organizer) is None
     chain.run(3.0)
     assert chain.core("b1").status(3.0).organizing is None
     assert not chain.proposed

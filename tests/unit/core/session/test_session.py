@@ -115,19 +115,6 @@ def test_a_full_window_makes_messages_wait_and_an_ack_lets_them_go() -> None:
     assert pair.sender.queue_messages == 20 - under_way
 
 
-def test_a_held_up_receiver_does_not_acknowledge() -> None:
-    pair = Pair()
-    pair.connect()
-    pair.send(1)
-    pair.deliver(1)
-    pair.receiver.blocked_by[pair.sender] = None
-    pair.acknowledge()
-    assert pair.sender.queue_messages == 1
-    pair.receiver.blocked_by.clear()
-    pair.acknowledge()
-    assert pair.sender.queue_messages == 0
-
-
 def test_sides_that_do_not_know_each_other_begin_anew_and_then_go_on() -> None:
     pair = Pair()
     assert pair.connect() == (False, False)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pubweave.design.ci.offline import ExactInterest, reorganized
-from pubweave.design.ci.rounds import LocalOverlay, LocalSettings
+from pubweave.design.ci.rounds import ExactInterest, LocalOverlay, LocalSettings, reorganized
 from pubweave.design.ci.rules import Estimate, Heuristic
 from pubweave.design.tree.cost import common_interest, links_of, total_cost
-from pubweave.design.tree.prices import Prices
 from pubweave.design.tree.problem import DesignLimits, DesignProblem
 from pubweave.design.tree.spanning import maximum_interest_tree, minimum_spanning_tree
-from pubweave.design.tree.traffic import Traffic
+from pubweave.design.tree.traffic import Prices, Traffic
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 from tests.naive.design_instances import random_edges, random_prices, random_traffic

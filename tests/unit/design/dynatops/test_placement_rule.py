@@ -8,8 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pubweave.design.dynatops import placement_rule as lasting
-from pubweave.design.dynatops.placement.lasting import LastingPlacement, LastingRule
-from pubweave.design.dynatops.placement.similarity import Clusters, PlacementRule, UserPlacement
+from pubweave.design.dynatops.placement import (
+    Clusters,
+    LastingPlacement,
+    LastingRule,
+    PlacementRule,
+    UserPlacement,
+)
 from pubweave.design.tree.traffic import DesignError
 from pubweave.generate.workloads.dynatops import Pattern, drawn_topics
 from tests.naive import dynatops as naive

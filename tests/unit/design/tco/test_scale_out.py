@@ -69,7 +69,7 @@ def test_representatives_cover_every_topic_of_a_part_as_often_as_asked() -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("build", BUILDERS)
 def test_spark_builds_what_one_process_builds(spark: SparkSession, build: Any) -> None:
-    from pubweave.pipeline.batch.tco_build import on_spark
+    from pubweave.pipeline.batch import on_spark
 
     wanted = random_subscriptions(600, 40, Popularity.UNIFORM, np.random.default_rng(3))
     shares: list[float] = []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pubweave.design import tco
-from pubweave.design.tco.warm_up import warm_up_tco
+from pubweave.design.warm_up import warm_up_tco
 from pubweave.experiments.shadows.setting import ShadowsSetting, make_world
 from pubweave.generate.workloads.churn_rounds import Popularity
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pubweave.design.tree.cost import common_interest, edges_of, total_cost, tree_cost
-from pubweave.design.tree.prices import Prices
-from pubweave.design.tree.traffic import DesignError, Traffic
+from pubweave.design.tree.traffic import DesignError, Prices, Traffic
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology, TopologyError
 from tests.naive import design as naive

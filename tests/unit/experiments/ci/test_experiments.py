@@ -14,7 +14,16 @@ from pubweave.design.ci.cycle_traffic import exact_unions
 from pubweave.design.ci.rules import Estimate
 from pubweave.design.tree.cost import total_cost
 from pubweave.experiments.ci import figures as ci_figures
-from pubweave.experiments.ci.figures import CiTask, Mean, Run, mean, ratio, run_task
+from pubweave.experiments.ci.figures import (
+    CiTask,
+    Mean,
+    Run,
+    mean,
+    percent,
+    ratio,
+    run_task,
+    statements,
+)
 from pubweave.experiments.ci.run import (
     ALL,
     BEST,
@@ -24,7 +33,6 @@ from pubweave.experiments.ci.run import (
     run_variant,
 )
 from pubweave.experiments.ci.setting import CiSetting, CiWorld, make_world
-from pubweave.experiments.ci.statements import percent, statements
 from tests.naive.traffic import groups_of
 
 SETTING = CiSetting(

@@ -16,14 +16,15 @@ from pubweave.experiments.grape import figures as grape_figures
 from pubweave.experiments.grape.figures import (
     GrapeTask,
     best_reduction,
+    headlines,
     reduction,
     run_task,
+    statements,
     tasks,
     waits_by_hops,
 )
 from pubweave.experiments.grape.run import BASELINE, Figures, RunOutcome, relocation_of
 from pubweave.experiments.grape.setting import GrapeSetting, make_stock_world, read_data
-from pubweave.experiments.grape.statements import headlines, statements
 from pubweave.generate.workloads.stocks import Distribution
 from tests.shared_data import shared_data
 

@@ -13,6 +13,7 @@ from pubweave.cli import main
 from pubweave.design.tco.churn import MaintainedOverlay
 from pubweave.design.tco.interests import Subscriptions
 from pubweave.design.tco.low_oda import build_overlay
+from pubweave.design.tco.rounds import play
 from pubweave.experiments.shadows.figures import (
     FIGURES,
     LOW_ODA,
@@ -20,10 +21,10 @@ from pubweave.experiments.shadows.figures import (
     chosen,
     gaps,
     run_task,
+    statements,
 )
 from pubweave.experiments.shadows.real import real_subscriptions, run_real
-from pubweave.experiments.shadows.setting import VARIANTS, ShadowsSetting, make_world, play, rebuilt
-from pubweave.experiments.shadows.statements import statements
+from pubweave.experiments.shadows.setting import VARIANTS, ShadowsSetting, make_world, rebuilt
 from pubweave.generate.workloads.churn_rounds import Popularity
 from tests.shared_data import shared_data
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubweave.generate.topologies.mutation import DisjointSets
+from pubweave.generate.topologies.trees import DisjointSets
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import chain, fanout_tree, random_tree, star
+from pubweave.generate.topologies.trees import chain, change_links, fanout_tree, random_tree, star
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology, TopologyError
 

@@ -158,16 +158,16 @@ def test_the_same_seed_gives_the_same_tree_and_another_one_another() -> None:
 _MAKE_EVERYTHING = """
 import hashlib
 import numpy as np
-from pubweave.generate.topologies import mutation, trees, underlay
+from pubweave.generate.topologies import trees, underlay
 from pubweave.generate.topologies import real_networks as networks
-from pubweave.generate.workloads import ipitt, stock_quotes, stocks
+from pubweave.generate.workloads import ipitt, stocks
 from pubweave.generate.topologies.latencies import assign_latencies
 from pubweave.model.files.topology import to_graphml, to_json
 
 rng = np.random.default_rng(11)
 made = [to_json(t) for t in trees.ipitt_topologies(40, 3).values()]
 tree = trees.random_tree(40, rng)
-made.append(to_json(mutation.change_links(tree, 0.3, rng)))
+made.append(to_json(trees.change_links(tree, 0.3, rng)))
 made.append(str(to_graphml(assign_latencies(tree, np.full((50, 50), 8.0), rng))))
 small = underlay.UnderlayParameters(domains=5, routers_per_domain=10)
 placed = underlay.place_brokers(underlay.make_underlay(rng, small), 20, rng)
@@ -175,7 +175,7 @@ made.append(to_json(placed.minimum_overlay()))
 for kind in networks.SpanningTree:
     made.append(to_json(networks.spanning_tree(placed.random_overlay(rng), kind, rng)))
 made.append(repr(ipitt.ipitt_workload(tree, rng, subscriber_count=50)))
-quotes = stock_quotes.synthetic_quotes(["YHOO", "AAPL", "MSFT"], 30, rng)
+quotes = stocks.synthetic_quotes(["YHOO", "AAPL", "MSFT"], 30, rng)
 for distribution in stocks.Distribution:
     made.append(repr(stocks.stock_workload(quotes, tree, distribution, 4, rng)))
 print(hashlib.sha256("".join(made).encode()).hexdigest())

@@ -16,8 +16,8 @@ from pubweave.experiments.dynatops import sweep as dynatops_sweep
 from pubweave.experiments.dynatops.location import LocationSetting, run_location
 from pubweave.experiments.dynatops.poisson import SYSTEMS, PoissonSetting, run_poisson
 from pubweave.experiments.dynatops.sweep import SweepScale, run_task
-from pubweave.generate.workloads.checkins import CheckInError, Travels, drawn_travels, read_travels
-from pubweave.pipeline.batch.tco_build import on_spark
+from pubweave.generate.workloads.dynatops import CheckInError, Travels, drawn_travels, read_travels
+from pubweave.pipeline.batch import on_spark
 from tests.shared_data import shared_data
 
 SMALL = SweepScale(users=1_500, brokers=20, topics=200, hours=2)

@@ -8,14 +8,19 @@ import pytest
 
 from pubweave.core.vocabulary.events import DeadlineReached, MessagesReceived
 from pubweave.experiments.ipitt.disruption import (
+    PANELS,
     Case,
     Disruption,
     MeasuringPoint,
     Plans,
     PlanVariant,
+    bars,
     cases,
+    exponent,
+    line,
     means,
     measure,
+    ours,
     points,
 )
 from pubweave.experiments.ipitt.disruption_run import (
@@ -26,7 +31,6 @@ from pubweave.experiments.ipitt.disruption_run import (
     handed_over,
     paper_traffic,
 )
-from pubweave.experiments.ipitt.disruption_targets import PANELS, bars, exponent, line, ours
 from pubweave.experiments.ipitt.planning import instances
 from pubweave.generate.workloads.ipitt import PUBLISHERS
 from pubweave.model.filters.text import parse_filter

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pubweave.generate.workloads.stock_quotes import Quote, read_quotes, synthetic_quotes
+from pubweave.generate.workloads.stocks import Quote, read_quotes, synthetic_quotes
 from tests.shared_data import shared_data
 
 HEADER = "class,symbol,date,open,high,low,close,volume\n"

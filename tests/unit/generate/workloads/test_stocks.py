@@ -10,20 +10,18 @@ import numpy as np
 import pytest
 
 from pubweave.generate.topologies.trees import fanout_tree
-from pubweave.generate.workloads.stock_quotes import (
+from pubweave.generate.workloads.stocks import (
     STOCK_TOPIC,
+    Distribution,
     Quote,
     Quotes,
-    read_quotes,
-    synthetic_quotes,
-)
-from pubweave.generate.workloads.stocks import (
-    Distribution,
     Rating,
     StockWorkload,
     rated_filter,
     rating_counts,
+    read_quotes,
     stock_workload,
+    synthetic_quotes,
 )
 from pubweave.model.filters.filter import Filter
 from pubweave.model.publications import TOPIC_ATTRIBUTE, make_publication

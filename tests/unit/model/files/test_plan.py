@@ -76,21 +76,26 @@ def test_a_foreign_file_needs_only_version_and_steps() -> None:
     ("change", "complaint"),
     [
         ({"format_version": 2}, "format_version: expected 1, got 2"),
-        ({"format_version": True}, "format_version: expected 1, got true"),
-        ({"steps": None}, "steps: expected a list of steps, got null"),
-        ({"steps": [{}]}, "steps[0]: expected a list of actions"),
-        ({"steps": [[7]]}, "steps[0][0]: expected an object with 'op' and 'brokers'"),
+        ({"format_version": True}, "format_version: Expected `int`, got `bool`"),
+        ({"steps": None}, "steps: Expected `array`, got `null`"),
+        ({"steps": [{}]}, "steps[0]: Expected `array`, got `object`"),
+        ({"steps": [[7]]}, "steps[0][0]: Expected `object`, got `int`"),
         ({"steps": [[{"op": "swap", "brokers": []}]]}, "steps[0][0].op: expected one of shift"),
         (
             {"steps": [[{"op": "shift", "brokers": ["a", "b"]}]]},
-            'steps[0][0].brokers: shift takes a list of 3 broker ids, got ["a", "b"]',
+            "steps[0][0].brokers: shift takes a list of 3 broker ids",
         ),
-        ({"steps": [[{"op": "append", "brokers": ["a", 2]}]]}, "steps[0][0].brokers: append"),
-        ({"status": "fine"}, "status: expected one of optimal, steps_optimal"),
-        ({"seconds": -1}, "seconds: expected a number of 0 or more, got -1"),
-        ({"bounds": {"steps": 1}}, "bounds: expected counts"),
-        ({"method": 3}, "method: expected a text, got 3"),
-        ({"notes": "x"}, "notes: expected a list of texts"),
+        (
+            {"steps": [[{"op": "append", "brokers": ["a", 2]}]]},
+            "steps[0][0].brokers[1]: Expected `str`",
+        ),
+        ({"steps": [[{"op": "append", "brokers": ["a", ""]}]]}, "steps[0][0].brokers[1]: Expected"),
+        ({"status": "fine"}, "status: Invalid enum value 'fine'"),
+        ({"seconds": -1}, "seconds: Expected `float` >= 0"),
+        ({"bounds": {"steps": 1}}, "bounds: Object missing required field `actions`"),
+        ({"bounds": {"steps": 1, "actions": -1}}, "bounds.actions: Expected `int` >= 0"),
+        ({"method": 3}, "method: Expected `str | null`, got `int`"),
+        ({"notes": "x"}, "notes: Expected `array`, got `str`"),
     ],
 )
 def test_a_complaint_names_the_field(change: dict[str, Any], complaint: str) -> None:
@@ -105,7 +110,7 @@ def test_a_complaint_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(PlanFileError, match=r"plan\.json: No such file"):
         read_plan(path)
     path.write_text("{")
-    with pytest.raises(PlanFileError, match=r"plan\.json: not JSON at line 1"):
+    with pytest.raises(PlanFileError, match=r"plan\.json: not JSON"):
         read_plan(path)
     with pytest.raises(PlanFileError, match="No such file"):
         write_plan(RECORD, tmp_path / "nowhere" / "plan.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pubweave.core.journal.recovery import EffectOrder
+from pubweave.core.journal.engine import EffectOrder
 from pubweave.core.vocabulary.effects import CloseConnection, Effect, EmitTelemetry, Transmit
 from pubweave.model.messages.session import PROTOCOL_VERSION, Ack, Answer, Hello, Ping, Pong, Role
 

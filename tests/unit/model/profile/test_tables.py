@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pubweave.model.files.profile import WorkloadProfile
-from pubweave.model.profile.profile import ProfileError, ProfileTable
-from pubweave.model.profile.tables import PROFILE_TABLES
+from pubweave.model.profile import PROFILE_TABLES, ProfileError, ProfileTable
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "profile.md"
 BEGIN = "<!-- tables: written by `python -m tests.unit.model.profile.test_tables` -->\n"

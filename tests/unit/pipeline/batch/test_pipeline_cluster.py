@@ -110,7 +110,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def test_a_worker_killed_in_the_middle_does_not_change_the_tables(
     spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
-    from pubweave.pipeline.batch.profile_run import run_profile
+    from pubweave.pipeline.batch import run_profile
 
     write_world(make_world(31, publications=200), tmp_path / "run")
     output = tmp_path / "cluster"
@@ -140,7 +140,7 @@ def test_a_worker_killed_in_the_middle_does_not_change_the_tables(
 
 
 def test_a_killed_job_leaves_the_profile_before_it(spark: SparkSession, tmp_path: Path) -> None:
-    from pubweave.pipeline.batch.profile_run import run_profile
+    from pubweave.pipeline.batch import run_profile
 
     write_world(make_world(32), tmp_path / "run")
     output = tmp_path / "profile"

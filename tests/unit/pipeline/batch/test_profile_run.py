@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pubweave.model.files.profile import WorkloadProfile
-from pubweave.model.profile.tables import PROFILE_TABLES
+from pubweave.model.profile import PROFILE_TABLES
 from pubweave.model.telemetry import TABLES
 from pubweave.pipeline.frames.settings import ProfileSettings
 from tests.naive.pipeline import NaiveProfile, Tree, grouped, key_of
@@ -68,7 +68,7 @@ def naive_profile(world: World, settings: ProfileSettings) -> NaiveProfile:
 
 
 def profiled(spark: SparkSession, world: World, directory: Path) -> Case:
-    from pubweave.pipeline.batch.profile_run import run_profile
+    from pubweave.pipeline.batch import run_profile
 
     write_world(world, directory / "run")
     run_profile(spark, str(directory / "run"), str(directory / "profile"), SETTINGS, now=0.0)

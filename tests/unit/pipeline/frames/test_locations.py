@@ -50,7 +50,7 @@ def test_a_scheme_that_nobody_knows_is_named(spark: SparkSession) -> None:
 
 @pytest.mark.slow
 def test_a_profile_by_uris_equals_one_by_paths(spark: SparkSession, tmp_path: Path) -> None:
-    from pubweave.pipeline.batch.profile_run import run_profile
+    from pubweave.pipeline.batch import run_profile
 
     settings = ProfileSettings(slot_s=7.0)
     write_world(make_world(31), tmp_path / "run")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pubweave.pipeline.frames.time_slots import moving
+from pubweave.pipeline.frames.settings import moving
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

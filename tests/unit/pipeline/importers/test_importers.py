@@ -38,7 +38,7 @@ def rows(directory: Path, table: str) -> list[dict[str, Any]]:
 
 
 def test_quotes_are_publications_of_their_symbol(spark: SparkSession, tmp_path: Path) -> None:
-    from pubweave.pipeline.importers.stocks import import_stocks
+    from pubweave.pipeline.importers import import_stocks
 
     source = tmp_path / "quotes.csv.gz"
     source.write_bytes(gzip.compress(QUOTES.encode()))
@@ -58,7 +58,7 @@ def test_quotes_are_publications_of_their_symbol(spark: SparkSession, tmp_path: 
 
 
 def test_a_checkin_elsewhere_changes_the_subscription(spark: SparkSession, tmp_path: Path) -> None:
-    from pubweave.pipeline.importers.checkins import import_checkins
+    from pubweave.pipeline.importers import import_checkins
 
     source = tmp_path / "checkins.csv"
     source.write_text(CHECKINS)
@@ -80,9 +80,8 @@ def test_a_checkin_elsewhere_changes_the_subscription(spark: SparkSession, tmp_p
 def test_pairs_and_matrices_make_one_run_that_can_be_profiled(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from pubweave.pipeline.batch.profile_run import run_profile
-    from pubweave.pipeline.importers.latency import import_latency
-    from pubweave.pipeline.importers.subscriptions import import_subscriptions
+    from pubweave.pipeline.batch import run_profile
+    from pubweave.pipeline.importers import import_latency, import_subscriptions
 
     (tmp_path / "pairs.csv").write_text("follower,topic\n1,a\n1,it's\n2,a\n1,a\n,a\n")
     (tmp_path / "matrix.csv").write_text("0,2.5,0\n2.5,0,4\n0,x,0\n")
@@ -101,8 +100,7 @@ def test_pairs_and_matrices_make_one_run_that_can_be_profiled(
 
 
 def test_files_of_another_kind_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    from pubweave.pipeline.importers.stocks import import_stocks
-    from pubweave.pipeline.importers.subscriptions import ImportDataError
+    from pubweave.pipeline.importers import ImportDataError, import_stocks
 
     source = tmp_path / "checkins.csv"
     source.write_text(CHECKINS)
@@ -118,7 +116,7 @@ def test_files_of_another_kind_are_refused(spark: SparkSession, tmp_path: Path) 
 @pytest.mark.data
 @pytest.mark.slow
 def test_the_papers_quotes_are_all_there(spark: SparkSession, tmp_path: Path) -> None:
-    from pubweave.pipeline.importers.stocks import import_stocks
+    from pubweave.pipeline.importers import import_stocks
 
     source = shared_data("stocks/padres_stockquotes.csv.gz")
     with gzip.open(source, "rt") as lines:

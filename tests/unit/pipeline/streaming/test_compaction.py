@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from pubweave.pipeline.profile.screening import Coverage, Screening
+from pubweave.pipeline.profiling.screening import Coverage, Screening
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pubweave.pipeline.profile.carried_state import CarriedState
+    from pubweave.pipeline.profiling.carried_state import CarriedState
 
 KNOWN = Coverage("link_rtts", "b1", 7, 10, 10, 0, 0, 9, 5.0, 60.0)
 NEXT = replace(KNOWN, first_number=10, last_number=12, first_at=61.0, last_at=63.0)
@@ -27,7 +27,7 @@ def frame(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def balance(spark: SparkSession) -> CarriedState:
-    from pubweave.pipeline.profile.carried_state import CLOSED, BalanceDescription, CarriedState
+    from pubweave.pipeline.profiling.carried_state import CLOSED, BalanceDescription, CarriedState
 
     about = BalanceDescription(3, 50.0, {}, (KNOWN,), {})
     closed = [{"publisher": "p", "closed_upto": 20, "sample_ratio": 0.5}]
@@ -81,7 +81,7 @@ def test_records_of_closed_publications_are_disorder(
 def test_a_repeated_batch_begins_from_the_balance_before_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from pubweave.pipeline.profile.carried_state import BalanceDescription, BalanceFolder
+    from pubweave.pipeline.profiling.carried_state import BalanceDescription, BalanceFolder
 
     folder = BalanceFolder(spark, str(tmp_path))
     for upto in (2, 5, 9):
@@ -125,7 +125,7 @@ def test_coverage_adds_up_and_comes_apart() -> None:
 
 
 def test_only_what_is_needed_is_made() -> None:
-    from pubweave.pipeline.profile.task_graph import TableTask, needed_for
+    from pubweave.pipeline.profiling.task_graph import TableTask, needed_for
 
     def task(name: str, *needs: str) -> TableTask:
         return TableTask(name, needs, lambda frames: frames[name])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pubweave.model.files.profile import WorkloadProfile
-from pubweave.model.profile.profile import ProfileError
+from pubweave.model.profile import ProfileError
 from pubweave.pipeline.frames.settings import ProfileSettings
 from pubweave.telemetry.parquet import write_records
 from tests.naive.profiles import assert_same_tables
@@ -57,7 +57,7 @@ def closing_often(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_stream_with_a_crash_and_a_restart_equals_a_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pubweave.pipeline.batch.profile_run import run_profile
+    from pubweave.pipeline.batch import run_profile
     from pubweave.pipeline.streaming import follow as streaming
 
     world = make_world(21)
@@ -108,7 +108,7 @@ def test_what_is_closed_is_not_read_again_and_still_counts(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """With a transformation in the middle, and a crash after a balance that nobody heard of."""
-    from pubweave.pipeline.batch.profile_run import run_profile
+    from pubweave.pipeline.batch import run_profile
     from pubweave.pipeline.streaming import follow as streaming
 
     world = make_world(seed)
@@ -153,7 +153,7 @@ def test_a_balance_made_bit_by_bit_counts_once_it_is_complete(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Profiles between its beginning and its end go on from the balance before."""
-    from pubweave.pipeline.batch.profile_run import run_profile
+    from pubweave.pipeline.batch import run_profile
     from pubweave.pipeline.streaming import follow as streaming
     from pubweave.pipeline.streaming.compaction import TASK_GOES
 

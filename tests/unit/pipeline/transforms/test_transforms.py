@@ -23,7 +23,7 @@ def rows(table: DataFrame, *key: str) -> list[dict[str, Any]]:
 
 def test_the_filter_goes_on_over_blocks_of_slots(spark: SparkSession) -> None:
     """A weight of 0.999 makes blocks of 83 slots: the estimate must not notice where they meet."""
-    from pubweave.pipeline.frames.time_slots import ProfileWindow
+    from pubweave.pipeline.frames.settings import ProfileWindow
     from pubweave.pipeline.transforms.rates import topic_rates, topics, traffic
 
     for alpha in (0.3, 0.999, 1.0):
@@ -96,7 +96,7 @@ def test_publications_near_a_changed_link_are_affected(spark: SparkSession) -> N
 
 
 def test_latencies_of_affected_publications_are_apart(spark: SparkSession) -> None:
-    from pubweave.pipeline.frames.time_slots import ProfileWindow
+    from pubweave.pipeline.frames.settings import ProfileWindow
     from pubweave.pipeline.transforms.latency import latency, latency_sums
 
     deliveries = frame(spark, [

@@ -14,8 +14,7 @@ from pubweave.model.topology import Topology
 from pubweave.planning.bounds.infeasibility import Exhaustion
 from pubweave.planning.check.validate import validate_plan
 from pubweave.planning.problem.indexed import indexed
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import Stop, never
+from pubweave.planning.problem.problem import PlanningProblem, Stop, never
 from tests.naive.planning import fewest
 from tests.naive.planning_instances import small_problem, tight_problem
 

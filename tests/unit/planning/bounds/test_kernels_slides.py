@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pubweave.planning.bounds._kernels_slides import (
+from pubweave.planning.bounds._kernels_reach import (
     FAR,
     moves_backward,
     moves_forward,

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import ipitt_topologies
+from pubweave.generate.topologies.trees import change_links, ipitt_topologies
 from pubweave.planning.bounds._kernels_reach import (
     Bits,
     bit_count,

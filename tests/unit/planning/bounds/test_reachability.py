@@ -7,11 +7,15 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import ipitt_topologies
+from pubweave.generate.topologies.trees import change_links, ipitt_topologies
 from pubweave.model.topology import Topology
-from pubweave.planning.bounds._kernels_reach import Bits, others_pivots, spread
-from pubweave.planning.bounds._kernels_slides import FAR, cheapest_pairing
+from pubweave.planning.bounds._kernels_reach import (
+    FAR,
+    Bits,
+    cheapest_pairing,
+    others_pivots,
+    spread,
+)
 from pubweave.planning.bounds.reachability import (
     Reachability,
     bit_matrix,

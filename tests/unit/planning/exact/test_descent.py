@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import ipitt_topologies
+from pubweave.generate.topologies.trees import change_links, ipitt_topologies
 from pubweave.planning.bounds.reachability import Reachability
 from pubweave.planning.check.validate import validate_plan
-from pubweave.planning.exact.descent import Descent
+from pubweave.planning.exact.search import Descent
 from pubweave.planning.greedy.greedy import Greedy
 from pubweave.planning.problem.indexed import NumberedSteps, indexed
 from pubweave.planning.problem.problem import PlanningProblem

@@ -7,19 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import ipitt_topologies
+from pubweave.generate.topologies.trees import change_links, ipitt_topologies
 from pubweave.model.plans import Shift
 from pubweave.model.topology import Topology
-from pubweave.planning.bounds.actions import ActionBound
 from pubweave.planning.bounds.infeasibility import Exhaustion
-from pubweave.planning.bounds.reachability import Reachability
+from pubweave.planning.bounds.reachability import ActionBound, Reachability
 from pubweave.planning.check.validate import validate_plan
 from pubweave.planning.exact.search import Finding, SearchDirection, search
 from pubweave.planning.greedy.greedy import Greedy
 from pubweave.planning.problem.indexed import indexed
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import never
+from pubweave.planning.problem.problem import PlanningProblem, never
 from tests.naive.planning import fewest
 from tests.naive.planning_instances import small_problem
 

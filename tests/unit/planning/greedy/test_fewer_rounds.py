@@ -9,17 +9,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import random_tree
+from pubweave.generate.topologies.trees import change_links, random_tree
 from pubweave.model.plans import Shift
 from pubweave.model.topology import Topology
 from pubweave.planning.check.validate import validate_plan
-from pubweave.planning.greedy._kernels_fewer_rounds import SHIFT_PRICE, occupy, reroute
+from pubweave.planning.greedy._kernels import SHIFT_PRICE, occupy, reroute
 from pubweave.planning.greedy.fewer_rounds import _places, applies_to, quieter
 from pubweave.planning.greedy.greedy import Greedy
 from pubweave.planning.problem.indexed import IndexedProblem, NumberedSteps, indexed
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import never
+from pubweave.planning.problem.problem import PlanningProblem, never
 from tests.naive.planning_instances import small_problem
 from tests.naive.quiet_steps import all_ways, rounds, shifts_of
 

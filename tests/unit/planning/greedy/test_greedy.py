@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pubweave.generate.topologies.mutation import change_links
 from pubweave.generate.topologies.trees import (
     chain,
+    change_links,
     hierarchical_tree,
     ipitt_topologies,
     random_tree,
@@ -18,8 +18,7 @@ from pubweave.generate.topologies.trees import (
 from pubweave.planning.check.validate import validate_plan
 from pubweave.planning.greedy.greedy import Greedy, Tracks
 from pubweave.planning.problem.indexed import NumberedSteps, indexed
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import Stop
+from pubweave.planning.problem.problem import PlanningProblem, Stop
 from tests.naive.planning_instances import small_problem
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import chain, random_tree, star
+from pubweave.generate.topologies.trees import chain, change_links, random_tree, star
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 from pubweave.planning.check.validate import validate_plan

@@ -8,16 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import random_tree
+from pubweave.generate.topologies.trees import change_links, random_tree
 from pubweave.model.ids import Link
 from pubweave.model.plans import Bounds, Plan, PlanStatus, Shift
 from pubweave.model.topology import Topology
 from pubweave.planning.check.validate import validate_plan
 from pubweave.planning.paper.algorithm_1 import plan_by_paper, step_cap
 from pubweave.planning.paper.integer_program import ActionSet
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import PlanResult, never
+from pubweave.planning.problem.problem import PlanningProblem, PlanResult, never
 from tests.naive import planning as naive
 
 

@@ -8,15 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import random_tree
+from pubweave.generate.topologies.trees import change_links, random_tree
 from pubweave.model.ids import Link
 from pubweave.model.plans import Plan, PlanStatus, Shift
 from pubweave.model.topology import Topology
 from pubweave.planning.check.validate import validate_plan
 from pubweave.planning.paper.best_first_search import _View, parallelised, plan_by_bfs
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import PlanningProgress, PlanResult, never
+from pubweave.planning.problem.problem import PlanningProblem, PlanningProgress, PlanResult, never
 
 
 def tree(text: str) -> Topology:

@@ -9,8 +9,7 @@ from pubweave.model.topology import Topology
 from pubweave.planning.paper.algorithm_1 import ip_problem
 from pubweave.planning.paper.highs import HighsSession
 from pubweave.planning.paper.integer_program import ActionSet, IpStatus, model_size
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import never
+from pubweave.planning.problem.problem import PlanningProblem, never
 
 
 def tree(text: str) -> Topology:

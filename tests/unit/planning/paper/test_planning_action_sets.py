@@ -7,8 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from pubweave.generate.topologies.mutation import change_links
-from pubweave.generate.topologies.trees import random_tree
+from pubweave.generate.topologies.trees import change_links, random_tree
 from pubweave.model.topology import Topology
 from pubweave.planning.paper.integer_program import (
     ActionSet,

@@ -7,8 +7,12 @@ import pytest
 from pubweave.model.ids import Link
 from pubweave.model.plans import Shift
 from pubweave.model.topology import Topology
-from pubweave.planning.problem.action_costs import BrokerActionCosts, LatencyCosts, traffic_costs
-from pubweave.planning.problem.problem import PlanningError
+from pubweave.planning.problem.problem import (
+    BrokerActionCosts,
+    LatencyCosts,
+    PlanningError,
+    traffic_costs,
+)
 
 CHAIN = Topology.from_links([("a", "b"), ("b", "c"), ("c", "d")])
 

@@ -14,8 +14,7 @@ from pubweave.experiments.ipitt.planning import (
     points,
 )
 from pubweave.model.plans import Bounds, Plan, PlanStatus, Shift
-from pubweave.planning.problem.problem import PlanningProblem
-from pubweave.planning.problem.result import PlanResult, Stop, never
+from pubweave.planning.problem.problem import PlanningProblem, PlanResult, Stop, never
 
 
 def measured(topology: str, method: str, steps: int | None, status: str = "feasible") -> Measured:

@@ -13,8 +13,7 @@ from pubweave.model.plans import Append, Bounds, Detach, Plan, PlanStatus, Shift
 from pubweave.model.topology import Topology
 from pubweave.planning.check.validate import validate_plan
 from pubweave.planning.problem.membership import split_membership
-from pubweave.planning.problem.problem import PlanningError, PlanningProblem
-from pubweave.planning.problem.result import PlanResult
+from pubweave.planning.problem.problem import PlanningError, PlanningProblem, PlanResult
 
 
 def tree(text: str) -> Topology:

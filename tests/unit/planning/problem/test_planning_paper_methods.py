@@ -9,9 +9,14 @@ import pytest
 from pubweave.model.plans import Append, Detach, Plan
 from pubweave.model.topology import Topology
 from pubweave.planning.check.validate import validate_plan
-from pubweave.planning.problem.problem import PlanningError, PlanningProblem
-from pubweave.planning.problem.result import PlanningProgress, PlanResult, never
-from pubweave.planning.solve import PAPER_METHODS, solve
+from pubweave.planning.problem.problem import (
+    PlanningError,
+    PlanningProblem,
+    PlanningProgress,
+    PlanResult,
+    never,
+)
+from pubweave.planning.solver import PAPER_METHODS, solve_problem
 
 
 def tree(text: str) -> Topology:
@@ -19,7 +24,7 @@ def tree(text: str) -> Topology:
 
 
 def solved(problem: PlanningProblem, method: str, **more: object) -> PlanResult:
-    return solve(problem, method=method, stop=never, clock=time.perf_counter, **more)  # type: ignore[arg-type]
+    return solve_problem(problem, method=method, stop=never, clock=time.perf_counter, **more)  # type: ignore[arg-type]
 
 
 COMING_AND_GOING = PlanningProblem(tree("12 23 34"), tree("13 34 45"))

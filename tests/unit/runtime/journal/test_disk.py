@@ -16,11 +16,16 @@ RECORD = EventRecord(1.0, "LinkAdded", ("b2",))
 
 def begun(directory: Path) -> tuple[FileDisk, JournalFiles]:
     disk = FileDisk(directory)
-    files = JournalFiles(disk, HEAD, 0)
-    files.begin(b"first")
-    files.append(encode_record(RECORD))
-    files.sync()
+    files = JournalFiles(HEAD)
+    disk.carry_out(files.snapshot(b"first"))
+    files.installed()
+    write(disk, files, RECORD)
     return disk, files
+
+
+def write(disk: FileDisk, files: JournalFiles, record: EventRecord) -> None:
+    disk.carry_out(files.batch(encode_record(record)))
+    files.written()
 
 
 def test_nobody_else_can_read_it_wherever_it_is(tmp_path: Path) -> None:
@@ -39,25 +44,27 @@ def test_what_was_written_is_found_by_the_next_process(tmp_path: Path) -> None:
 
 
 def test_what_a_kill_left_of_a_snapshot_is_cleared_away(tmp_path: Path) -> None:
-    disk, files = begun(tmp_path)
-    (tmp_path / ".2.snapshot.4711.tmp").write_bytes(b"half a snap")
+    disk, _ = begun(tmp_path)
+    (tmp_path / "2.snapshot.tmp").write_bytes(b"half a snap")
     found = find_journal(disk, HEAD)
     assert found is not None
     assert found.number == 1
-    files.begin(b"second")
+    files = JournalFiles(HEAD, 1, disk.names())
+    disk.carry_out(files.snapshot(b"second"))
+    files.installed()
+    disk.carry_out(files.clearing())
     assert disk.names() == ["2.snapshot"]
     disk.close()
 
 
 def test_a_batch_that_could_not_be_synced_is_written_again(tmp_path: Path) -> None:
     disk, files = begun(tmp_path)
-    files.append(encode_record(EventRecord(2.0, "LinkAdded", ("lost",))))
+    disk.carry_out(files.batch(encode_record(EventRecord(2.0, "LinkAdded", ("lost",))))[:-1])
     # The sync fails: what the file has behind the last good one is not to be trusted.
-    files._is_torn = True
-    files.append(encode_record(EventRecord(2.0, "LinkAdded", ("b3",))))
-    files.sync()
+    files.failed()
+    again = EventRecord(2.0, "LinkAdded", ("b3",))
+    write(disk, files, again)
     found = find_journal(disk, HEAD)
     assert found is not None
-    assert [record.now for record in found.records()] == [1.0, 2.0]
-    assert list(found.records())[-1] == EventRecord(2.0, "LinkAdded", ("b3",))
+    assert list(found.records()) == [RECORD, again]
     disk.close()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 import mqtt5
 import pytest
-from click.testing import CliRunner
 
 from pubweave.cli import main
-from pubweave.cli.options.brokers import with_mqtt
-from pubweave.cli.run.broker import BrokerFile, broker, make_host_config
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.model import mqtt_packets as model
 from pubweave.model.ids import Link
@@ -18,8 +15,8 @@ from pubweave.model.topology import Topology
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.net.mqtt_packets import received, to_send
-from pubweave.runtime.overlay.broker_process import BrokerOrder
-from pubweave.runtime.overlay.spec import make_spec, mqtt_addresses
+from pubweave.runtime.overlay.spec import make_spec
+from pubweave.runtime.settings.tree import BrokerTable, MqttTable, Settings
 from pubweave.wire.mqtt.codec import V3, V5, MqttDecoder, encode
 
 SAID = model.Content(True, 60, "text/plain", "re", b"\x00\xff", (("k", "1"), ("k", "2")))
@@ -104,48 +101,31 @@ def test_subscriptions_keep_their_options() -> None:
 # --- the option ------------------------------------------------------------------------------
 
 
-def test_the_option_turns_the_door_on() -> None:
-    config = make_host_config(BrokerFile("b1", Address("127.0.0.1", 7001)))
-    assert with_mqtt(config, None, None).broker.mqtt is None
-    opened = with_mqtt(config, Address("127.0.0.1", 1883), "refuse")
-    assert opened.mqtt_listen == Address("127.0.0.1", 1883)
-    assert opened.broker.mqtt is not None
-    assert opened.broker.mqtt.address == "127.0.0.1:1883"
-    assert opened.broker.mqtt.on_loop == "refuse"
+def test_a_wrong_address_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["broker", "--id", "b1", "--listen", "7001", "--mqtt", "x:y"]) == 2
+    assert "--mqtt: broker.mqtt.listen: 'x:y' is no address" in capsys.readouterr().err
 
 
-def test_settings_of_the_door_come_from_the_file() -> None:
-    file = BrokerFile("b1", Address("127.0.0.1", 1), settings={"mqtt": {"receive_max": 7}})
-    config = with_mqtt(make_host_config(file), Address("127.0.0.1", 2), None)
-    assert config.broker.mqtt is not None
-    assert config.broker.mqtt.receive_max == 7
+def test_a_broker_lets_mqtt_clients_in_where_it_is_told_to() -> None:
+    assert Settings(BrokerTable(id="b1")).core_config().mqtt is None
+    mqtt = MqttTable(listen=Address("127.0.0.1", 1883), on_loop="refuse", receive_max=7)
+    told = Settings(BrokerTable(id="b1", mqtt=mqtt)).core_config().mqtt
+    assert told == MqttConfig(address="127.0.0.1:1883", on_loop="refuse", receive_max=7)
+    reached = Settings(BrokerTable(id="b1", mqtt=replace(mqtt, address="there:1"))).core_config()
+    assert reached.mqtt is not None
+    assert reached.mqtt.address == "there:1"
 
 
-def test_a_wrong_address_is_told_in_a_line() -> None:
-    got = CliRunner().invoke(broker, ["--id", "b1", "--listen", "7001", "--mqtt", "x:y"])
-    assert got.exit_code == 2
-    assert "--mqtt" in got.output
+def test_mqtt_ports_of_an_overlay_count_on_from_the_first() -> None:
+    pair = Topology.from_links([Link("b1", "b2")])
 
+    def ports(port: int, **brokers: BrokerTable) -> list[int]:
+        table = BrokerTable(mqtt=MqttTable(listen=Address("::1", port)))
+        spec = make_spec(pair, Settings(table, brokers=brokers))
+        return [address.port for address in spec.mqtt.values()]
 
-def test_doors_of_an_overlay_count_on_from_a_port() -> None:
-    spec = make_spec(Topology.from_links([Link("b1", "b2")]))
-    assert [a.port for a in mqtt_addresses(spec, Address("::1", 1883)).values()] == [1883, 1884]
-    assert [a.port for a in mqtt_addresses(spec, Address("::1", 0)).values()] == [0, 0]
+    assert ports(1883) == [1883, 1884]
+    assert ports(0) == [0, 0]
+    assert ports(1883, b2=BrokerTable(mqtt=MqttTable(listen=Address("::1", 99)))) == [1883, 99]
     with pytest.raises(OverlayError, match="do not fit"):
-        mqtt_addresses(spec, Address("::1", 65535))
-
-
-def test_what_happens_on_a_loop_is_for_brokers_with_a_door(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tree = str(tmp_path / "tree.json")
-    assert main.run(["topology", "generate", "chain", "-n", "2", "-o", tree]) == 0
-    for start in (["broker", "--id", "b1", "--listen", "127.0.0.1:0"], ["up", tree]):
-        assert main.run([*start, "--mqtt-on-loop", "refuse"]) == 2
-        assert "--mqtt-on-loop needs --mqtt" in capsys.readouterr().err
-
-
-def test_a_started_broker_is_told_what_to_do_on_a_loop() -> None:
-    listen = Address("127.0.0.1", 1883)
-    order = BrokerOrder("b1", listen, {}, "tree", "b1.log", mqtt=listen, mqtt_on_loop="refuse")
-    assert order.host_config().broker.mqtt == MqttConfig(address=str(listen), on_loop="refuse")
+        ports(65535)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubweave.core.config.placement import PlacementConfig
 from pubweave.generate.topologies.real_networks import hybrid_network
 from pubweave.model.topology import Topology
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.runtime.overlay.clusters import block_of, cluster_of, ring_of
 from pubweave.runtime.overlay.spec import OverlaySpec, make_spec
+from pubweave.runtime.settings.tree import PlacementTable, Settings
 
 
 def spec_of(topology: Topology) -> OverlaySpec:
@@ -83,7 +83,8 @@ def test_placement_clusters_are_a_partition_of_about_that_size(count: int, size:
 
 def test_members_of_a_placement_cluster_are_neighbors() -> None:
     chain = Topology.from_links([(f"b{n}", f"b{n + 1}") for n in range(1, 6)])
-    spec = replace(spec_of(chain), placement=PlacementConfig(update_s=2.0), placement_size=3)
-    assert spec.placement_of("b1") == PlacementConfig(members=("b2", "b3"), update_s=2.0)
+    placed = Settings(placement=PlacementTable(update_s=2.0, size=3))
+    spec = make_spec(chain, placed, base_port=0, strategy="rendezvous")
+    assert spec.placement_of("b1") == PlacementTable(members=("b2", "b3"), update_s=2.0, size=3)
     assert set(spec.neighbors("b1")) == {"b2", "b3"}
-    assert spec_of(chain).placement_of("b1") == PlacementConfig()
+    assert spec_of(chain).placement_of("b1") == PlacementTable()

@@ -16,17 +16,17 @@ from math import inf
 
 import msgspec
 
-from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.bridges.echo_filter import fingerprint
 from pubweave.core.mqtt.cluster.bridge_census import is_bridge
 from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.connections import ConnectionTable
+from pubweave.core.mqtt.services import MqttServices
 from pubweave.core.mqtt.session.cluster_messages import Returned
 from pubweave.core.mqtt.session.connection import MqttError
 from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.core.mqtt.session.table import MqttSessionTable
 from pubweave.core.vocabulary.effects import ReportProblem
-from pubweave.model.ids import BrokerId, ClientId
+from pubweave.model.ids import ClientId
 from pubweave.model.mqtt_packets import Reason
 from pubweave.model.publications import Publication
 
@@ -56,16 +56,16 @@ class LoopDetector:
 
     def __init__(
         self,
-        broker: BrokerId,
-        config: MqttConfig,
+        services: MqttServices,
         sessions: MqttSessionTable,
         gossip: GatewayGossip,
         connections: ConnectionTable,
     ) -> None:
         self.noticed = self.refused = 0
         """How often a loop was noticed, and a bridge disconnected for it."""
-        self._broker = broker
-        self._config = config
+        self._broker = services.broker
+        self._config = services.config
+        self._services = services
         self._sessions = sessions
         self._gossip = gossip
         self._connections = connections
@@ -106,7 +106,7 @@ class LoopDetector:
 
     def returned(self, message: Returned, now: float) -> None:
         """A client of this gateway repeats what a bridge is sent."""
-        session = self._sessions.get(message.session)
+        session = self._sessions.by_name.get(message.session)
         if session is not None and is_bridge(session):
             self.note(session, message.bridge, message.topic, now, is_proof=message.is_proof)
 
@@ -123,7 +123,7 @@ class LoopDetector:
             self._warned[session.name, other] = now
             if len(self._warned) > PAIRS_MAX:
                 self._warned.popitem(last=False)
-            self._connections.effects.append(ReportProblem(text))
+            self._services.emit(ReportProblem(text))
         if is_proof and self._config.on_loop == "refuse" and session.connection is not None:
             self.refused += 1
             self._connections.end(

@@ -18,12 +18,12 @@ from math import inf
 
 import msgspec
 
-from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.bridges.echo_filter import EchoFilter
 from pubweave.core.mqtt.bridges.loop_detector import LoopDetector
 from pubweave.core.mqtt.cluster.bridge_census import is_bridge
 from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.protocol.topics import has_wildcards
+from pubweave.core.mqtt.services import MqttServices
 from pubweave.core.mqtt.session.inflight import Delivery
 from pubweave.core.mqtt.session.session import MqttSession, session_of
 from pubweave.core.mqtt.session.table import MqttSessionTable
@@ -59,19 +59,20 @@ class LoopProbes:
 
     def __init__(
         self,
-        config: MqttConfig,
+        services: MqttServices,
         sessions: MqttSessionTable,
         gossip: GatewayGossip,
         detector: LoopDetector,
     ) -> None:
-        self._config = config
+        self._services = services
+        self._config = services.config
         self._sessions = sessions
         self._gossip = gossip
         self._detector = detector
         self._filters: dict[str, EchoFilter] = {}
         self._changes = 0
         self._every_s = FIRST_S
-        self.deadline = inf
+        self._probe_at = inf
 
     # --- probes ----------------------------------------------------------------------------
 
@@ -85,21 +86,25 @@ class LoopProbes:
         if self._gossip.bridges.changes != self._changes:
             self._changes = self._gossip.bridges.changes
             self._every_s = FIRST_S
-            self.deadline = now if self._is_active else inf
+            self._set_deadline(now if self._is_active else inf)
             if not self._is_active:
                 self._filters.clear()
 
     def on_deadline(self, now: float) -> None:
-        if now < self.deadline:
+        if now < self._probe_at:
             return
         for name in [n for n, e in self._filters.items() if e.discard_old_routes(now)]:
             del self._filters[name]
         for name in self._gossip.bridges.here:
-            session = self._sessions.get(name)
+            session = self._sessions.by_name.get(name)
             if session is not None:
                 self.probe(session, now)
-        self.deadline = now + self._every_s
+        self._set_deadline(now + self._every_s)
         self._every_s = min(2 * self._every_s, EVERY_S)
+
+    def _set_deadline(self, at: float) -> None:
+        self._probe_at = at
+        self._services.deadlines.set("loop probes", at)
 
     def probe(self, session: MqttSession, now: float) -> None:
         """Send a bridge a probe for each of its patterns. QoS 0 suffices, as probes are repeated.

@@ -5,8 +5,8 @@ Gossip: a gateway publishes news at once on a reserved topic that all gateways s
 Anti-entropy: each publishes digests of its state (`StateDigest`) at intervals; one that still
 differs asks for all of it (`PullRequest`). A gateway that stays silent for four intervals counts as
 gone. `retained` is the retained store (newest retained message of each topic); `session_directory`
-says which gateway has a session, `wildcard_interests` who needs copies; `bridge_census` counts
-bridges. Session takeover by another gateway:
+says which gateway has a session, `wildcard_interests` who needs copies of publications and
+`wildcard_replicator` publishes them; `bridge_census` counts bridges. Takeover of a session:
   new gateway   Claim >            subscribes, Arrived >              lets the client in
   old gateway          < Handover (all but the future)   < Tail, forgets
 Not here: a session's own state, shared groups (`core.mqtt.session`); Connect (`core.mqtt`).

@@ -8,20 +8,22 @@ state differs pulls all of it, so a gateway that joins late, or was cut off, con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 
 import msgspec
 
-from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.cluster.bridge_census import BridgeCensus
 from pubweave.core.mqtt.cluster.handover_chunks import chunks
 from pubweave.core.mqtt.cluster.retained import RetainedStore
+from pubweave.core.mqtt.cluster.session_directory import SessionDirectory
 from pubweave.core.mqtt.cluster.wildcard_interests import WildcardInterestTable
+from pubweave.core.mqtt.cluster.wildcard_replicator import WildcardReplicator
 from pubweave.core.mqtt.protocol.bridge_marks import BridgeMarks
 from pubweave.core.mqtt.protocol.properties import is_retained
 from pubweave.core.mqtt.protocol.topics import GATEWAYS_TOPIC, filters_of
 from pubweave.core.mqtt.protocol.wildcard_topics import overlay_filters_of
+from pubweave.core.mqtt.services import MqttServices
 from pubweave.core.mqtt.session.cluster_messages import (
     GatewayMessage,
     HandoverMessage,
@@ -29,6 +31,7 @@ from pubweave.core.mqtt.session.cluster_messages import (
     PullRequest,
     Retain,
     Returned,
+    SessionsHeld,
     StateDigest,
     Subject,
     WildcardInterests,
@@ -39,7 +42,7 @@ from pubweave.core.mqtt.session.cluster_messages import (
 from pubweave.core.mqtt.session.native_client import InProcessLink, NativeSession
 from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.core.mqtt.session.shared_groups import GroupMember, SharedGroups
-from pubweave.core.mqtt.session.subscriptions import MqttSubscription
+from pubweave.core.mqtt.session.table import MqttSessionTable
 from pubweave.core.session.access import GATEWAY_CLIENT, GATEWAY_USER
 from pubweave.model.filters.filter import Filter, topic_filter
 from pubweave.model.ids import BrokerId
@@ -59,15 +62,14 @@ class GatewayGossip:
 
     def __init__(
         self,
-        broker: BrokerId,
-        config: MqttConfig,
+        services: MqttServices,
         link: InProcessLink,
+        sessions: MqttSessionTable,
+        directory: SessionDirectory,
+        replicator: WildcardReplicator,
         now: float,
-        *,
-        routes_whole_topics: bool,
     ) -> None:
-        self.routes_whole_topics = routes_whole_topics
-        """Whether the overlay's strategy routes by whole topics only."""
+        broker, config = services.broker, services.config
         self.retained = RetainedStore(config.retained_messages, config.retained_bytes)
         self.groups = SharedGroups()
         self.marks = BridgeMarks(broker, link.epoch(now))
@@ -75,22 +77,19 @@ class GatewayGossip:
         self.interests = WildcardInterestTable(broker)
         self.addresses: dict[BrokerId, str] = {}
         """Where MQTT clients reach other gateways."""
-        self.deadline = now
-        self.on_handover_message: Callable[[BrokerId, HandoverMessage, float], None]
-        """Called with the messages of session handovers."""
-        self.on_gateway_lost: Callable[[BrokerId], None]
-        """Called when a gateway is gone."""
-        self.sessions_digest: Callable[[BrokerId], int]
-        """Digest of the sessions at a gateway, as far as known here."""
-        self.on_interests_changed: Callable[[dict[str, float], float], None]
-        """Called with the wildcard topics that gateways want."""
-        self.on_returned: Callable[[Returned, float], None]
-        """Called when a client here repeats what a bridge elsewhere is sent."""
-        self.announce_sessions: Callable[[float], None]
-        """Announces the sessions that are here."""
+        self.is_attached = False
+        """Its own client has a session with the broker, or will have."""
+        self.has_changed = False
+        """There may be something for `announce_changes`."""
         self._broker = broker
         self._config = config
+        self._services = services
         self._link = link
+        self._sessions = sessions
+        self._directory = directory
+        self._replicator = replicator
+        self._announce_at = now
+        services.deadlines.set("gossip", now)
         self._end: NativeSession | None = None
         self._members: dict[str, tuple[GroupMember, ...]] = {}
         self._members_announced = True
@@ -107,7 +106,8 @@ class GatewayGossip:
 
     def filters_of(self, pattern: str, content: Filter | None) -> tuple[Filter, ...]:
         """The overlay filters that together match all topics of a pattern."""
-        return (overlay_filters_of if self.routes_whole_topics else filters_of)(pattern, content)
+        is_whole = self._services.routes_whole_topics
+        return (overlay_filters_of if is_whole else filters_of)(pattern, content)
 
     def new_number(self, now: float) -> int:
         """A number that no gateway has issued before."""
@@ -121,19 +121,19 @@ class GatewayGossip:
     # --- the own client --------------------------------------------------------------------
 
     def begin(self, now: float) -> None:
-        """Attach the gateway's own client, unless it is attached."""
-        if self._end is not None and self._end.lost_reason is None:
-            return
+        """Attach the gateway's own client."""
+        self.is_attached = True
         self._end = end = self._link.open(f"{GATEWAY_CLIENT}{self._broker}", GATEWAY_USER, "", now)
-        end.client.advertise(topic_filter(GATEWAYS_TOPIC))
-        if self._config.draws_subscriptions and not self.routes_whole_topics:
+        end.advertise(topic_filter(GATEWAYS_TOPIC))
+        if self._config.draws_subscriptions and not self._services.routes_whole_topics:
             # A publication can follow its advertisement at once, but the subscriptions that the
             # advertisement draws take a round trip: the first one would be missed.
-            end.client.advertise(Filter())
-        end.client.subscribe(topic_filter(GATEWAYS_TOPIC))
+            end.advertise(Filter())
+        end.subscribe(topic_filter(GATEWAYS_TOPIC))
         self._members_announced = not self._members
+        self.has_changed = True
         self.publish(self._state_digest(wants_answer=True), now)
-        if self.routes_whole_topics:
+        if self._services.routes_whole_topics:
             self.publish(self.interests.own(), now)
 
     def restored(self, now: float) -> None:
@@ -149,20 +149,36 @@ class GatewayGossip:
             self._config.address,
             self.retained.digest,
             self._members_digest(self._broker),
-            self.sessions_digest(self._broker),
+            self._sessions_digest(self._broker),
             wants_answer,
             self.marks.own,
             len(self.bridges.here),
             self.interests.digest(self._broker),
         )
 
+    def _sessions_digest(self, gateway: BrokerId) -> int:
+        """Of the sessions at a gateway. O(1); for this gateway O(sessions)."""
+        if gateway == self._broker:
+            return digest_of(self._announced())
+        return self._directory.digest(gateway)
+
+    def _announced(self) -> list[str]:
+        return [s.name for s in self._sessions.by_name.values() if s.is_announced]
+
+    def _announce_sessions(self, now: float) -> None:
+        names = self._announced()
+        for start in range(0, max(1, len(names)), 500):
+            some = tuple(names[start : start + 500])
+            self.publish(SessionsHeld(some, is_all=not start), now)
+
     def _members_digest(self, gateway: BrokerId) -> int:
         return digest_of(f"{m.group}/{m.pattern}/{m}" for m in self.groups.members_at(gateway))
 
     def on_deadline(self, now: float) -> None:
-        if now < self.deadline:
+        if now < self._announce_at:
             return
-        self.deadline = now + self._config.announce_every_s
+        self._announce_at = now + self._config.announce_every_s
+        self._services.deadlines.set("gossip", self._announce_at)
         if self._end is None:
             return
         self.retained.discard_expired(now)
@@ -172,19 +188,19 @@ class GatewayGossip:
             del self._heard_at[gateway]
             self.addresses.pop(gateway, None)
             self.bridges.heard(gateway, 0)
+            self.has_changed = True
             for subject in Subject:
                 self._differences.pop((gateway, subject), None)
             self.groups.replace(gateway, ())
             self.interests.silent(gateway, now)
-            self.on_gateway_lost(gateway)
+            self._directory.discard_gateway(gateway)
         if self.interests.discard_absent(now):
-            self.on_interests_changed(self.interests.wanted(), now)
+            self._replicator.set_wanted(self.interests.wanted(), now)
 
     def publish(self, message: GatewayMessage, now: float) -> None:
         if self._end is None:
             return
-        self._end.client.publish(GATEWAYS_TOPIC, {}, _encode(message), now)
-        self._link.touch(self._end)
+        self._end.publish(GATEWAYS_TOPIC, {}, _encode(message), now)
 
     # --- retained --------------------------------------------------------------------------
 
@@ -204,7 +220,7 @@ class GatewayGossip:
         for subject, theirs, known in (
             (Subject.RETAINED, digest.retained, self.retained.digest),
             (Subject.MEMBERS, digest.members, self._members_digest(gateway)),
-            (Subject.SESSIONS, digest.sessions, self.sessions_digest(gateway)),
+            (Subject.SESSIONS, digest.sessions, self._sessions_digest(gateway)),
             (Subject.WILDCARDS, digest.interests, self.interests.digest(gateway)),
         ):
             if theirs == known:
@@ -235,7 +251,7 @@ class GatewayGossip:
             case Subject.MEMBERS:
                 self.publish(Members(self.groups.members_at(self._broker)), now)
             case Subject.SESSIONS:
-                self.announce_sessions(now)
+                self._announce_sessions(now)
             case Subject.WILDCARDS:
                 self.publish(self.interests.own(), now)
 
@@ -244,8 +260,9 @@ class GatewayGossip:
     def session_changed(self, session: MqttSession, *, is_over: bool = False) -> None:
         """A session connected, disconnected or subscribed: update bridges, group members and
         wildcard interests."""
+        self.has_changed = True
         self.bridges.note(session, is_over=is_over)
-        if self.routes_whole_topics:
+        if self._services.routes_whole_topics:
             self.interests.note(session, is_over=is_over)
         members: tuple[GroupMember, ...] = ()
         if session.subscriptions.shared and not is_over:
@@ -265,38 +282,26 @@ class GatewayGossip:
         self.groups.replace(self._broker, own)
         self._members_announced = False
 
-    def chosen(
-        self,
-        session: MqttSession,
-        publication: Publication,
-        found: tuple[MqttSubscription, ...],
-    ) -> tuple[MqttSubscription, ...]:
-        """Of the subscriptions that match, those by which this session gets a publication."""
-        if not any(s.group for s in found):
-            return found
-        chosen = self.groups.chosen
-        return tuple(
-            s
-            for s in found
-            if not s.group or chosen((s.group, s.pattern), publication) == session.name
-        )
-
     def announce_changes(self, now: float) -> None:
         """Announce all changes of an event together."""
+        self.has_changed = False
         if not self._members_announced:
             self._members_announced = True
             self.publish(Members(self.groups.members_at(self._broker)), now)
         if self.interests.changed(now):
             self.publish(self.interests.own(), now)
-            self.on_interests_changed(self.interests.wanted(), now)
+            self._replicator.set_wanted(self.interests.wanted(), now)
         if len(self.bridges.here) != self._bridges_announced:
             self._bridges_announced = len(self.bridges.here)
             self.publish(self._state_digest(), now)
 
     # --- messages of other gateways --------------------------------------------------------
 
-    def receive(self, publications: Sequence[Publication], now: float) -> None:
-        """Messages of gateways, this one's among them."""
+    def received(
+        self, publications: Sequence[Publication], now: float
+    ) -> Iterator[tuple[BrokerId, HandoverMessage | Returned]]:
+        """Handle messages of gateways, this one's among them; those that are about sessions or
+        loops here are passed on, each with the gateway that sent it."""
         for publication in publications:
             gateway = publication.publisher.removeprefix(GATEWAY_CLIENT)
             if gateway == self._broker or gateway == publication.publisher:
@@ -308,7 +313,13 @@ class GatewayGossip:
             is_new = gateway not in self._heard_at
             self._heard_at[gateway] = now
             self.interests.is_back(gateway)
-            self._on_message(gateway, message, now)
+            if isinstance(message, HandoverMessage):
+                yield gateway, message
+            elif isinstance(message, Returned):
+                if message.gateway == self._broker:
+                    yield gateway, message
+            else:
+                self._on_message(gateway, message, now)
             if is_new:
                 self._introduce(message, now)
 
@@ -319,17 +330,24 @@ class GatewayGossip:
         elif not message.wants_answer:
             self.publish(self._state_digest(), now)
 
-    def _on_message(self, gateway: BrokerId, message: GatewayMessage, now: float) -> None:
+    def _on_message(
+        self,
+        gateway: BrokerId,
+        message: StateDigest | PullRequest | Retain | Members | WildcardInterests,
+        now: float,
+    ) -> None:
         match message:
             case StateDigest():
                 self.addresses[gateway] = message.address
                 self.marks.learn(message.mark)
                 self.bridges.heard(gateway, message.bridges)
+                self.has_changed = True
                 if message.wants_answer:
                     self.publish(self._state_digest(), now)
                 self._compare(gateway, message, now)
-            case PullRequest() if message.gateway == self._broker:
-                self._answer_pull(message.subject, now)
+            case PullRequest():
+                if message.gateway == self._broker:
+                    self._answer_pull(message.subject, now)
             case Retain():
                 for publication in message.publications:
                     self.retained.put(with_size(publication), now)
@@ -337,10 +355,4 @@ class GatewayGossip:
                 self.groups.replace(gateway, message.members)
             case WildcardInterests():
                 self.interests.heard(gateway, message)
-                self.on_interests_changed(self.interests.wanted(), now)
-            case Returned() if message.gateway == self._broker:
-                self.on_returned(message, now)
-            case PullRequest() | Returned():
-                pass  # for another gateway
-            case _:
-                self.on_handover_message(gateway, message, now)
+                self._replicator.set_wanted(self.interests.wanted(), now)

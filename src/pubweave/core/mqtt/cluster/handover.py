@@ -14,15 +14,15 @@ one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from math import inf
+from typing import Protocol
 
 import msgspec
 
-from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.cluster.gossip import GatewayGossip
 from pubweave.core.mqtt.cluster.handover_chunks import handovers, sized_delivery, tails, unpacked
 from pubweave.core.mqtt.cluster.session_directory import SessionDirectory
+from pubweave.core.mqtt.services import MqttServices
 from pubweave.core.mqtt.session.cluster_messages import (
     Arrived,
     Claim,
@@ -30,21 +30,30 @@ from pubweave.core.mqtt.session.cluster_messages import (
     HandoverMessage,
     HandoverTail,
     Offer,
-    Redirected,
     SessionHeader,
     SessionsEnded,
     SessionsHeld,
-    digest_of,
 )
 from pubweave.core.mqtt.session.inflight import Delivery
-from pubweave.core.mqtt.session.native_client import InProcessLink
 from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.core.mqtt.session.table import MqttSessionTable
-from pubweave.model.ids import BrokerId, ClientId
-from pubweave.model.publications import Publication
+from pubweave.model.ids import BrokerId
 
 CROSSING_S = 1.0
 """Claims for one session at two gateways within this time may have crossed: the later holds."""
+
+
+class HandoverListener(Protocol):
+    """What the handover tells the gateway."""
+
+    def claimed(self, session: MqttSession, now: float) -> None:
+        """The client of a session has connected at another gateway: end its connection here."""
+
+    def arrived(self, name: str, now: float) -> None:
+        """An awaited session has arrived, or will not."""
+
+    def late(self, name: str, now: float) -> None:
+        """A session is not complete yet: its client is to try again."""
 
 
 class SessionHandover:
@@ -52,26 +61,19 @@ class SessionHandover:
 
     def __init__(
         self,
-        broker: BrokerId,
-        config: MqttConfig,
-        link: InProcessLink,
+        services: MqttServices,
         sessions: MqttSessionTable,
         gossip: GatewayGossip,
+        directory: SessionDirectory,
+        listener: HandoverListener,
     ) -> None:
-        self.on_claimed: Callable[[MqttSession, float], None]
-        """Called when the client of a session here has connected elsewhere."""
-        self.on_redirected: Callable[[ClientId, float], None]
-        """Called when a client was redirected by some gateway."""
-        self.on_late: Callable[[str, float], None]
-        """Called when a session is not complete yet: its client is to try again."""
-        self.on_arrived: Callable[[str, float], None]
-        """Called when an awaited session has arrived, or will not."""
-        self._broker = broker
-        self._config = config
-        self._link = link
+        self._broker = services.broker
+        self._config = services.config
+        self._services = services
         self._sessions = sessions
         self._gossip = gossip
-        self._directory = SessionDirectory()
+        self._directory = directory
+        self._listener = listener
         self._awaited: dict[str, tuple[float, BrokerId]] = {}
         """Since when a session is awaited, and from which gateway."""
         self._chunks: dict[str, list[Handover]] = {}
@@ -91,18 +93,18 @@ class SessionHandover:
 
     def claim(self, name: str, since: float, *, is_clean: bool) -> bool:
         """Announce that a client has connected. True if its session is elsewhere and worth waiting
-        for; `on_arrived` is called when it is here."""
+        for; the gateway is told when it is here."""
         if name in self._incoming and not is_clean:
-            self._wait_until[name] = since + self._config.handover_limit_s
+            self._wait(name, since)
             return True
         _, asked = self._awaited.get(name, (0.0, ""))
         holder = self._directory.discard(name) or asked
-        if is_clean or self._sessions.get(name) is not None:
+        if is_clean or self._sessions.by_name.get(name) is not None:
             holder = ""
         self._gossip.publish(Claim(name, since, holder), since)
         if holder:
             self._awaited[name] = since, holder
-            self._wait_until[name] = since + self._config.handover_limit_s
+            self._wait(name, since)
             self._chunks.pop(name, None)
         return bool(holder)
 
@@ -124,30 +126,15 @@ class SessionHandover:
         if was_incoming:
             self._stop_waiting(session.name, now)
 
-    def announce_all(self, now: float) -> None:
-        """Announce all sessions that are here."""
-        names = self._announced()
-        for start in range(0, max(1, len(names)), 500):
-            some = tuple(names[start : start + 500])
-            self._gossip.publish(SessionsHeld(some, is_all=not start), now)
-
-    def digest(self, gateway: BrokerId) -> int:
-        """Of the sessions at a gateway. O(1); for this gateway O(sessions)."""
-        if gateway == self._broker:
-            return digest_of(self._announced())
-        return self._directory.digest(gateway)
-
-    def _announced(self) -> list[str]:
-        return [s.name for s in self._sessions.all() if s.is_announced]
-
-    def discard_gateway(self, gateway: BrokerId) -> None:
-        self._directory.discard_gateway(gateway)
-
     # --- time ------------------------------------------------------------------------------
 
-    @property
-    def deadline(self) -> float:
-        return min(self._wait_until.values(), default=inf)
+    def _wait(self, name: str, since: float) -> None:
+        """A client waits for its session from now on."""
+        self._wait_until[name] = since + self._config.handover_limit_s
+        self._note_deadline()
+
+    def _note_deadline(self) -> None:
+        self._services.deadlines.set("handover", min(self._wait_until.values(), default=inf))
 
     def on_deadline(self, now: float) -> None:
         """Give up sessions that do not arrive. One that lacks only its tail is not given up: only
@@ -155,16 +142,15 @@ class SessionHandover:
         for name in [n for n, until in self._wait_until.items() if until <= now]:
             del self._wait_until[name]
             if name in self._incoming:
-                self.on_late(name, now)
+                self._listener.late(name, now)
             else:
                 self._stop_waiting(name, now)
+        self._note_deadline()
 
     # --- messages of other gateways --------------------------------------------------------
 
     def receive(self, gateway: BrokerId, message: HandoverMessage, now: float) -> None:
         match message:
-            case Redirected():
-                self.on_redirected(message.session, now)
             case SessionsHeld():
                 self._on_sessions_held(gateway, message, now)
             case SessionsEnded():
@@ -184,10 +170,10 @@ class SessionHandover:
         """Sessions are at another gateway. One that is here as well, without its client, was given
         up there before it arrived: end it here."""
         if message.is_all:
-            self.discard_gateway(gateway)
+            self._directory.discard_gateway(gateway)
         for name in message.sessions:
             self._directory.put(name, gateway)
-            session = self._sessions.get(name)
+            session = self._sessions.by_name.get(name)
             if session is None or session.connection is not None or message.is_all:
                 continue
             self._outgoing.pop(name, None)
@@ -200,7 +186,7 @@ class SessionHandover:
     # --- the old gateway -------------------------------------------------------------------
 
     def _on_claim(self, gateway: BrokerId, claim: Claim, now: float) -> None:
-        session = self._sessions.get(claim.session)
+        session = self._sessions.by_name.get(claim.session)
         if session is None:
             # If it was handed to another gateway, that one has received the claim, too.
             holder = self._directory.holder_of(claim.session)
@@ -218,8 +204,8 @@ class SessionHandover:
         outgoing = self._outgoing.get(claim.session, ("", 0.0, 0))
         if outgoing[1] > claim.since or outgoing[:2] == (gateway, claim.since):
             return  # there is a newer claim, or the session is on its way there
-        self.on_claimed(session, now)
-        if self._sessions.get(claim.session) is not session:
+        self._listener.claimed(session, now)
+        if self._sessions.by_name.get(claim.session) is not session:
             if is_wanted:
                 self._gossip.publish(Handover(gateway, claim.session, claim.since, None), now)
             return
@@ -242,14 +228,14 @@ class SessionHandover:
         return now < since + 2 * self._config.handover_limit_s
 
     def _hand_over(self, session: MqttSession, gateway: BrokerId, since: float, now: float) -> None:
-        self._outgoing[session.name] = gateway, since, session.inflight.waiting
+        self._outgoing[session.name] = gateway, since, len(session.inflight.waiting)
         for message in handovers(session, gateway, since):
             self._gossip.publish(message, now)
 
     def _on_arrived(self, gateway: BrokerId, message: Arrived, now: float) -> None:
         """The new gateway receives the session's publications: send the tail and discard it."""
         name = message.session
-        session = self._sessions.get(name)
+        session = self._sessions.by_name.get(name)
         outgoing = self._outgoing.get(name)
         if session is None or outgoing is None or outgoing[:2] != (gateway, message.since):
             self._gossip.publish(HandoverTail(gateway, name, (), is_void=True), now)
@@ -272,9 +258,9 @@ class SessionHandover:
     def _on_offer(self, gateway: BrokerId, offer: Offer, now: float) -> None:
         """Await a session without its client, unless it is here or awaited already."""
         name = offer.session
-        if self._sessions.get(name) is None and name not in self._awaited:
+        if self._sessions.by_name.get(name) is None and name not in self._awaited:
             self._awaited[name] = offer.since, gateway
-            self._wait_until[name] = now + self._config.handover_limit_s
+            self._wait(name, now)
 
     def _on_handover(self, gateway: BrokerId, chunk: Handover, now: float) -> None:
         name = chunk.session
@@ -285,14 +271,14 @@ class SessionHandover:
         if not chunk.is_last:
             return
         head = chunks[0].head
-        if head is None or self._sessions.get(name) is not None:
+        if head is None or self._sessions.by_name.get(name) is not None:
             self._stop_waiting(name, now)
             return
         del self._awaited[name]
         self._chunks.pop(name, None)
         self._rebuild(name, head, chunks, now)
         self._incoming[name] = []
-        session = self._sessions.get(name)
+        session = self._sessions.by_name.get(name)
         assert session is not None
         assert session.end is not None
         session.previous_gateway = gateway
@@ -308,7 +294,7 @@ class SessionHandover:
     def _rebuild(self, name: str, head: SessionHeader, chunks: list[Handover], now: float) -> None:
         # This broker may have accepted what the old gateway's has not received yet, and will not
         # before it discards the session.
-        routes_whole_topics = self._gossip.routes_whole_topics
+        routes_whole_topics = self._services.routes_whole_topics
         session = self._sessions.begin(
             name,
             head.client_id,
@@ -324,27 +310,27 @@ class SessionHandover:
         assert end is not None
         for one in head.subscriptions:
             filters = self._gossip.filters_of(one.pattern, one.content)
-            natives = tuple(end.client.subscribe(filter_) for filter_ in filters)
+            natives = tuple(end.subscribe(filter_) for filter_ in filters)
             session.subscriptions.add(msgspec.structs.replace(one, native=natives))
         session.inflight.fill(*unpacked(chunks), head.last_id)
         for chunk in chunks:
             session.deduplicator.learn(chunk.given)
         session.held = []
         self._sessions.await_client(session, now)
-        self._link.touch(end)
         self._gossip.session_changed(session)
 
     def _stop_waiting(self, name: str, now: float) -> None:
         self._awaited.pop(name, None)
         self._chunks.pop(name, None)
         self._wait_until.pop(name, None)
-        self.on_arrived(name, now)
+        self._note_deadline()
+        self._listener.arrived(name, now)
 
     def _on_tail(self, message: HandoverTail, now: float) -> None:
         """The tail of a session, in chunks. It is merged with what was held here, each once and in
         its publisher's order, and the client is accepted. O(n log n)."""
         name = message.session
-        session = self._sessions.get(name)
+        session = self._sessions.by_name.get(name)
         if session is None or name not in self._incoming:
             return
         if message.is_void:
@@ -363,12 +349,13 @@ class SessionHandover:
 
     def _deliver_held(self, session: MqttSession, tail: list[Delivery], now: float) -> None:
         held, session.held = session.held or [], None
-        if self._gossip.routes_whole_topics:
+        if self._services.routes_whole_topics:
             # The tail's marks say what is older than what was held (`session/deduplicator`).
             for delivery in tail:
                 session.send(delivery, now)
-            for publication in self.deduplicated(session, held):
-                self.deliver(session, publication, now)
+            first = session.deduplicator.first_copies(held, session.subscriptions)
+            for publication in first:
+                session.deliver(publication, self._gossip.groups, now)
             return
         deliveries = {delivery.publication.key: delivery for delivery in tail}
         publications = {publication.key: publication for publication in held}
@@ -376,19 +363,4 @@ class SessionHandover:
             if key in deliveries:
                 session.send(deliveries[key], now)
             else:
-                self.deliver(session, publications[key], now)
-
-    def deduplicated(
-        self, session: MqttSession, notified: Sequence[Publication]
-    ) -> Sequence[Publication]:
-        """What a session is to get of what its native client received: the originals of copies,
-        each when it first arrives on any topic."""
-        if not self._gossip.routes_whole_topics:
-            return notified
-        return session.deduplicator.first_copies(notified, session.subscriptions)
-
-    def deliver(self, session: MqttSession, publication: Publication, now: float) -> None:
-        """Deliver a publication by the matching subscriptions of a session."""
-        found = session.subscriptions.matching(publication)
-        if found:
-            session.deliver(publication, self._gossip.chosen(session, publication, found), now)
+                session.deliver(publications[key], self._gossip.groups, now)

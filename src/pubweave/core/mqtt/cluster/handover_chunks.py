@@ -27,11 +27,10 @@ CHUNK_MARKS = 500
 def handovers(session: MqttSession, gateway: BrokerId, since: float) -> Iterator[Handover]:
     """All that belongs to a session now, for ``gateway``."""
     name = session.name
-    numbered, waiting = session.inflight.contents()
     yield Handover(gateway, name, since, _head(session), is_last=False)
-    for some in packed_chunks(waiting):
+    for some in packed_chunks(list(session.inflight.waiting)):
         yield Handover(gateway, name, since, None, (), some, is_last=False)
-    for one in numbered:
+    for one in list(session.inflight.numbered.values()):
         packed = msgspec.structs.replace(one, delivery=_packed(one.delivery))
         yield Handover(gateway, name, since, None, (packed,), is_last=False)
     for marks in _marks(session):
@@ -63,7 +62,7 @@ def unpacked(chunks: Iterable[Handover]) -> tuple[list[InflightDelivery], list[D
 
 def tails(session: MqttSession, gateway: BrokerId, sent: int) -> Iterator[HandoverTail]:
     """What waits in a session beyond the first ``sent``, and its marks; the last one ends it."""
-    _, waiting = session.inflight.contents()
+    waiting = list(session.inflight.waiting)
     for some in packed_chunks(waiting[sent:]):
         yield HandoverTail(gateway, session.name, some, is_last=False)
     for marks in _marks(session):

@@ -3,8 +3,8 @@
 Such an overlay (`topic_connected`, `rendezvous`) has no subscription for ``a/#``. So a pattern with
 wildcards subscribes to the *wildcard topic* of its first level, an ordinary topic of the overlay,
 where gateways publish copies of what is published on any topic with that first level
-(`mqtt/wildcard_replicator`). ``#`` and ``+/...`` share a wildcard topic. A copy has all attributes
-of the original, so content filters apply to it; the receiver checks the pattern again.
+(`cluster/wildcard_replicator`). ``#`` and ``+/...`` share a wildcard topic. A copy has all
+attributes of the original, so content filters apply to it; the receiver checks the pattern again.
 """
 
 from __future__ import annotations

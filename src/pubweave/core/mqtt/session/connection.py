@@ -6,6 +6,8 @@ in `session/session`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from pubweave.core.mqtt.protocol.bridge_marks import marked
@@ -17,12 +19,14 @@ from pubweave.model.mqtt_packets import (
     NO_CONTENT,
     VERSION_5,
     Connect,
-    Content,
     FromClient,
     Publish,
     Reason,
     ToClient,
 )
+
+if TYPE_CHECKING:
+    from pubweave.core.mqtt.session.session import MqttSession
 
 KEEP_ALIVE_FACTOR = 1.5
 """How much longer than it promised a client may be silent (MQTT 5.0, 3.1.2.10)."""
@@ -41,19 +45,22 @@ class MqttConnection:
     """The state of one connection. ``connect`` is None until the client has sent it."""
 
     def __init__(
-        self, number: ConnectionId, now: float, has_output: dict[ConnectionId, None]
+        self, number: ConnectionId, now: float, with_output: dict[MqttConnection, None]
     ) -> None:
-        """``has_output`` notes the connections that have packets to send."""
+        """``with_output`` notes the connections that have packets to send."""
         self.number = number
-        self._has_output = has_output
+        self._with_output = with_output
         self.heard_at = now
         self.connect: Connect | None = None
-        self.session = ""
-        """The name of the session that it is attached to; empty: none yet."""
+        self.is_v5 = False
+        self.session: MqttSession | None = None
+        """The session that it is attached to."""
         self.early: list[FromClient] = []
         """Packets that the client sent before its Connect was accepted."""
         self.is_accepted = False
         """ConnAck was sent and accepts the client."""
+        self.is_closing = False
+        """It is closed at the end of this event."""
         self.keep_alive_s = 0
         self.mark = ""
         """The gateway's mark for publications sent to bridges (`protocol/bridge_marks`)."""
@@ -61,16 +68,13 @@ class MqttConnection:
         """The client does not read as fast as it is written to."""
         self.is_paused = False
         """The client is not read from, because the overlay is congested."""
-        self._out: list[ToClient] = []
+        self.output: list[ToClient] = []
+        """The packets to send at the end of this event."""
         self._aliases_in: dict[int, str] = {}
         self._aliases_out: dict[str, int] = {}
         self._alias_max = 0
         self._limit: int | None = None
         """The longest packet that the client accepts."""
-
-    @property
-    def is_v5(self) -> bool:
-        return self.connect is not None and self.connect.version == VERSION_5
 
     @property
     def silent_at(self) -> float | None:
@@ -81,6 +85,7 @@ class MqttConnection:
 
     def begin(self, connect: Connect, alias_max: int) -> None:
         self.connect = connect
+        self.is_v5 = connect.version == VERSION_5
         self._limit = connect.max_packet_bytes
         self._alias_max = min(connect.topic_alias_max, alias_max)
 
@@ -89,15 +94,10 @@ class MqttConnection:
         fitted = fitting(packet, self._limit) if self._limit is not None else packet
         if fitted is None:
             return False
-        if not self._out:
-            self._has_output[self.number] = None
-        self._out.append(fitted)
+        if not self.output:
+            self._with_output[self] = None
+        self.output.append(fitted)
         return True
-
-    def pop_packets(self) -> list[ToClient]:
-        """The packets of this event."""
-        packets, self._out = self._out, []
-        return packets
 
     def reason_text(self, text: str) -> str | None:
         """A reason string, if the client wants any."""
@@ -127,6 +127,11 @@ class MqttConnection:
     ) -> Publish | None:
         """The packet of a delivery; None if the client does not accept its size."""
         publication = delivery.publication
+        content = NO_CONTENT
+        if self.is_v5:
+            content = content_of(publication, now)
+            if delivery.is_marked:
+                content = marked(content, publication, self.mark)
         packet = Publish(
             publication.topic,
             publication.payload,
@@ -134,16 +139,12 @@ class MqttConnection:
             delivery.retain,
             packet_id,
             is_duplicate,
-            self._content(delivery, now) if self.is_v5 else NO_CONTENT,
+            content,
             delivery.subscription_ids if self.is_v5 else (),
         )
         if self._alias_max:
             packet = self._aliased(packet)
-        return packet if self._fits(packet) else None
-
-    def _content(self, delivery: Delivery, now: float) -> Content:
-        content = content_of(delivery.publication, now)
-        return marked(content, delivery.publication, self.mark) if delivery.is_marked else content
+        return packet if self._limit is None or size_of(packet) <= self._limit else None
 
     def _fits(self, packet: Publish) -> bool:
         return self._limit is None or size_of(packet) <= self._limit

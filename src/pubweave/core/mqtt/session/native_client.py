@@ -1,35 +1,48 @@
 """The native clients behind MQTT sessions, and the in-process link to their broker.
 
-Each MQTT session is an ordinary client of its broker (`core.client`) over a connection within this
-process: it has a negative number, and what the broker transmits on it is delivered within the same
-event. So rights, limits, metering, sequence numbers and back-pressure are those of every client,
-and an answer to a client waits for nothing but the event's own record in the journal.
+Each MQTT session is an ordinary client of its broker over a connection within this process, which
+has a negative number. So rights, limits, metering, sequence numbers and back-pressure are those of
+every client. What the broker sends it arrives within the same event, and the broker says directly
+what it has handled, so an answer to an MQTT client waits for nothing but the event's own record in
+the journal.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
-from pubweave.core.client import ClientCore
+from pubweave.core.config.session import SessionLimits
 from pubweave.core.mqtt.session.cluster_messages import Arrived
-from pubweave.core.session.access import Access
-from pubweave.core.vocabulary.effects import (
-    CloseConnection,
-    Effect,
-    Notify,
-    ProbeBrokers,
-    ReportMissed,
-    ReportRefusal,
-    Transmit,
+from pubweave.core.session.session import Session
+from pubweave.core.session.table import SessionTable
+from pubweave.core.vocabulary.events import ConnectionId, MessagesReceived
+from pubweave.model.filters.filter import Filter
+from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId
+from pubweave.model.messages.rendezvous import RENDEZVOUS_PROTOCOL
+from pubweave.model.messages.session import (
+    PROTOCOL_VERSION,
+    Advertise,
+    Goodbye,
+    Hello,
+    Missed,
+    Refused,
+    Role,
+    SequencedMessage,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
 )
-from pubweave.core.vocabulary.events import ConnectionId, ConnectionOpened, MessagesReceived
-from pubweave.model.ids import ClientId
-from pubweave.model.messages.session import Message, Ping, SequencedMessage
-from pubweave.model.mqtt_packets import PubAck, PubRec, Subscribe
-from pubweave.model.publications import Publication
+from pubweave.model.messages.topic_connected import TOPIC_PROTOCOL
+from pubweave.model.mqtt_packets import PubAck, PubRec
+from pubweave.model.mqtt_packets import Subscribe as MqttSubscribe
+from pubweave.model.publications import Publication, Value, make_publication
+
+MAX_PUBLISHERS_REMEMBERED = 100_000
+LIMITS = SessionLimits()
 
 
 class PendingReply(msgspec.Struct, frozen=True):
@@ -39,7 +52,7 @@ class PendingReply(msgspec.Struct, frozen=True):
     ``publication`` is the one that it answers; it is retained if it asks for that."""
 
     count: int
-    answer: PubAck | PubRec | Subscribe | Arrived | None
+    answer: PubAck | PubRec | MqttSubscribe | Arrived | None
     publication: Publication | None = None
     natives: tuple[tuple[str, ...], ...] = ()
     are_new: tuple[bool, ...] = ()
@@ -48,81 +61,181 @@ class PendingReply(msgspec.Struct, frozen=True):
 class NativeSession:
     """The client's end of a native session; ``owner`` names the MQTT session that it is for."""
 
-    def __init__(self, client: ClientCore, connection: ConnectionId, owner: str) -> None:
-        self.client = client
+    def __init__(
+        self,
+        link: InProcessLink,
+        id_: ClientId,
+        connection: ConnectionId,
+        owner: str,
+        epoch: int,
+    ) -> None:
+        self.id = id_
         self.connection = connection
         self.owner = owner
+        self.subscriptions: dict[SubscriptionId, None] = {}
         self.pending_replies: deque[PendingReply] = deque()
         self.refusals: dict[str, str] = {}
         """By advertisement, subscription or ``publication N``: why it was refused."""
+        self.session: Session | None = None
+        """The broker's end, from its answer to Hello until the session ends."""
         self.lost_reason: str | None = None
         """Why the broker ended this session, if it did."""
         self.is_leaving = False
-        self.wants_ack = False
-        """Whether the broker is to acknowledge at once."""
-        self.missed = 0
-        """How many publications were lost before they arrived here, at most."""
-        self._has_sent = False
-        self._outgoing: list[Message] = []
+        self.holds_up = False
+        """Whoever feeds it is held up, and is to be let go when it has room again."""
+        self._link = link
+        self._epoch = epoch
+        self._numbers = 0
+        self._sequence = epoch  # larger than what an earlier client of this name used
+        self._pending: list[SequencedMessage] = []
+        self._queued = 0
+        """How many messages were ever queued for the broker."""
+        self._waiting: deque[SequencedMessage] = deque()
+        """What the broker's window has no room for."""
+        self.waiting_bytes = 0
+        self._last_seen: dict[tuple[ClientId, str], int] = {}
+        self._routes_by_topic = False
+
+    # --- to the broker ---------------------------------------------------------------------
+
+    def advertise(self, filter_: Filter) -> AdvertisementId:
+        id_ = self._next_id()
+        self._queue(Advertise(id_, filter_))
+        return id_
+
+    def unadvertise(self, id_: AdvertisementId) -> None:
+        self._queue(Unadvertise(id_))
+
+    def subscribe(self, filter_: Filter) -> SubscriptionId:
+        id_ = self._next_id()
+        self.subscriptions[id_] = None
+        self._queue(Subscribe(id_, filter_))
+        return id_
+
+    def unsubscribe(self, id_: SubscriptionId, *, is_refused: bool = False) -> None:
+        """``is_refused``: the broker does not have it."""
+        del self.subscriptions[id_]
+        if not is_refused:
+            self._queue(Unsubscribe(id_))
+
+    def publish(
+        self, topic: str, attributes: dict[str, Value], payload: bytes, published_at: float
+    ) -> Publication:
+        self._sequence += 1
+        publication = make_publication(
+            self.id, self._sequence, topic, attributes, payload, published_at
+        )
+        self._queue(publication)
+        return publication
+
+    def _next_id(self) -> str:
+        self._numbers += 1
+        # The epoch keeps ids of two incarnations apart while the old one's are withdrawn.
+        return f"{self.id}:{self._epoch:x}.{self._numbers}"
+
+    def _queue(self, message: SequencedMessage) -> None:
+        self._pending.append(message)
+        self._queued += 1
+        self._link.touched[self] = None
 
     def reply_later(
         self,
-        answer: PubAck | PubRec | Subscribe | Arrived | None,
+        answer: PubAck | PubRec | MqttSubscribe | Arrived | None,
         publication: Publication | None = None,
         natives: tuple[tuple[str, ...], ...] = (),
         are_new: tuple[bool, ...] = (),
     ) -> None:
         """Reply when the broker has handled what was queued last."""
-        session = self.client.session
-        count = session.acked + session.queue_messages + len(session.pending)
-        self.pending_replies.append(PendingReply(count, answer, publication, natives, are_new))
+        self.pending_replies.append(
+            PendingReply(self._queued, answer, publication, natives, are_new)
+        )
+        self._link.touched[self] = None
 
-    def due_replies(self) -> list[PendingReply]:
-        """The replies that are due now, in order."""
-        acked = self.client.session.acked
-        due: list[PendingReply] = []
-        while self.pending_replies and self.pending_replies[0].count <= acked:
-            due.append(self.pending_replies.popleft())
-        return due
+    def leave(self) -> None:
+        """Say goodbye as soon as the broker has handled everything."""
+        self.is_leaving = True
+        self._link.touched[self] = None
 
-    def receive(self, messages: Sequence[Message], now: float) -> Sequence[Publication]:
-        """Handle what the broker transmitted; the notifications among it."""
-        notified: list[Publication] = []
-        for effect in self.client.handle(MessagesReceived(self.connection, messages, now), now):
-            if isinstance(effect, Notify):
-                notified += effect.publications
-            elif isinstance(effect, Transmit):
-                self._outgoing += effect.messages
-                # What was queued before the broker's Hello goes out by itself after it.
-                self._has_sent |= any(isinstance(m, SequencedMessage) for m in effect.messages)
-            elif isinstance(effect, ReportMissed):
-                self.missed += effect.count
-            elif isinstance(effect, ReportRefusal):
-                self.refusals[effect.subject] = effect.reason
-            elif isinstance(effect, ProbeBrokers):
-                # MQTT clients cannot probe brokers: their distances stay unknown.
-                for reply in self.client.probed(effect.number, {}):
-                    self._outgoing += reply.messages  # type: ignore[union-attr]
-        return notified
+    @property
+    def is_congested(self) -> bool:
+        """Whether so much waits that whoever feeds it is to be held up."""
+        return self.waiting_bytes > LIMITS.congested_bytes
 
-    def opened(self, now: float) -> None:
-        for effect in self.client.handle(ConnectionOpened(self.connection), now):
-            if isinstance(effect, Transmit):
-                self._outgoing += effect.messages
-
-    def outgoing(self, now: float) -> list[Message]:
-        """The messages for the broker."""
-        effects = self.client.flush()
-        self.wants_ack, self._has_sent = bool(effects) or self._has_sent, False
-        self.client.session.ack(effects)
-        if self.is_leaving and not self.client.session.queue_messages:
-            effects += self.client.goodbye("the MQTT session is over")
-        messages = self._outgoing
-        for effect in effects:
-            if isinstance(effect, Transmit):
-                messages += effect.messages
-        self._outgoing = []
+    def outgoing(self, session: Session) -> Sequence[SequencedMessage]:
+        """The messages that the broker's window has room for."""
+        messages, self._pending = self._pending, []
+        size_bytes = sum([message.size_bytes for message in messages])
+        room = session.remote_window_bytes - session.received_bytes_unacked
+        if not self._waiting and size_bytes <= room:
+            return messages
+        self._waiting.extend(messages)
+        self.waiting_bytes += size_bytes
+        messages, size_bytes = [], 0
+        while self._waiting and size_bytes < room:
+            message = self._waiting.popleft()
+            size_bytes += message.size_bytes
+            messages.append(message)
+        self.waiting_bytes -= size_bytes
         return messages
+
+    # --- from the broker -------------------------------------------------------------------
+
+    def attached(self, session: Session, hello: Hello) -> None:
+        self.session = session
+        self._sequence = max(self._sequence, hello.last_sequence)
+        self._routes_by_topic = hello.routing in (TOPIC_PROTOCOL, RENDEZVOUS_PROTOCOL)
+        self._link.touched[self] = None
+
+    def receive(self, messages: Sequence[SequencedMessage]) -> None:
+        (self._link.inbox if self.owner else self._link.gossip).append((self, messages))
+
+    def acknowledged(self) -> None:
+        self._link.touched[self] = None
+
+    def closed(self, reason: str) -> None:
+        self.session = None
+        self.lost_reason = reason
+        self._link.touched[self] = None
+
+    def unpack(self, messages: Sequence[SequencedMessage]) -> tuple[list[Publication], int]:
+        """The publications among what the broker sent, each once, and how many were lost on their
+        way here, at most."""
+        found: list[Publication] = []
+        missed = 0
+        last_seen = self._last_seen
+        for message in messages:
+            if type(message) is Publication:
+                # Routed by topic, two topics may take different routes: order holds within one.
+                key = message.publisher, message.topic if self._routes_by_topic else ""
+                if message.sequence <= last_seen.get(key, 0):
+                    continue
+                if len(last_seen) >= MAX_PUBLISHERS_REMEMBERED:
+                    del last_seen[next(iter(last_seen))]
+                last_seen[key] = message.sequence
+                found.append(message)
+            elif isinstance(message, Refused):
+                self.refusals[message.subject] = message.reason
+                self._link.touched[self] = None
+            elif isinstance(message, Missed):
+                missed += message.count
+        return found, missed
+
+
+class NativeReceiver(Protocol):
+    """What native clients report to: the gateway."""
+
+    def notified(
+        self, end: NativeSession, publications: Sequence[Publication], now: float
+    ) -> None: ...
+
+    def handled(self, end: NativeSession, reply: PendingReply, now: float) -> None:
+        """The broker has handled what this reply waits for."""
+
+    def settled(self, end: NativeSession, now: float) -> None:
+        """The broker has refused something, or has room again."""
+
+    def lost(self, end: NativeSession, reason: str, now: float) -> None:
+        """The broker has ended the session of a client."""
 
 
 class InProcessLink:
@@ -130,22 +243,26 @@ class InProcessLink:
 
     def __init__(
         self,
-        access: Access,
-        opened: Callable[[ConnectionOpened, float], None],
+        sessions: SessionTable,
         receive: Callable[[MessagesReceived, float], None],
+        ack: Callable[[Session], None],
+        receiver: NativeReceiver,
     ) -> None:
-        self.on_notified: Callable[[NativeSession, Sequence[Publication], float], None]
-        self.on_missed: Callable[[int], None]
-        self.on_settled: Callable[[NativeSession, float], None]
-        self.ends: dict[ConnectionId, NativeSession] = {}
-        self._access = access
-        self._opened = opened
+        self.inbox: deque[tuple[NativeSession, Sequence[SequencedMessage]]] = deque()
+        """What the broker has sent."""
+        self.gossip: deque[tuple[NativeSession, Sequence[SequencedMessage]]] = deque()
+        """What it has sent to the gateway's own client."""
+        self.touched: dict[NativeSession, None] = {}
+        """The clients that have something to say, or were told what the broker has handled."""
+        self.missed = 0
+        """Publications that were lost before they reached their client, at most."""
+        self._sessions = sessions
         self._receive = receive
-        self._touched: dict[ConnectionId, None] = {}
-        self._deferred: deque[Effect] = deque()
-        self._gossip: deque[Effect] = deque()
-        """Effects for the gateway's own client."""
-        self._is_running = False
+        self._ack = ack
+        self._receiver = receiver
+        self._ends: dict[ConnectionId, NativeSession] = {}
+        self._greetings: dict[NativeSession, tuple[str, Hello]] = {}
+        """Of clients that have yet to say Hello, with their users."""
         self._last_connection = 0
         self._last_epoch = 0
 
@@ -168,97 +285,78 @@ class InProcessLink:
         elsewhere, and is to get what is kept of its topics."""
         self._last_connection -= 1
         connection, epoch = self._last_connection, self.epoch(now)
-        client = ClientCore(id_, epoch=epoch, now=now, first_sequence=epoch, can_move=can_move)
-        if returns:
-            client.session.remote_epoch = epoch  # names no session, but says that there was one
-        end = self.ends[connection] = NativeSession(client, connection, owner)
-        self._opened(ConnectionOpened(connection), now)
-        self._access.vouch(connection, user)
-        end.opened(now)
-        self.touch(end)
+        end = self._ends[connection] = NativeSession(self, id_, connection, owner, epoch)
+        self._greetings[end] = (
+            user,
+            Hello(
+                PROTOCOL_VERSION,
+                Role.CLIENT,
+                id_,
+                epoch,
+                epoch if returns else 0,  # names no session, but says that there was one
+                0,
+                LIMITS.window_bytes,
+                attempt=1,
+                can_move=can_move,
+            ),
+        )
+        self.touched[end] = None
         return end
 
-    def leave(self, end: NativeSession) -> None:
-        """Say goodbye as soon as the broker has acknowledged everything."""
-        end.is_leaving = True
-        self.touch(end)
+    def greet(self, end: NativeSession, now: float) -> str:
+        """Say Hello for a client, if it has not yet; why the broker does not take it, or empty."""
+        greeting = self._greetings.pop(end, None)
+        if greeting is not None:
+            user, hello = greeting
+            self._sessions.accept_local(end.connection, end, user, now)
+            self._receive(MessagesReceived(end.connection, (hello,), now), now)
+        return end.lost_reason or ""
 
-    def touch(self, end: NativeSession) -> None:
-        """This end may have messages to carry."""
-        self._touched[end.connection] = None
-
-    def defer(self, effects: list[Effect]) -> None:
-        """Move the in-process effects from ``effects`` to the next run."""
-        self._deferred.extend([e for e in effects if _is_inner(e)])
-        effects[:] = [e for e in effects if not _is_inner(e)]
-
-    def run(self, effects: list[Effect], now: float) -> None:
-        """Carry messages in both directions until none are left; in-process effects are taken out
-        of the broker's ``effects``. O(messages).
+    def run(self, now: float) -> None:
+        """Carry messages in both directions until none are left. O(messages).
 
         Messages between gateways are delivered last. A handover's `Arrived` divides a session's
-        publications; those before it in the same event must be in their sessions by then.
+        publications; those before it in the same event must be in their sessions by then."""
+        while self.inbox or self.touched or self.gossip:
+            if not self.inbox and not self.touched:
+                self._deliver(*self.gossip.popleft(), now)
+            while self.inbox:
+                self._deliver(*self.inbox.popleft(), now)
+            touched, self.touched = self.touched, {}
+            for end in touched:
+                self._carry(end, now)
 
-        Runs do not nest: a call within a run is served by that run, or messages could overtake
-        each other."""
-        if self._is_running:
+    def _deliver(
+        self, end: NativeSession, messages: Sequence[SequencedMessage], now: float
+    ) -> None:
+        if end.connection not in self._ends:
             return
-        self._is_running = True
-        try:
-            while True:
-                self.defer(effects)
-                if not self._deferred and not self._touched:
-                    if not self._gossip:
-                        return
-                    self._hand_over(self._gossip.popleft(), now)
-                while self._deferred:
-                    effect = self._deferred.popleft()
-                    if self._is_gossip(effect):
-                        self._gossip.append(effect)
-                    else:
-                        self._hand_over(effect, now)
-                touched = list(self._touched)
-                self._touched.clear()
-                for connection in touched:
-                    self._send_outgoing(connection, now)
-        finally:
-            self._is_running = False
+        publications, missed = end.unpack(messages)
+        self.missed += missed
+        if publications:
+            self._receiver.notified(end, publications, now)
 
-    def _is_gossip(self, effect: Effect) -> bool:
-        end = self.ends.get(effect.connection)  # type: ignore[union-attr]
-        return end is not None and not end.owner
-
-    def _hand_over(self, effect: Effect, now: float) -> None:
-        end = self.ends.get(effect.connection)  # type: ignore[union-attr]
-        if end is None:
+    def _carry(self, end: NativeSession, now: float) -> None:
+        """Report what the broker has handled, and give it what it has room for."""
+        if end.connection not in self._ends:
             return
-        self.touch(end)
-        if isinstance(effect, CloseConnection):
-            end.lost_reason = effect.reason
-        elif isinstance(effect, Transmit):
-            missed = end.missed
-            notified = end.receive(effect.messages, now)
-            if end.missed > missed:
-                self.on_missed(end.missed - missed)
-            if notified:
-                self.on_notified(end, notified, now)
-
-    def _send_outgoing(self, connection: ConnectionId, now: float) -> None:
-        end = self.ends.get(connection)
-        if end is None:
+        if end.lost_reason is not None:
+            del self._ends[end.connection]
+            self._receiver.lost(end, end.lost_reason, now)
             return
-        if end.lost_reason is None:
-            self.on_settled(end, now)
-            messages = end.outgoing(now)
-            if messages:
-                self._receive(MessagesReceived(connection, messages, now), now)
-            if end.wants_ack:
-                # In an event of its own: a broker acknowledges a batch when it is handled whole.
-                self._receive(MessagesReceived(connection, (Ping(now),), now), now)
+        session = end.session
+        replies, handled = end.pending_replies, 0 if session is None else session.told
+        while replies and replies[0].count <= handled:
+            self._receiver.handled(end, replies.popleft(), now)
+        if end.refusals or end.holds_up:
+            self._receiver.settled(end, now)
+        if session is None:
+            self.greet(end, now)
             return
-        del self.ends[connection]
-        self.on_settled(end, now)
-
-
-def _is_inner(effect: Effect) -> bool:
-    return isinstance(effect, Transmit | CloseConnection) and effect.connection < 0
+        messages = end.outgoing(session)
+        if messages:
+            self._receive(MessagesReceived(end.connection, messages, now), now)
+            self._ack(session)
+        elif end.is_leaving and not (end.waiting_bytes or session.owes_ack):
+            goodbye = (Goodbye("the MQTT session is over"),)
+            self._receive(MessagesReceived(end.connection, goodbye, now), now)

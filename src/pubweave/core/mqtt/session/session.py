@@ -13,6 +13,8 @@ import msgspec
 
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.protocol.properties import (
+    EXPIRY_S,
+    RETAIN,
     attribute_bytes,
     attributes_of,
     is_expired,
@@ -23,8 +25,10 @@ from pubweave.core.mqtt.session.connection import MqttConnection, MqttError
 from pubweave.core.mqtt.session.deduplicator import SessionDeduplicator
 from pubweave.core.mqtt.session.inflight import Delivery, InflightQueue, QueueBudget
 from pubweave.core.mqtt.session.native_client import NativeSession
-from pubweave.core.mqtt.session.subscriptions import MqttSubscription, SessionSubscriptions
-from pubweave.model.filters.filter import Filter, topic_filter
+from pubweave.core.mqtt.session.shared_groups import SharedGroups
+from pubweave.core.mqtt.session.subscriptions import SessionSubscriptions
+from pubweave.core.session.access import Access
+from pubweave.model.filters.filter import topic_filter
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.mqtt_packets import (
     PubAck,
@@ -52,12 +56,13 @@ class MqttSession:
         client_id: str,
         user: str,
         config: MqttConfig,
-        overrun: dict[str, None],
         budget: QueueBudget,
+        access: Access,
     ) -> None:
-        """``overrun`` notes sessions that exceed their limits, ``budget`` the bytes of all."""
+        """``budget``: of the queues of all sessions."""
         self.name = name
-        self._overrun = overrun
+        self._budget = budget
+        self._access = access
         self.client_id = client_id
         self.user = user
         self.config = config
@@ -97,42 +102,39 @@ class MqttSession:
         """QoS 2 publications of the client by packet id, until PubRel: 0 or a reason code."""
         self._unanswered = 0
         """QoS 1 publications of the client that are not answered yet."""
-        self._advertised: dict[str, str] = {}
+        self.advertised: dict[str, str] = {}
+        """The advertisements of single topics; those topics were checked."""
 
     # --- publications of the client --------------------------------------------------------
 
     def publish(
-        self,
-        packet: Publish,
-        topic: str,
-        rights: tuple[Filter, ...],
-        now: float,
-        *,
-        is_only_answered: bool = False,
+        self, packet: Publish, topic: str, now: float, *, is_only_answered: bool = False
     ) -> None:
         """Publish to the overlay; the answer follows when the broker has accepted it. With
         ``is_only_answered`` nothing is published, as for an echo.
 
         MqttError if the client exceeds its receive maximum."""
-        end, number = self._end, packet.packet_id or 0
-        if self.is_duplicate(packet):
+        end, number, qos = self.end, packet.packet_id or 0, packet.qos
+        assert end is not None, "a session is attached before it is used"
+        if qos == 2 and number in self._incoming:
             due = [p.answer for p in end.pending_replies if isinstance(p.answer, PubRec)]
             if all(answer.packet_id != number for answer in due):
                 self._answer(PubRec(number, self._incoming[number]))
             return
-        self._check_under_way(packet)
+        if qos and self._unanswered + len(self._incoming) >= self.config.receive_max:
+            self._check_receive_max()
         publication = None
         if not is_only_answered:
-            publication = self._publish_to_overlay(packet, topic, rights, now)
+            publication = self._publish_to_overlay(end, packet, topic, now)
             if publication is None:
                 text = "its user properties are more than a link can carry"
                 self.refuse(packet, Reason.QUOTA_EXCEEDED, text)
                 return
         answer: PubAck | PubRec | None = None
-        if packet.qos == 1:
+        if qos == 1:
             answer = PubAck(number)
             self._unanswered += 1
-        elif packet.qos == 2:
+        elif qos == 2:
             answer = PubRec(number)
             self._incoming[number] = 0
         if answer is not None or (packet.retain and not is_only_answered):
@@ -148,22 +150,21 @@ class MqttSession:
             kind = PubAck if packet.qos == 1 else PubRec
             self._answer(kind(packet.packet_id or 0, reason, self.connection.reason_text(text)))
 
-    def _check_under_way(self, packet: Publish) -> None:
+    def _check_receive_max(self) -> None:
         """MQTT 3.1.1 has no limit; such clients are slowed down by not being read."""
-        most = self.config.receive_max
-        is_v5 = self.connection is not None and self.connection.is_v5
-        if packet.qos and is_v5 and self._unanswered + len(self._incoming) >= most:
+        if self.connection is not None and self.connection.is_v5:
+            most = self.config.receive_max
             raise MqttError(Reason.RECEIVE_MAX_EXCEEDED, f"more than {most} are under way")
 
-    def publish_will(self, rights: tuple[Filter, ...], now: float) -> None:
+    def publish_will(self, now: float) -> None:
         will, self.will, self.will_at = self.will, None, None
-        if will is not None:
-            publication = self._publish_to_overlay(will, will.topic, rights, now)
+        if will is not None and self.end is not None:
+            publication = self._publish_to_overlay(self.end, will, will.topic, now)
             if will.retain and publication is not None:
-                self._end.reply_later(None, publication)
+                self.end.reply_later(None, publication)
 
     def _publish_to_overlay(
-        self, packet: Publish | Will, topic: str, rights: tuple[Filter, ...], now: float
+        self, end: NativeSession, packet: Publish | Will, topic: str, now: float
     ) -> Publication | None:
         """None if it does not fit into a frame between brokers."""
         attributes = attributes_of(packet, reads_json=self.config.reads_json)
@@ -172,23 +173,22 @@ class MqttSession:
             attributes = attributes_of(packet, reads_json=False)
             if attribute_bytes(attributes) > room:
                 return None
-        self._advertise(topic, rights)
-        return self._end.client.publish(topic, attributes, packet.payload, now)
+        if topic not in self.advertised and not self.advertises_all:
+            self._advertise(end, topic)
+        return end.publish(topic, attributes, packet.payload, now)
 
-    def _advertise(self, topic: str, rights: tuple[Filter, ...]) -> None:
+    def _advertise(self, client: NativeSession, topic: str) -> None:
         """Advertise what this client publishes: single topics at first, then all that it may
         publish."""
-        if self.advertises_all or topic in self._advertised:
-            return
-        client = self._end.client
-        if self.routes_whole_topics and len(self._advertised) >= TOPICS_MAX:
-            client.unadvertise(self._advertised.pop(next(iter(self._advertised))))
+        rights = self._access.publish_rights(self.user)
+        if self.routes_whole_topics and len(self.advertised) >= TOPICS_MAX:
+            client.unadvertise(self.advertised.pop(next(iter(self.advertised))))
         if (
             self.routes_whole_topics
-            or len(self._advertised) < self.config.topics_advertised
+            or len(self.advertised) < self.config.topics_advertised
             or not rights
         ):
-            self._advertised[topic] = client.advertise(topic_filter(topic))
+            self.advertised[topic] = client.advertise(topic_filter(topic))
             return
         self.advertises_all = True
         for right in rights:
@@ -199,21 +199,21 @@ class MqttSession:
 
     def answered(self, answer: PubAck | PubRec, refusal: str | None) -> None:
         """The broker has accepted or refused a publication: answer it."""
-        connection, reason = self.connection, 0 if refusal is None else int(Reason.NOT_AUTHORIZED)
-        if isinstance(answer, PubAck):
-            self._unanswered -= 1
-        elif reason:
-            self._incoming.pop(answer.packet_id, None)
-        text = None
-        if refusal is not None and connection is not None:
-            text = connection.reason_text(refusal)
-        self._answer(type(answer)(answer.packet_id, reason, text))
+        is_first = isinstance(answer, PubAck)
+        self._unanswered -= is_first
+        if refusal is not None:
+            if not is_first:
+                self._incoming.pop(answer.packet_id, None)
+            text = None if self.connection is None else self.connection.reason_text(refusal)
+            answer = type(answer)(answer.packet_id, int(Reason.NOT_AUTHORIZED), text)
+        if self.connection is not None:
+            self.connection.send(answer)
 
     @property
     def is_drained(self) -> bool:
         """Whether nothing is in flight that would be repeated on the next connection, or lost with
         the session."""
-        is_kept = self.expiry_s or not (self.inflight.under_way or self.inflight.waiting)
+        is_kept = self.expiry_s or not (self.inflight.numbered or self.inflight.waiting)
         return bool(is_kept) and not self._unanswered and not self._incoming
 
     def connection_lost(self) -> None:
@@ -242,20 +242,25 @@ class MqttSession:
 
     # --- publications for the client -------------------------------------------------------
 
-    def deliver(
-        self, publication: Publication, found: tuple[MqttSubscription, ...], now: float
-    ) -> None:
-        """Deliver a publication once for these subscriptions, with the best of their QoS."""
-        own = session_of(publication.publisher) == self.name
-        wanted = [s for s in found if not (own and (s.options.no_local or self.is_bridge))]
-        if not wanted:
+    def deliver(self, publication: Publication, groups: SharedGroups, now: float) -> None:
+        """Deliver a publication once for all subscriptions that match it, with the best of their
+        QoS; for a shared one, if this session is the chosen member of its group."""
+        subscriptions = self.subscriptions
+        found = subscriptions.matching(publication)
+        if subscriptions.shared:
+            found = groups.chosen_for(self.name, publication, found)
+        may_exclude = subscriptions.without_own or self.is_bridge
+        if may_exclude and session_of(publication.publisher) == self.name:
+            found = tuple(s for s in found if not (s.options.no_local or self.is_bridge))
+        if not found:
             return
-        qos = self.qos_for(publication, max(s.options.qos for s in wanted))
-        retain = is_retained(publication) and (
-            self.is_bridge or any(s.options.retain_as_published for s in wanted)
+        qos = self.qos_for(publication, max([s.options.qos for s in found]))
+        retain = RETAIN in publication.attributes and (
+            is_retained(publication)
+            and (self.is_bridge or any(s.options.retain_as_published for s in found))
         )
-        ids = tuple(s.subscription_id for s in wanted if s.subscription_id is not None)
-        is_marked = self.subscriptions.of_bridges > 0 and any(s.is_of_bridge for s in wanted)
+        ids = tuple([s.subscription_id for s in found if s.subscription_id is not None])
+        is_marked = subscriptions.of_bridges > 0 and any(s.is_of_bridge for s in found)
         self.send(Delivery(publication, qos, retain, ids, is_marked), now)
 
     def qos_for(self, publication: Publication, wanted: int) -> int:
@@ -269,7 +274,7 @@ class MqttSession:
             if self.inflight.put(delivery):
                 self.pump(now)
             else:
-                self._overrun[self.name] = None
+                self._budget.overrun[self.name] = None
         elif connection is not None and not is_expired(delivery.publication, now):
             if connection.is_slow:
                 self.qos0_dropped += 1
@@ -285,21 +290,21 @@ class MqttSession:
         self._held_bytes += publication.size_bytes
         config = self.config
         if len(self.held) > config.queue_messages or self._held_bytes > config.queue_bytes:
-            self._overrun[self.name] = None
+            self._budget.overrun[self.name] = None
 
     def pump(self, now: float) -> None:
         """Send what waits, up to the client's receive maximum; expired ones use up an id, too."""
         connection = self.connection
         if connection is None or connection.connect is None or connection.is_slow:
             return
-        receive_max = connection.connect.receive_max
-        while (delivery := self.inflight.pop(receive_max)) is not None:
-            packet_id = self.inflight.number(delivery)
+        inflight, receive_max = self.inflight, connection.connect.receive_max
+        while inflight.waiting and (one := inflight.next(receive_max)) is not None:
             packet = None
-            if not is_expired(delivery.publication, now):
-                packet = connection.packet(delivery, packet_id, now)
+            publication = one.delivery.publication
+            if EXPIRY_S not in publication.attributes or not is_expired(publication, now):
+                packet = connection.packet(one.delivery, one.packet_id, now)
             if packet is None:
-                self.inflight.discard(packet_id)
+                inflight.discard(one.packet_id)
             else:
                 connection.send(packet)
 
@@ -308,7 +313,7 @@ class MqttSession:
         connection = self.connection
         if connection is None:
             return
-        for sent in self.inflight.unacknowledged():
+        for sent in list(self.inflight.numbered.values()):
             if sent.is_released:
                 connection.send(PubRel(sent.packet_id))
                 continue
@@ -323,28 +328,22 @@ class MqttSession:
         """PubAck, PubRec or PubComp of the client.
 
         MqttError for a packet that is not expected for its id."""
-        expected = self.inflight.expects(packet.packet_id)
+        inflight = self.inflight
+        known = inflight.numbered.get(packet.packet_id)
+        expected = None if known is None else known.expected
         is_repeated = isinstance(packet, PubRec) and expected is PubComp
         if expected is not None and not isinstance(packet, expected) and not is_repeated:
             text = f"{type(packet).__name__} for packet {packet.packet_id} is not what is due"
             raise MqttError(Reason.PROTOCOL_ERROR, text)
-        if isinstance(packet, PubAck):
-            self.inflight.acknowledged(packet.packet_id)
-        elif isinstance(packet, PubComp):
-            self.inflight.completed(packet.packet_id)
-        elif packet.reason >= Reason.UNSPECIFIED_ERROR:
-            self.inflight.acknowledged(packet.packet_id)
-        else:
-            known = self.inflight.received(packet.packet_id)
-            self._answer(PubRel(packet.packet_id, 0 if known else Reason.PACKET_ID_NOT_FOUND))
-        self.pump(now)
+        if isinstance(packet, PubRec) and packet.reason < Reason.UNSPECIFIED_ERROR:
+            is_known = inflight.received(packet.packet_id)
+            self._answer(PubRel(packet.packet_id, 0 if is_known else Reason.PACKET_ID_NOT_FOUND))
+        elif not is_repeated:
+            inflight.discard(packet.packet_id)
+        if inflight.waiting:
+            self.pump(now)
 
     # --- internals -------------------------------------------------------------------------
-
-    @property
-    def _end(self) -> NativeSession:
-        assert self.end is not None, "a session is attached before it is used"
-        return self.end
 
     def _answer(self, packet: PubAck | PubRec | PubRel | PubComp) -> None:
         if self.connection is not None:

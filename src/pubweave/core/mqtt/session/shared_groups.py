@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from pubweave.core.mqtt.session.subscriptions import MqttSubscription
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
 
@@ -62,6 +63,16 @@ class SharedGroups:
             return None
         key = _number(f"{publication.publisher}\0{publication.sequence}")
         return max(names, key=lambda name: (_mixed(key ^ names[name]), name))
+
+    def chosen_for(
+        self, session: str, publication: Publication, found: tuple[MqttSubscription, ...]
+    ) -> tuple[MqttSubscription, ...]:
+        """Of the subscriptions that match, those by which this session gets a publication."""
+        return tuple(
+            s
+            for s in found
+            if not s.group or self.chosen((s.group, s.pattern), publication) == session
+        )
 
     def _candidates(self, group: Group) -> dict[str, int]:
         members = [

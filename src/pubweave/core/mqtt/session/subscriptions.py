@@ -41,7 +41,9 @@ class SessionSubscriptions:
         self._cache: dict[str, tuple[MqttSubscription, ...]] = {}
         self.shared = 0
         """How many are shared with others."""
-        self.of_bridges = 0
+        self.of_bridges = self.without_own = 0
+        """How many have the options of a bridge, and how many exclude what their own client
+        publishes."""
 
     def __len__(self) -> int:
         return len(self._by_text)
@@ -70,6 +72,7 @@ class SessionSubscriptions:
         self._by_text[subscription.options.pattern] = subscription
         self.shared += bool(subscription.group)
         self.of_bridges += subscription.is_of_bridge
+        self.without_own += subscription.options.no_local
         if has_wildcards(subscription.pattern):
             self._with_wildcards.append(subscription)
         else:
@@ -84,6 +87,7 @@ class SessionSubscriptions:
             return None
         self.shared -= bool(known.group)
         self.of_bridges -= known.is_of_bridge
+        self.without_own -= known.options.no_local
         if has_wildcards(known.pattern):
             self._with_wildcards.remove(known)
         else:
@@ -103,7 +107,7 @@ class SessionSubscriptions:
             if len(self._cache) >= CACHED_TOPICS:
                 self._cache.clear()
             self._cache[publication.topic] = found
-        if not any(s.content is not None for s in found):
+        if all([s.content is None for s in found]):
             return found
         return tuple(s for s in found if s.content is None or s.content.matches(publication))
 

@@ -36,7 +36,6 @@ class AttachedClusters:
         """Topics of gateways that are away, or have not said yet what they want."""
         self._held: dict[str, None] = {}
         """Topics that gateways want."""
-        sessions.accepts_foreign_link = self.is_gateway
 
     def is_gateway(self, hello: Hello) -> bool:
         """Whether a Hello is one of a cluster's broker that is no neighbor on the ring."""

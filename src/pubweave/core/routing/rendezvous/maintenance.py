@@ -13,8 +13,11 @@ behind is cut off, and gets what is kept when it comes back.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any, get_args
 
+from pubweave.core.dataplane.part import BrokerPart, EventHandler, MessageHandler
+from pubweave.core.dataplane.services import BrokerServices
 from pubweave.core.routing.rendezvous.absent_brokers import RingAbsences
 from pubweave.core.routing.rendezvous.clusters import AttachedClusters
 from pubweave.core.routing.rendezvous.control_plane import ControlPlane
@@ -26,10 +29,11 @@ from pubweave.core.routing.rendezvous.topics import RendezvousTopics
 from pubweave.core.routing.rendezvous.user_placement import UserPlacing
 from pubweave.core.routing.topic_connected.gaps import TopicGaps
 from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
-from pubweave.core.routing.topic_connected.services import TopicServices
 from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.core.vocabulary.events import ConnectionId, LeaveEnded, LeaveRequested, RemapAnnounced
 from pubweave.design.dynatops.mapping.ring import key_of
 from pubweave.model.ids import BrokerId
+from pubweave.model.messages.migration import RedirectReply
 from pubweave.model.messages.rendezvous import (
     ChordLeaving,
     ChordMessage,
@@ -44,17 +48,21 @@ from pubweave.model.messages.rendezvous import (
 )
 from pubweave.model.messages.session import Hello, Message, Role, SequencedMessage
 from pubweave.model.messages.topic_connected import BrokerRecord, TopicMessage, TopicMissed
+from pubweave.model.records.status import TOPICS_SUBJECT
 
 FIRST_VERSION = 1
 TIDY_EVERY_S = 1.0
 
 
-class RendezvousMaintenance:
-    """One broker's planes, links and topics. ``routing`` is that of services, with its type."""
+class RendezvousMaintenance(BrokerPart):
+    """One broker's planes, links and topics."""
 
-    def __init__(self, services: TopicServices, routing: RendezvousRouting, now: float) -> None:
+    deadline: float = 0.0
+
+    def __init__(self, services: BrokerServices[RendezvousRouting]) -> None:
+        now = services.started_at
         self._services = services
-        self._routing = routing
+        self._routing = routing = services.routing
         self._topics = services.config.topics
         self._config = services.config.rendezvous
         self.id = services.config.id
@@ -66,7 +74,7 @@ class RendezvousMaintenance:
         self.remapping = Remapping(self, services.emit)
         self.clusters = AttachedClusters(services.sessions, routing)
         self.absences = RingAbsences(services.config, self._send, self._on_ring)
-        self.topics = RendezvousTopics(services, routing, self.planes, self.clusters, self.absences)
+        self.topics = RendezvousTopics(services, self.planes, self.clusters, self.absences)
         self.gaps = TopicGaps(services)
         self._given: set[BrokerId] = set()
         """Neighbors that the driver named: these links stay."""
@@ -78,7 +86,7 @@ class RendezvousMaintenance:
             self._on_link_closed,
             self._config.release_after_s,
         )
-        self.placing = UserPlacing(services, routing, self._send, self.linked, now)
+        self.placing = UserPlacing(services, self._send, self.linked, now)
         self._lost: set[BrokerId] = set()
         self._leaving_at: float | None = None
         self._cleanup_at = now + TIDY_EVERY_S
@@ -87,6 +95,17 @@ class RendezvousMaintenance:
         """When ring and trees are checked, if nothing happens before."""
         self.deadline = now
         routing.on_change = self._on_topics
+
+    def event_handlers(self) -> Mapping[type[Any], EventHandler]:
+        return {
+            LeaveRequested: self._leave,
+            LeaveEnded: self._count_left_behind,
+            RemapAnnounced: self.remapping.announced,
+        }
+
+    def message_handlers(self) -> Mapping[type[Any], MessageHandler]:
+        messages = (*get_args(TopicMessage), *get_args(RendezvousMessage))
+        return dict.fromkeys(messages, self.receive) | {RedirectReply: self.placing.replied}
 
     @property
     def first_position(self) -> int:
@@ -152,18 +171,28 @@ class RendezvousMaintenance:
         self.links.added(neighbor, now)
         self.check_soon(now)
 
-    def link_removed(self, neighbor: BrokerId, now: float) -> None:
+    def link_removed(self, neighbor: BrokerId, now: float) -> bool:
         """An operator removes a link; the ring may open it again."""
         self._given.discard(neighbor)
         if neighbor in self.links.links:
             self.links.discard(neighbor, now)
             self._lose(neighbor, now)
+        return True
 
-    def greeted(self, hello: Message, now: float) -> None:
+    def accepts_foreign_link(self, hello: Hello) -> bool:
+        return self.clusters.is_gateway(hello)
+
+    def was_redirected_here(self, hello: Hello) -> bool:
+        return self.placing.was_redirected_here(hello)
+
+    def greeted(self, connection: ConnectionId, message: Message, now: float) -> bool:
         """A broker that is no neighbor yet, and speaks as we do, may become one by saying so; a
         client that comes from another broker gets what it may have missed."""
-        if not isinstance(hello, Hello):
-            return
+        if isinstance(message, Hello):
+            self._greeted(message, now)
+        return False
+
+    def _greeted(self, hello: Hello, now: float) -> None:
         if hello.role is Role.CLIENT:
             session = self._services.sessions.clients.get(hello.id)
             if hello.remote_epoch and (session is None or not session.continues(hello)):
@@ -274,8 +303,7 @@ class RendezvousMaintenance:
             self.plane.chord.greet(neighbor)
         self.check_soon(now)
 
-    def leave(self, now: float) -> None:
-        """This broker is to leave: `may_go` says when it may."""
+    def _leave(self, event: LeaveRequested, now: float) -> None:
         if self._leaving_at is None:
             self._leaving_at = now
             self._services.sessions.closed_reason = f"broker {self.id!r} leaves the overlay"
@@ -301,7 +329,7 @@ class RendezvousMaintenance:
         is_cut_off = bool(self._lost) and not self.plane.table.known
         return self.topics.held(is_cut_off=is_cut_off)
 
-    def count_left_behind(self) -> None:
+    def _count_left_behind(self, event: LeaveEnded, now: float) -> None:
         """The broker leaves: count what it has not handed over as lost."""
         logs = self._routing.logs
         lost = sum(len(logs[topic].kept) for topic in self._held())
@@ -336,8 +364,10 @@ class RendezvousMaintenance:
 
     # --- looking around --------------------------------------------------------------------
 
-    def check(self, now: float) -> None:
+    def on_deadline(self, now: float) -> None:
         """Update links, ring, trees and interests. O(topics + links)."""
+        if now < self.deadline:
+            return
         self.deadline = now + self._topics.look_every_s
         self._checked_at = self._routing.now = now
         self._check_links(now)
@@ -390,6 +420,9 @@ class RendezvousMaintenance:
             self._lose(broker, now)
         self._lost = lost
 
-    def status(self) -> RendezvousStatus:
+    def answer(self, verb: str, argument: str, now: float) -> Any:
+        return self.overview() if verb == TOPICS_SUBJECT else None
+
+    def overview(self) -> RendezvousStatus:
         gateways = sorted(self.clusters.gateways)
         return rendezvous_status(self.plane, self.planes, self._routing, gateways, self._checked_at)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from pubweave.core.routing.rendezvous.control_plane import ControlPlane
 from pubweave.core.vocabulary.effects import Effect, ReportRemap
 from pubweave.core.vocabulary.events import RemapAnnounced
+from pubweave.model.deployment import STEPS, RemapStep
 from pubweave.model.messages.rendezvous import Occupant
-from pubweave.model.remaps import STEPS, RemapStep
 
 if TYPE_CHECKING:
     from pubweave.core.routing.rendezvous.maintenance import RendezvousMaintenance

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from pubweave.core.dataplane.services import BrokerServices
 from pubweave.core.routing.rendezvous.absent_brokers import RingAbsences
 from pubweave.core.routing.rendezvous.clusters import AttachedClusters
 from pubweave.core.routing.rendezvous.control_plane import ControlPlane
 from pubweave.core.routing.rendezvous.routing import RendezvousRouting
-from pubweave.core.routing.topic_connected.services import TopicServices
 from pubweave.design.dynatops.mapping.ring import key_of
 from pubweave.model.ids import BrokerId
 
@@ -28,14 +28,13 @@ class RendezvousTopics:
 
     def __init__(
         self,
-        services: TopicServices,
-        routing: RendezvousRouting,
+        services: BrokerServices[RendezvousRouting],
         planes: Mapping[int, ControlPlane],
         clusters: AttachedClusters,
         absences: RingAbsences,
     ) -> None:
         self._services = services
-        self._routing = routing
+        self._routing = services.routing
         self._planes = planes
         self._clusters = clusters
         self._absences = absences

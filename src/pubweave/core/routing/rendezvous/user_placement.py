@@ -18,11 +18,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pubweave.core.dataplane.services import BrokerServices
 from pubweave.core.routing.rendezvous.chord import SendToBroker
 from pubweave.core.routing.rendezvous.placement_gossip import PlacementGossip
 from pubweave.core.routing.rendezvous.placement_utility import Host, best_host
 from pubweave.core.routing.rendezvous.routing import RendezvousRouting
-from pubweave.core.routing.topic_connected.services import TopicServices
 from pubweave.core.session.session import Session
 from pubweave.core.session.tokens import is_same, tag_of
 from pubweave.core.vocabulary.effects import Transmit
@@ -51,14 +51,13 @@ class UserPlacing:
 
     def __init__(
         self,
-        services: TopicServices,
-        routing: RendezvousRouting,
+        services: BrokerServices[RendezvousRouting],
         send: SendToBroker,
         linked: Callable[[], list[BrokerId]],
         now: float,
     ) -> None:
         self._services = services
-        self._routing = routing
+        self._routing = routing = services.routing
         self._config = services.config.placement
         self._id = services.config.id
         self._key = services.sessions.tokens.tag("placement")
@@ -81,13 +80,13 @@ class UserPlacing:
         """Whether other brokers may redirect users here."""
         if self._config.members:
             routing.on_wishes = self._changed
-            services.sessions.was_redirected_here = self._was_redirected_here
 
-    def _was_redirected_here(self, hello: Hello) -> bool:
+    def was_redirected_here(self, hello: Hello) -> bool:
         """Whether one of the cluster sent a client here. Others may not know yet that this broker
         leaves: whom they send is sent on from here."""
         text, _, tag = hello.token.rpartition(":")
-        return text.startswith(TOKEN_MARK) and is_same(tag, _tag(self._key, hello.id, text))
+        is_token = bool(self._config.members) and text.startswith(TOKEN_MARK)
+        return is_token and is_same(tag, _tag(self._key, hello.id, text))
 
     # --- what is told ----------------------------------------------------------------------
 
@@ -147,7 +146,7 @@ class UserPlacing:
 
     def greeted(self, hello: Hello, now: float) -> None:
         """A client that was redirected here is not redirected again for a while."""
-        if self._was_redirected_here(hello):
+        if self.was_redirected_here(hello):
             self._held_until[hello.id] = now + self._config.rest_s
             self._placed[hello.id] = None
 

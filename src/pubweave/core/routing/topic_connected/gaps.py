@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pubweave.core.dataplane.services import BrokerServices
 from pubweave.core.routing.topic_connected.dropped_ranges import DroppedRange
-from pubweave.core.routing.topic_connected.routing import TopicEntry
-from pubweave.core.routing.topic_connected.services import TopicServices
+from pubweave.core.routing.topic_connected.routing import TopicEntry, TopicRouting
 from pubweave.core.routing.topic_connected.topic_log import TopicLog
 from pubweave.core.session.session import Session
 from pubweave.model.ids import ClientId
@@ -44,7 +44,7 @@ class SuspectedGap:
 class TopicGaps:
     """Suspected and confirmed gaps of one broker."""
 
-    def __init__(self, services: TopicServices) -> None:
+    def __init__(self, services: BrokerServices[TopicRouting]) -> None:
         self._services = services
         self._routing = services.routing
         self._suspected: dict[str, dict[Session, SuspectedGap]] = {}

@@ -17,8 +17,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from pubweave.core.dataplane.services import BrokerServices
 from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
-from pubweave.core.routing.topic_connected.services import TopicServices
+from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.session.session import Session
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import RENDEZVOUS_PROTOCOL
@@ -29,7 +30,7 @@ from pubweave.model.messages.topic_connected import BrokerRecord
 class RingGateway:
     """What one broker does for its cluster at the border; nothing unless it has links there."""
 
-    def __init__(self, services: TopicServices) -> None:
+    def __init__(self, services: BrokerServices[TopicRouting]) -> None:
         self._services = services
         self._id = services.config.id
         self.ring = frozenset(services.config.topics.ring)
@@ -45,7 +46,6 @@ class RingGateway:
         """Topics that whoever is in charge takes part in; of this broker: that the ring wants."""
         self._held: dict[str, None] = {}
         """Topics in which this broker takes part for the cluster."""
-        services.sessions.accepts_foreign_link = self.is_ring_broker
         services.routing.outside = self.ring
 
     def is_ring_broker(self, hello: Hello) -> bool:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pubweave.core.dataplane.services import BrokerServices
 from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
 from pubweave.core.routing.topic_connected.membership_map import MembershipMap, MembershipView
-from pubweave.core.routing.topic_connected.services import TopicServices
+from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.session.session import Session
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
@@ -24,7 +25,7 @@ class TopicLeaving:
 
     def __init__(
         self,
-        services: TopicServices,
+        services: BrokerServices[TopicRouting],
         links: LinkMonitor,
         map_: MembershipMap,
         view: Callable[[], MembershipView],

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pubweave.core.routing.topic_connected.services import TopicServices
+from pubweave.core.dataplane.services import BrokerServices
+from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.effects import CloseLink, OpenLink
 from pubweave.model.ids import BrokerId
@@ -49,7 +50,7 @@ class LinkMonitor:
 
     def __init__(
         self,
-        services: TopicServices,
+        services: BrokerServices[TopicRouting],
         address_of: Callable[[BrokerId], str],
         age_of: Callable[[BrokerId], Age] = lambda broker: NO_AGE,
     ) -> None:

@@ -7,11 +7,9 @@ passed on at once to every neighbor that takes part in its topic, except the one
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from pubweave.core.dataplane.publishing import OtherMessage, Publishing, Refuse
-from pubweave.core.metering.counters import Counters
-from pubweave.core.metering.recorder import BrokerMeter
-from pubweave.core.routing.strategy import RoutingStrategy
+from pubweave.core.dataplane.publishing import OtherMessage, Publishing, Routes
 from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.session.session import Session
 from pubweave.model.messages.session import Message
@@ -21,15 +19,8 @@ from pubweave.model.publications import Publication
 class TopicPublishing(Publishing):
     """Routes batches of publications in a topic-connected overlay."""
 
-    def __init__(
-        self,
-        routing: TopicRouting,
-        counters: Counters,
-        meter: BrokerMeter | None,
-        touched: dict[Session, None],
-        refuse: Refuse,
-    ) -> None:
-        super().__init__(routing, counters, meter, touched, refuse)
+    def __init__(self, routing: TopicRouting, *args: Any, **kwargs: Any) -> None:
+        super().__init__(routing, *args, **kwargs)
         self._topics = routing
         self._logs = routing.logs
         self._is_opened = routing.is_opened
@@ -46,20 +37,25 @@ class TopicPublishing(Publishing):
         sizes: list[int] = []
         self._topics.now = now
         routed = 0
-        if self._routing.version != origin.routes_version:
-            self.forget_routes(origin)
+        routes = self._routes_of(origin)
         try:
             for message in messages:
                 if type(message) is Publication:
                     sizes.append(message.size_bytes)
-                    routed += self._route_one(origin, message, received_at, now)
+                    routed += self._route_one(origin, message, routes, received_at, now)
                 else:
                     on_other(origin, message, now)
+                    routes = self._routes_of(origin)  # tables may have changed
         finally:
             self._count(origin, len(sizes), routed, sum(sizes))
 
     def _route_one(
-        self, origin: Session, message: Publication, received_at: float, now: float
+        self,
+        origin: Session,
+        message: Publication,
+        routes: Routes,
+        received_at: float,
+        now: float,
     ) -> bool:
         """Whether a publication was news, and allowed."""
         log = self._logs.get(message.topic)
@@ -73,9 +69,9 @@ class TopicPublishing(Publishing):
                 self._counters.publications_lost_at_most += 1
                 log.dropped.add(*message.key, now)
             return False
-        route = origin.routes.get(message.topic)
+        route = routes.get(message.topic)
         if route is None:
-            route = self._route(message, origin)
+            route = self._route(message, origin, routes)
             if route is None:
                 return False
         elif origin.is_client and not self._is_sound(origin, message):
@@ -88,21 +84,8 @@ class TopicPublishing(Publishing):
         self._touched.update(dict.fromkeys(route))
         for destination in route:
             destination.pending.append(message)
-        if origin.is_client and self.on_accepted is not None:
-            self.on_accepted(origin, message, now)
+        if origin.is_client and self._on_accepted is not None:
+            self._on_accepted(origin, message, now)
         if self._meter is not None:
             self._note(message, origin, route, received_at, now)
         return True
-
-
-def make_publishing(
-    routing: RoutingStrategy,
-    counters: Counters,
-    meter: BrokerMeter | None,
-    touched: dict[Session, None],
-    refuse: Refuse,
-) -> Publishing:
-    """The kind of publishing that a strategy needs."""
-    if isinstance(routing, TopicRouting):
-        return TopicPublishing(routing, counters, meter, touched, refuse)
-    return Publishing(routing, counters, meter, touched, refuse)

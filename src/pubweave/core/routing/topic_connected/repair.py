@@ -18,8 +18,13 @@ without it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, get_args
+
 from msgspec.structs import replace
 
+from pubweave.core.dataplane.part import BrokerPart, EventHandler, MessageHandler
+from pubweave.core.dataplane.services import BrokerServices
 from pubweave.core.routing.topic_connected.absent_brokers import AbsentBrokers
 from pubweave.core.routing.topic_connected.gaps import TopicGaps
 from pubweave.core.routing.topic_connected.gateway import RingGateway
@@ -33,13 +38,14 @@ from pubweave.core.routing.topic_connected.link_choice import (
 )
 from pubweave.core.routing.topic_connected.link_monitor import NO_AGE, Age, LinkMonitor
 from pubweave.core.routing.topic_connected.membership_map import MembershipMap, MembershipView
-from pubweave.core.routing.topic_connected.services import TopicServices
+from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.routing.topic_connected.subscribe_barrier import SubscribeBarrier
 from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.core.vocabulary.events import ConnectionId, DialRefused, LeaveEnded, LeaveRequested
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.session import Hello, Message, Role
 from pubweave.model.messages.topic_connected import BrokerRecord, TopicMessage, TopicMissed
-from pubweave.model.records.status import TopicsStatus
+from pubweave.model.records.status import TOPICS_SUBJECT, TopicsStatus
 
 WIDEN_AFTER_S = 0.3
 """After this time a break is repaired among all concerned, not only the shadow set."""
@@ -48,17 +54,20 @@ RETURNING_S = 10.0
 """How long a client from another broker may take to repeat its subscriptions."""
 
 
-class OverlayRepair:
+class OverlayRepair(BrokerPart):
     """One broker's map, links and topics over time."""
 
-    def __init__(self, services: TopicServices, incarnation: int, now: float) -> None:
+    deadline: float = 0.0
+
+    def __init__(self, services: BrokerServices[TopicRouting]) -> None:
+        now = services.started_at
         self._services = services
         self._config = services.config.topics
         self._id = services.config.id
         self.map = MembershipMap(self._id)
         self.links = LinkMonitor(services, self._address_of, self._age_of)
         self.gateway = RingGateway(services)
-        self.map.receive(BrokerRecord(self._id, services.sessions.address, incarnation, 0), now)
+        self.map.receive(BrokerRecord(self._id, services.sessions.address, services.epoch, 0), now)
         self._view: MembershipView | None = None
         self._fading: dict[str, float] = {}
         """Topics that no client wants any more, and since when."""
@@ -83,7 +92,16 @@ class OverlayRepair:
         )
         services.routing.on_change = self._on_topics
         services.routing.on_subscribed = self.waits.subscribed
-        services.teardown.on_link_down = self._link_down
+
+    def event_handlers(self) -> Mapping[type[Any], EventHandler]:
+        return {
+            DialRefused: self._refused,
+            LeaveRequested: self._leave,
+            LeaveEnded: self._count_left_behind,
+        }
+
+    def message_handlers(self) -> Mapping[type[Any], MessageHandler]:
+        return dict.fromkeys(get_args(TopicMessage), self.receive)
 
     # --- the map ---------------------------------------------------------------------------
 
@@ -121,36 +139,39 @@ class OverlayRepair:
         self._monitor_of(neighbor).added(neighbor, now)
         self._check_soon(now)
 
-    def link_removed(self, neighbor: BrokerId, now: float) -> None:
-        """An operator removes a link."""
+    def link_removed(self, neighbor: BrokerId, now: float) -> bool:
         if neighbor in self._monitor_of(neighbor).links:
             self._monitor_of(neighbor).discard(neighbor, now)
             self._check_soon(now)
+        return True
 
     def _monitor_of(self, neighbor: BrokerId) -> LinkMonitor:
         return self.gateway.links if neighbor in self.gateway.ring else self.links
 
-    def _link_down(self, now: float) -> None:
+    def link_down(self, link: Session, now: float) -> None:
         self.deadline = min(self.deadline, now)
 
-    def refused(self, neighbor: BrokerId, now: float) -> None:
-        """A dialed broker refuses connections."""
-        if self._monitor_of(neighbor).refused(neighbor, now):
+    def _refused(self, event: DialRefused, now: float) -> None:
+        if self._monitor_of(event.neighbor).refused(event.neighbor, now):
             self.deadline = min(self.deadline, now)
 
-    def greeted(self, hello: Message, now: float) -> None:
+    def accepts_foreign_link(self, hello: Hello) -> bool:
+        return self.gateway.is_ring_broker(hello)
+
+    def greeted(self, connection: ConnectionId, message: Message, now: float) -> bool:
         """A Hello of a broker with the same protocol makes it a neighbor; a client that was
         elsewhere may have missed publications."""
-        if not isinstance(hello, Hello):
-            return
-        if hello.role is Role.CLIENT:
-            self._note_client(hello, now)
+        if not isinstance(message, Hello):
+            return False
+        if message.role is Role.CLIENT:
+            self._note_client(message, now)
         elif (
-            hello.role is Role.BROKER
-            and hello.routing == self._services.routing.protocol
-            and hello.id not in (self._id, *self._services.sessions.links)
+            message.role is Role.BROKER
+            and message.routing == self._services.routing.protocol
+            and message.id not in (self._id, *self._services.sessions.links)
         ):
-            self.links.accept(hello.id, now)
+            self.links.accept(message.id, now)
+        return False
 
     def _note_client(self, hello: Hello, now: float) -> None:
         session = self._services.sessions.clients.get(hello.id)
@@ -206,17 +227,14 @@ class OverlayRepair:
                 now,
             )
 
-    def leave(self, now: float) -> None:
-        """This broker is to leave: `may_go` says when it may."""
+    def _leave(self, event: LeaveRequested, now: float) -> None:
         if self.leaving.begin(now):
             self.deadline = now
 
     def may_go(self, now: float) -> bool:
-        """Whether all others are connected without this broker, and have received its queues."""
         return self.leaving.may_go(now)
 
-    def count_left_behind(self) -> None:
-        """The broker leaves: count what only it has as lost."""
+    def _count_left_behind(self, event: LeaveEnded, now: float) -> None:
         self.leaving.count_left_behind()
 
     def excuse(self, seconds: float) -> None:
@@ -248,8 +266,10 @@ class OverlayRepair:
 
     # --- checks ----------------------------------------------------------------------------
 
-    def check(self, now: float) -> None:
+    def on_deadline(self, now: float) -> None:
         """Update links, topics and the own record, and repair what is in pieces."""
+        if now < self.deadline:
+            return
         self.deadline = now + self._config.look_every_s
         self._services.routing.now = now
         self.links.check(now)
@@ -390,7 +410,9 @@ class OverlayRepair:
         pairs = links_among(view, among, self._config.rho)
         return [a if b == self._id else b for a, b in pairs if self._id in (a, b)]
 
-    def status(self) -> TopicsStatus:
+    def answer(self, verb: str, argument: str, now: float) -> Any:
+        if verb != TOPICS_SUBJECT:
+            return None
         view = self.view
         return TopicsStatus(
             topics=tuple(self._services.routing.topics),

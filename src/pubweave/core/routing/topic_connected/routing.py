@@ -14,12 +14,12 @@ topic in in their order. Which links there are is decided in `topic_connected/re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from pubweave.core.matching.index import MatchIndex
 from pubweave.core.metering.counters import TableSizes
-from pubweave.core.routing.strategy import ClientAdvertisements, Send, check_name
+from pubweave.core.routing.strategy import RoutingStrategy, Send, check_name
 from pubweave.core.routing.topic_connected.dropped_ranges import DroppedRange
 from pubweave.core.routing.topic_connected.topic_log import TopicLogs
 from pubweave.core.session.session import RemoteProtocolError, Session
@@ -58,14 +58,15 @@ class TopicEntry:
     """The client was at another broker before, and has got some of it there."""
 
 
-class TopicRouting:
+class TopicRouting(RoutingStrategy):
     """See `strategy.RoutingStrategy` for the contract of each method."""
 
     protocol = TOPIC_PROTOCOL
     replays = True
+    routes_whole_topics = True
 
     def __init__(self, send: Send) -> None:
-        self._send = send
+        super().__init__(send)
         self.now = 0.0
         """The time of what is being handled: when topics and claims begin, how old spans are."""
         self.logs = TopicLogs()
@@ -88,7 +89,6 @@ class TopicRouting:
         self.subscribed: dict[str, int] = {}
         self.advertised: dict[str, int] = {}
         """The same for each kind."""
-        self.own = ClientAdvertisements()
         self._index: MatchIndex[Session] = MatchIndex()
         self._changes = 0
         self.on_change: Callable[[], None] = lambda: None
@@ -120,20 +120,6 @@ class TopicRouting:
         for topic in self.topics:
             if self.wants_of(link, topic):
                 self._send(link, self.logs.wanted(topic))
-
-    def has_stale(self, link: Session) -> bool:
-        return False
-
-    def forget_stale(self, link: Session) -> bool:
-        """A neighbor's topics are void as soon as its session begins anew."""
-        return False
-
-    def open_full_gates(self) -> None:
-        """Nothing stands in for a link here."""
-
-    def give_up(self, link: Session, now: float) -> bool:
-        """Links get what they asked for, and hold nobody up."""
-        return False
 
     def receive_wanted(
         self, link: Session, message: TopicWanted | TopicOpened | TopicUnwanted
@@ -291,6 +277,12 @@ class TopicRouting:
             self._unadvertise(client, id_)
         self.own.discard(client)
 
+    def client_entries(self) -> Iterator[tuple[Session, Advertise | Subscribe]]:
+        for id_, claim in self.subscriptions.items():
+            yield claim.client, Subscribe(id_, claim.filter)
+        for id_, claim in self.advertisements.items():
+            yield claim.client, Advertise(id_, claim.filter)
+
     def receive(self, hop: Session, message: TableMessage | Synced) -> None:
         if not hop.is_client:
             raise RemoteProtocolError(f"{type(message).__name__} is not for topic brokers")
@@ -368,12 +360,6 @@ class TopicRouting:
     @property
     def version(self) -> int:
         return self._index.version + self._changes
-
-    def may_publish(self, publication: Publication, client: Session) -> bool:
-        return self.own.may_publish(publication, client)
-
-    def may_publish_topic(self, topic: str, client: Session) -> bool:
-        return self.own.may_publish_topic(topic, client)
 
     def knows_publisher(self, publisher: ClientId) -> bool:
         """Of local clients only: the marks of all others are forgotten by `topic_log`."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pubweave.core.config.session import SessionLimits
+from pubweave.core.dataplane.services import BrokerServices
 from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
 from pubweave.core.routing.topic_connected.membership_map import MembershipMap, MembershipView
-from pubweave.core.routing.topic_connected.services import TopicServices
+from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.session.session import Session
 
 
@@ -22,7 +23,7 @@ class SubscribeBarrier:
 
     def __init__(
         self,
-        services: TopicServices,
+        services: BrokerServices[TopicRouting],
         links: LinkMonitor,
         map_: MembershipMap,
         view: Callable[[], MembershipView],
@@ -32,7 +33,7 @@ class SubscribeBarrier:
         self._map = map_
         self._view = view
         self._limit_s = services.config.topics.subscribe_limit_s
-        # An entry of `Session.blocked_by`, as congested sessions are.
+        # A cause to withhold acknowledgements, as congested sessions are.
         self._gate = Session("", own_epoch=0, is_client=False, limits=SessionLimits())
         self._waiting: dict[Session, dict[str, float | None]] = {}
         """By client: the awaited topics, and since when they were first checked."""
@@ -44,7 +45,7 @@ class SubscribeBarrier:
         if topic in self._waiting.get(client, ()) or self.is_reached(topic):
             return
         self._waiting.setdefault(client, {})[topic] = None
-        client.blocked_by[self._gate] = None
+        self._services.flow.withhold(client, self._gate)
 
     def is_reached(self, topic: str) -> bool:
         """Whether a topic's publications reach this broker, as far as known: it is announced, all
@@ -99,5 +100,4 @@ class SubscribeBarrier:
 
     def _release(self, client: Session) -> None:
         del self._waiting[client]
-        client.blocked_by.pop(self._gate, None)
-        client.ack(self._services.outgoing.effects)
+        self._services.flow.resume(client, self._gate, self._services.outgoing.effects)

@@ -6,8 +6,7 @@ publications the reverse paths of subscriptions. `link_table`: what one link kno
   a -- advertisements, Synced(ADVERTISEMENTS) asks --> b
   a <-- subscriptions, Synced(SUBSCRIPTIONS) answers - b  (what a has for b waits at a gate)
 Stale-entry expiry: `StaleEntries` marks what such a neighbor told before; what it does not tell
-again is dropped after a grace (timed in `core.dataplane`). `publisher_gate`: returning publishers.
-`services`: what actions, migrations and relocation may use of the broker.
+again is dropped after a grace (timed in `core.dataplane`).
 Not here: the index (`core.matching`), holds and switched tables (`core.transformation`).
 Invariant at rest: on each link exactly the needed subscriptions are passed on, or covered by
 passed-on ones, and the neighbor holds exactly the passed-on ones. ADR 8, 23.

@@ -16,14 +16,13 @@ date: additions are sent before, withdrawals after the publications that may dep
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from pubweave.core.matching.index import MatchIndex
 from pubweave.core.metering.counters import TableSizes
-from pubweave.core.routing.strategy import ClientAdvertisements, Send, check_name, check_owner
+from pubweave.core.routing.strategy import RoutingStrategy, Send, check_name, check_owner
 from pubweave.core.routing.tree.link_sync import LinkSync
 from pubweave.core.routing.tree.link_table import Entry, LinkTable, TopicBuckets
-from pubweave.core.routing.tree.publisher_gate import PublisherGate
 from pubweave.core.session.session import Session
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId, publisher_of
@@ -41,27 +40,26 @@ from pubweave.model.messages.session import (
 from pubweave.model.publications import Publication
 
 
-class TreeRouting:
+class TreeRouting(RoutingStrategy):
     """The `tree` strategy. See `strategy.RoutingStrategy` for the contract of each method."""
 
     protocol = "tree"
-    replays = False
+    keeps_early = True
 
     def __init__(self, send: Send, *, covering: bool = False) -> None:
-        self._send = self.send = send
+        super().__init__(send)
+        self.send = send
         self.covering = covering
         self.links: dict[Session, LinkTable] = {}
         self.advertisements: dict[AdvertisementId, Entry] = {}
         self.subscriptions: dict[SubscriptionId, Entry] = {}
         self._wanted = TopicBuckets()
         self._by_hop: dict[Session, dict[SubscriptionId, None]] = {}
-        self.own = ClientAdvertisements()
         self._publishers: dict[ClientId, int] = {}
         self.stale = StaleEntries()
         self._link_index: MatchIndex[Session] = MatchIndex()
         self._client_index: MatchIndex[Session] = MatchIndex()
         self.sync = LinkSync(self._ask, self._answer, self._send)
-        self.gate = PublisherGate()
         self._withdrawals = Withdrawals()
         self._stand_in: Session | None = None
         self._holds = 0
@@ -137,10 +135,21 @@ class TreeRouting:
         for advertisement in advertisements:
             self._unadvertise(link, advertisement)
 
+    def client_greeted(self, client: Session, *, is_returning: bool) -> None:
+        self.gate.greeted(client, is_returning=is_returning)
+
     def client_left(self, client: Session) -> None:
         self.gate.discard(client)
         self.sync.forget_client(client)
         self._withdraw(client, self.own.discard(client))
+
+    def client_entries(self) -> Iterator[tuple[Session, Advertise | Subscribe]]:
+        for id_, entry in self.subscriptions.items():
+            if entry.hop.is_client:
+                yield entry.hop, Subscribe(id_, entry.filter)
+        for id_, entry in self.advertisements.items():
+            if entry.hop.is_client:
+                yield entry.hop, Advertise(id_, entry.filter)
 
     def _withdraw(self, hop: Session, advertisements: list[AdvertisementId]) -> None:
         for subscription in list(self._by_hop.get(hop, {})):
@@ -259,7 +268,12 @@ class TreeRouting:
 
     def _unadvertise(self, hop: Session, id_: AdvertisementId) -> None:
         known = self.advertisements.get(id_)
-        if known is not None and known.hop is not hop and not self._is_held(hop):
+        if (
+            known is not None
+            and known.hop is not hop
+            and hop in self.links
+            and not self.is_held(hop)
+        ):
             # The advertisement arrived by another route, and the neighbor no longer has it from
             # here: it was restarted while its publisher was moved.
             self._send_advertisement(hop, id_, known.filter)
@@ -280,10 +294,9 @@ class TreeRouting:
         if own is not None:
             own.unadvertised(id_)
 
-    def _is_held(self, hop: Session) -> bool:
-        """Whether nothing may be sent to a hop: no link, or one that an action holds."""
-        table = self.links.get(hop)
-        return table is None or table.is_held
+    def is_held(self, link: Session) -> bool:
+        table = self.links.get(link)
+        return table is not None and table.is_held
 
     def _note_withdrawal(self, id_: AdvertisementId, filter_: Filter) -> None:
         # Withdrawals for held links are queued only when these are released.
@@ -430,12 +443,6 @@ class TreeRouting:
     def version(self) -> int:
         indexes = self._link_index.version + self._client_index.version
         return indexes + self.sync.version + self._holds
-
-    def may_publish(self, publication: Publication, client: Session) -> bool:
-        return self.own.may_publish(publication, client)
-
-    def may_publish_topic(self, topic: str, client: Session) -> bool:
-        return self.own.may_publish_topic(topic, client)
 
     def knows_publisher(self, publisher: ClientId) -> bool:
         return publisher in self._publishers

@@ -68,12 +68,7 @@ def utility(
 
 @njit(cache=True)
 def best_broker(
-    topics: Indices,
-    members: Integers,
-    wanted: Flags,
-    load: Integers,
-    every: int,
-    weight: float,
+    topics: Indices, members: Integers, wanted: Flags, load: Integers, every: int, weight: float
 ) -> int:
     """The highest utility; of equal ones the least loaded, then the first."""
     chosen, highest, size = -1, 0.0, size_of(topics)

@@ -19,10 +19,15 @@ import numpy as np
 from pubweave.design.dynatops._kernels import assignment as kernels
 from pubweave.design.dynatops._kernels.swaps import sweep
 from pubweave.design.dynatops._kernels.trees import Floats
-from pubweave.design.dynatops.mapping.improvement import ImprovementPath, OnSwaps, ignore_swaps
 from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem, Spread
-from pubweave.design.dynatops.mapping.ssbr import never, ssbr_greedy
-from pubweave.design.dynatops.mapping.swaps import SwapState
+from pubweave.design.dynatops.mapping.swaps import (
+    ImprovementPath,
+    OnSwaps,
+    SwapState,
+    ignore_swaps,
+    never,
+    ssbr_greedy,
+)
 
 # No mapping costs less than this: proven lower bounds on the notification cost.
 #

@@ -16,11 +16,14 @@ import numpy as np
 
 from pubweave.design.dynatops._kernels.trees import Floats
 from pubweave.design.dynatops.mapping.best import best_mapping
-from pubweave.design.dynatops.mapping.costs import MappingCost, mapping_cost
-from pubweave.design.dynatops.mapping.improvement import ImprovementPath
-from pubweave.design.dynatops.mapping.problem import BrokerMapping, MappingProblem
+from pubweave.design.dynatops.mapping.problem import (
+    BrokerMapping,
+    MappingCost,
+    MappingProblem,
+    mapping_cost,
+)
 from pubweave.design.dynatops.mapping.routed_overlay import RingRoutes
-from pubweave.design.dynatops.mapping.ssbr import ssbr_greedy
+from pubweave.design.dynatops.mapping.swaps import ImprovementPath, ssbr_greedy
 
 DEMAND_SHARE = 0.1
 """beta of the reconfigurability test, Algorithm 2, step 2."""

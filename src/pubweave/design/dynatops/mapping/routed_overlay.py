@@ -13,8 +13,7 @@ from operator import add
 
 import numpy as np
 
-from pubweave.design.dynatops._kernels import routed as kernels
-from pubweave.design.dynatops._kernels import trees as tree_kernels
+from pubweave.design.dynatops._kernels import trees as kernels
 from pubweave.design.dynatops._kernels.trees import Flags, Floats, Indices, Integers
 from pubweave.design.dynatops.mapping.ring import Ring
 
@@ -153,5 +152,5 @@ class RingRoutes:
         parents = np.zeros((ring.size, ring.size), np.int32)
         hops = np.zeros((ring.size, ring.size), np.int32)
         everywhere = np.arange(ring.size, dtype=np.int64)
-        tree_kernels.grow_trees(ring.fingers, everywhere, parents, hops)
+        kernels.grow_trees(ring.fingers, everywhere, parents, hops)
         return cls(parents, hops)

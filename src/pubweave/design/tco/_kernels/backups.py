@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from pubweave.design.tco._kernels.bags import Bags, Indices, Integers, add, drop, has_sorted
+from pubweave.design.tco._kernels.parts import Indices, Integers
+from pubweave.design.tco._kernels.rows import Bags, add, drop, has_sorted
 
 Words = npt.NDArray[np.uint64]
 

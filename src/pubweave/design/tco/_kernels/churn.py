@@ -2,6 +2,10 @@
 
 Nodes are numbered, and numbers of nodes that left are given again. All lists are bags; whatever
 adds to them returns them anew.
+
+`trim` drops links that became needless as others were added near them. A link most often is needed
+because one end has no other neighbor for some topic; that is seen at once, only the rest are
+searched.
 """
 
 from __future__ import annotations
@@ -10,9 +14,10 @@ import numpy as np
 from numba import njit
 
 from pubweave.design.tco._kernels.backups import Weighing, rebuild_backups
-from pubweave.design.tco._kernels.bags import Bags, Indices, Integers, add, drop, has_sorted
 from pubweave.design.tco._kernels.mending import NOT_SUBSCRIBED, attach
+from pubweave.design.tco._kernels.parts import Indices, Integers
 from pubweave.design.tco._kernels.pieces import Wishes, pieces
+from pubweave.design.tco._kernels.rows import Bags, add, drop, has_sorted
 
 
 @njit(cache=True)
@@ -87,12 +92,7 @@ def begin_subscriptions(
 
 @njit(cache=True)
 def shadow_set(
-    topics_of: Bags,
-    neighbors: Bags,
-    backups: Bags,
-    changed: Indices,
-    marks: Integers,
-    stamp: int,
+    topics_of: Bags, neighbors: Bags, backups: Bags, changed: Indices, marks: Integers, stamp: int
 ) -> Indices:
     """Neighbors and backups of the changed nodes, in canonical order; who left has no topics."""
     room = 0
@@ -281,9 +281,8 @@ def join(
 ) -> tuple[Indices, Indices, Indices, Indices, Indices, Indices, int]:
     """Algorithms 3 (naive), 9 and 10: a node gets topics, backups and links.
 
-    Returns the items of all lists anew (handing back whole lists takes a tenth of a join: what
-    else they are made of is changed in place), the links, and how many nodes they were sought
-    among.
+    Returns the items of all lists anew (handing back whole lists takes a tenth of a join: what else
+    they are made of is changed in place), the links, and how many nodes they were sought among.
     """
     neighbors = weighing.neighbors
     unmet = unmet_topics(weighing.topics_of, neighbors, node, topics)
@@ -318,3 +317,107 @@ def join(
         pairs,
         len(shadows),
     )
+
+
+@njit(cache=True)
+def trim(
+    wishes: Wishes,
+    neighbors: Bags,
+    degree_counts: Integers,
+    nodes: Indices,
+    searches: int,
+    marks: Integers,
+    following: Indices,
+    stamps: Integers,
+) -> tuple[Bags, Indices]:
+    """Drop needless links of these nodes, of high degrees first; at most so many searches."""
+    links = _links_of(neighbors, nodes)
+    dropped = np.empty((len(links), 2), np.int32)
+    count = 0
+    for place in range(len(links)):
+        a, b = links[place]
+        if not _may_go(wishes.topics_of, neighbors, a, b):
+            continue
+        if searches == 0:
+            break
+        searches -= 1
+        pair = links[place : place + 1]
+        unlink_all(neighbors, degree_counts, pair)
+        if _has_other_ways(wishes, neighbors, a, b, marks, following, stamps):
+            dropped[count] = links[place]
+            count += 1
+        else:
+            neighbors = link_all(neighbors, degree_counts, pair)
+    return neighbors, dropped[:count]
+
+
+@njit(cache=True)
+def _links_of(neighbors: Bags, nodes: Indices) -> Indices:
+    """The links of some nodes, each once, by descending degree of their ends."""
+    room = 0
+    for node in nodes:
+        room += neighbors.sizes[node]
+    links = np.empty((room, 2), np.int32)
+    keys = np.empty(room, np.int64)
+    count = 0
+    for node in nodes:
+        for place in range(neighbors.starts[node], neighbors.starts[node] + neighbors.sizes[node]):
+            other = neighbors.items[place]
+            a, b = min(node, other), max(node, other)
+            is_repeated = False
+            for before in range(count):
+                is_repeated = is_repeated or (links[before, 0] == a and links[before, 1] == b)
+            if not is_repeated:
+                links[count, 0], links[count, 1] = a, b
+                high = max(neighbors.sizes[a], neighbors.sizes[b])
+                keys[count] = -(np.int64(high) << 32) - neighbors.sizes[a] - neighbors.sizes[b]
+                count += 1
+    return links[:count][np.argsort(keys[:count], kind="mergesort")]
+
+
+@njit(cache=True)
+def _may_go(topics_of: Bags, neighbors: Bags, a: int, b: int) -> bool:
+    """Whether in all common topics both ends have another neighbor."""
+    for at in range(topics_of.starts[a], topics_of.starts[a] + topics_of.sizes[a]):
+        topic = topics_of.items[at]
+        if not has_sorted(topics_of, b, topic):
+            continue
+        if not _has_another(topics_of, neighbors, a, b, topic):
+            return False
+        if not _has_another(topics_of, neighbors, b, a, topic):
+            return False
+    return True
+
+
+@njit(cache=True)
+def _has_another(topics_of: Bags, neighbors: Bags, node: int, known: int, topic: int) -> bool:
+    for place in range(neighbors.starts[node], neighbors.starts[node] + neighbors.sizes[node]):
+        other = neighbors.items[place]
+        if other != known and has_sorted(topics_of, other, topic):
+            return True
+    return False
+
+
+@njit(cache=True)
+def _has_other_ways(
+    wishes: Wishes,
+    neighbors: Bags,
+    a: int,
+    b: int,
+    marks: Integers,
+    following: Indices,
+    stamps: Integers,
+) -> bool:
+    """Whether two nodes are connected in every topic they share."""
+    seeds = np.array([a, b]).astype(np.int32)
+    topics_of = wishes.topics_of
+    for at in range(topics_of.starts[a], topics_of.starts[a] + topics_of.sizes[a]):
+        topic = topics_of.items[at]
+        if not has_sorted(topics_of, b, topic):
+            continue
+        stamp = stamps[0] + 1
+        stamps[0] = stamp + 2
+        count, _, _ = pieces(wishes, neighbors, topic, seeds, marks, following, stamp)
+        if count > 1:
+            return False
+    return True

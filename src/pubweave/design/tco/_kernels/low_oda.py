@@ -1,4 +1,4 @@
-"""Kernel of Low-ODA (Shadows, Algorithm 2): exact greedy choices without rescans.
+"""Kernel of Low-ODA (Shadows, Algorithm 2): exact greedy choices without rescans; the verifier's.
 
 A contribution only ever falls. So the rows are swept level by level: at level c, row by row, a row
 whose bound is c is looked up; either it has a link that contributes c, then that is the next
@@ -8,6 +8,8 @@ reach its bound again, so the next look begins there.
 Two sweeps run: over all links (the paper's e1), once for the whole construction; and over links
 that do not raise the maximum degree (e2), once for each value of it: while it stays, such rows
 only become fewer.
+
+The verifier walks over the links once (union-find); on purpose it shares nothing with what builds.
 """
 
 from __future__ import annotations

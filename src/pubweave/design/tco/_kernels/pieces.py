@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from pubweave.design.tco._kernels.bags import Bags, Indices, Integers, has_sorted
+from pubweave.design.tco._kernels.parts import Indices, Integers
+from pubweave.design.tco._kernels.rows import Bags, has_sorted
 
 Flags = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]

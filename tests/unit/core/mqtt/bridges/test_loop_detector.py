@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.bridges.loop_detector import (
     PAIRS_MAX,
@@ -15,14 +14,13 @@ from pubweave.core.mqtt.bridges.loop_detector import (
     WARN_EVERY_S,
     WINDOW_S,
 )
-from pubweave.core.vocabulary.effects import ReportProblem
+from pubweave.core.vocabulary.effects import Effect, ReportProblem
 from pubweave.model.mqtt_packets import VERSION_3, Disconnect, Publish, Reason
 from pubweave.model.publications import Publication
 from pubweave.runtime.broker.host import BrokerHost
-from pubweave.runtime.broker.host_config import HostConfig
-from pubweave.runtime.net.addresses import Address
 from tests.circling import Connection, Outside, both
 from tests.mqtt_world import MqttPeer, MqttWorld
+from tests.sockets.harness import settings_of
 
 REFUSE = MqttConfig(on_loop="refuse")
 LONG_S = 4 * WINDOW_S
@@ -121,7 +119,7 @@ def test_a_probe_that_comes_in_unmarked_is_proof() -> None:
 def test_a_bridge_of_version_5_is_told_why() -> None:
     world = MqttWorld(1, REFUSE)
     right = world.client("right")
-    session = gateway(world).sessions.get("mqtt:right")
+    session = gateway(world).sessions.by_name.get("mqtt:right")
     right.got.clear()
     gateway(world).loop_detector.note(session, "alice/mqtt:left", "t", world.now, is_proof=True)
     world.pass_time(0.1)
@@ -222,7 +220,7 @@ def test_only_what_bridges_get_is_counted() -> None:
 
 
 def test_the_log_has_what_people_are_to_hear(caplog: pytest.LogCaptureFixture) -> None:
-    host = BrokerHost(HostConfig(BrokerConfig("b1"), Address("127.0.0.1", 0)))
+    host = BrokerHost(settings_of("b1"))
     host._carry_out([ReportProblem("a loop")])
     assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
         ("WARNING", "broker b1: a loop")
@@ -235,10 +233,14 @@ def test_the_log_has_what_people_are_to_hear(caplog: pytest.LogCaptureFixture) -
 def test_the_log_hears_of_the_same_two_now_and_then() -> None:
     world = MqttWorld(1)
     world.client("right")
-    detector, session = gateway(world).loop_detector, gateway(world).sessions.get("mqtt:right")
+    detector, session = (
+        gateway(world).loop_detector,
+        gateway(world).sessions.by_name.get("mqtt:right"),
+    )
 
     def problems(other: str) -> int:
-        effects = gateway(world).connections.effects = []
+        effects: list[Effect] = []
+        world.brokers["b1"]._outgoing.effects = effects
         detector.note(session, other, "t", world.now, is_proof=True)
         return len(effects)
 
@@ -257,7 +259,10 @@ def test_the_log_hears_of_the_same_two_now_and_then() -> None:
 def test_only_so_much_is_remembered() -> None:
     world = MqttWorld(1)
     world.client("left", version=VERSION_3, is_bridge=True)
-    detector, session = gateway(world).loop_detector, gateway(world).sessions.get("mqtt:left")
+    detector, session = (
+        gateway(world).loop_detector,
+        gateway(world).sessions.by_name.get("mqtt:left"),
+    )
     for number in range(REMEMBERED_MAX + 5):
         detector.delivered(
             session, Publication("mqtt:a@b1", number, f"{number}", {}, b"", 0.0), 0.0

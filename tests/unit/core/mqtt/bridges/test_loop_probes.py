@@ -270,7 +270,7 @@ def test_what_waits_is_taken_in_when_its_bridge_goes() -> None:
 def test_a_way_that_is_no_more_is_forgotten() -> None:
     world, mosquitto, _ = ring(2)
     gateway = world.brokers["b1"].mqtt
-    session = gateway.sessions.get("mqtt:bridge-b1")
+    session = gateway.sessions.by_name.get("mqtt:bridge-b1")
     assert gateway.loop_probes.is_watched(session)
     for _ in range(8):
         world.pass_time(ROUTE_S / 4)
@@ -287,7 +287,7 @@ def test_what_is_known_of_a_ring_survives_with_the_broker() -> None:
     data = take_snapshot(broker, world.now)
     gateway = restore_broker(data, broker.config, epoch=1, now=world.now).mqtt
     assert gateway is not None
-    session = gateway.sessions.get("mqtt:bridge-b1")
+    session = gateway.sessions.by_name.get("mqtt:bridge-b1")
     assert session is not None
     assert gateway.loop_probes.is_watched(session)
     assert gateway.deadline <= world.now + HOLD_S, "what waits still does"
@@ -299,7 +299,7 @@ def test_only_so_many_are_watched() -> None:
     for number in range(WATCHED_MAX + 5):
         world.client(f"c{number}", "b2").publish(LEVEL, probe.payload)
     gateway = world.brokers["b2"].mqtt
-    watched = [s for s in gateway.sessions.all() if gateway.loop_probes.is_watched(s)]
+    watched = [s for s in gateway.sessions.by_name.values() if gateway.loop_probes.is_watched(s)]
     assert len(watched) == WATCHED_MAX
 
 

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pubweave.core.config.mqtt import MqttConfig
+from pubweave.core.migration.coordinator import MigrationCoordinator
+from pubweave.core.relocation.relocator import Relocator
 from pubweave.core.vocabulary.effects import Effect, Transmit
 from pubweave.core.vocabulary.events import (
     ActionRequested,
@@ -209,7 +211,7 @@ def with_a_deaf_door() -> MqttWorld:
     world.client("ann", **KEPT).cut()
     deaf = world.brokers["b1"].mqtt
     assert deaf is not None
-    deaf.gossip.on_handover_message = lambda gateway, message, now: None
+    deaf.handover.receive = lambda gateway, message, now: None  # type: ignore[method-assign]
     return world
 
 
@@ -261,9 +263,9 @@ def test_clean_start_elsewhere_ends_the_session_and_its_will_is_void() -> None:
 def redirect(world: MqttWorld, client: str, destination: str = "b2") -> str:
     """Ask as an operator does; what became of it."""
     world.handle("b1", MigrationRequested(f"mqtt:{client}@b1", destination))
-    migrations = world.brokers["b1"].migrations
+    migrations = world.brokers["b1"].part(MigrationCoordinator)
     assert migrations is not None
-    return migrations.status().last
+    return migrations.counted().last
 
 
 def leave(world: MqttWorld, broker: str, neighbor: str) -> None:
@@ -478,6 +480,6 @@ def test_clients_are_sent_one_after_the_other() -> None:
 def test_publishers_that_can_be_relocated_are_clients_and_not_doors() -> None:
     world = MqttWorld()
     world.client("ann").publish("a")
-    relocator = world.brokers["b1"].relocator
+    relocator = world.brokers["b1"].part(Relocator)
     assert relocator is not None
     assert relocator.publishers() == ["mqtt:ann@b1"]

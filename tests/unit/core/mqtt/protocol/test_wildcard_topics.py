@@ -12,6 +12,7 @@ from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.journal.recovery import come_back
 from pubweave.core.journal.snapshot import restore_broker, take_snapshot
 from pubweave.core.mqtt.cluster.wildcard_interests import ABSENT_S, WildcardInterestTable
+from pubweave.core.mqtt.cluster.wildcard_replicator import KEEP_S, LINGER_S
 from pubweave.core.mqtt.protocol.topics import matches_topic, parse_pattern
 from pubweave.core.mqtt.protocol.wildcard_topics import (
     REPLICATOR_CLIENT,
@@ -22,7 +23,6 @@ from pubweave.core.mqtt.protocol.wildcard_topics import (
     wildcard_topics_of,
 )
 from pubweave.core.mqtt.session.cluster_messages import WildcardInterests
-from pubweave.core.mqtt.wildcard_replicator import KEEP_S, LINGER_S
 from pubweave.core.session.access import GATEWAY_CLIENT
 from pubweave.core.vocabulary.events import AccessChanged, LoginReceived, PasswordVerified
 from pubweave.core.vocabulary.reserved_topics import WILDCARD_TOPIC, is_wildcard
@@ -472,18 +472,16 @@ def test_what_its_new_broker_had_already_comes_to_a_session_that_moves(strategy:
     ann.cut()
     gateway = world.brokers["b1"].mqtt
     assert gateway is not None
-    notified, gateway._link.on_notified = (
-        gateway._link.on_notified,
-        lambda end, publications, now: (
-            gateway.gossip.receive(publications, now) if not end.owner else None
-        ),
+    notified, gateway.notified = (  # type: ignore[method-assign]
+        gateway.notified,
+        lambda end, publications, now: notified(end, publications, now) if not end.owner else None,
     )
     for topic in ("a/1", "b"):
         bob.publish(topic, b"on the way", 1)
     world.pass_time(1)
     ann = connect(world, "ann", "b2", clean_start=False, **KEPT)
     assert got(ann) == [b"on the way", b"on the way"]
-    gateway._link.on_notified = notified
+    gateway.notified = notified  # type: ignore[method-assign]
 
 
 @STRATEGIES

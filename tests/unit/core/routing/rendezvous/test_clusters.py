@@ -20,7 +20,7 @@ def session(name: str, *, stands: bool) -> Session:
 
 def test_what_a_gateway_wanted_is_held_and_kept_until_its_link_is_given_up() -> None:
     routing = RendezvousRouting(lambda to, message: None)
-    sessions: Any = SimpleNamespace(links={}, accepts_foreign_link=None)
+    sessions: Any = SimpleNamespace(links={})
     clusters = AttachedClusters(sessions, routing)
     clusters.gateways["g"] = None
     link = sessions.links["g"] = session("g", stands=True)

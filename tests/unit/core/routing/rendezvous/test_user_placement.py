@@ -16,6 +16,7 @@ from pubweave.core.routing.rendezvous.placement_utility import Host, best_host, 
 from pubweave.core.session.tokens import tag_of
 from pubweave.core.vocabulary.effects import CloseConnection, Effect, Transmit
 from pubweave.core.vocabulary.events import (
+    AddressKnown,
     ConnectionOpened,
     DeadlineReached,
     LeaveRequested,
@@ -112,10 +113,10 @@ class Bench:
             epoch=1 << 20,
             now=self.now,
         )
-        self.broker.sessions.address = "here:1"
+        self.broker.handle(AddressKnown("here:1"), self.now)
         self.effects: list[Effect] = []
-        assert isinstance(self.broker.topics, RendezvousMaintenance)
-        self.placing = self.broker.topics.placing
+        assert self.broker.part(RendezvousMaintenance) is not None
+        self.placing = self.broker.part(RendezvousMaintenance).placing
 
     def token_for(self, client: str) -> str:
         """What another broker, which has heard of this one, gives a client that it sends here."""

@@ -7,7 +7,7 @@ import pytest
 from pubweave.core.broker import Broker
 from pubweave.core.client import ClientCore
 from pubweave.core.config.broker import BrokerConfig
-from pubweave.core.mqtt.session.native_client import NativeSession
+from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.routing.topic_connected.dropped_ranges import (
     MAX_SPANS,
     REMEMBERED_S,
@@ -202,8 +202,14 @@ def test_a_client_reports_what_it_missed_behind_what_came_before() -> None:
 
 
 def test_what_is_lost_to_an_mqtt_session_is_counted_and_what_comes_around_it_comes() -> None:
-    end = NativeSession(ClientCore("ann", epoch=1, now=0.0), -1, "ann")
-    end.opened(0.0)
-    notified = end.receive([pub(1), Missed("x", "pete", 3, False), pub(5)], 0.0)
+    broker = Broker(BrokerConfig("b1", mqtt=MqttConfig()), epoch=1, now=0.0)
+    gateway = broker.mqtt
+    assert gateway is not None
+    end = gateway.sessions.begin("mqtt:ann", "ann", "", 0.0).end
+    assert end is not None
+    end.receive([pub(1), Missed("x", "pete", 3, False), pub(5)])
+    notified: list[Publication] = []
+    gateway.notified = lambda who, found, now: notified.extend(found if who is end else ())  # type: ignore
+    broker.handle(DeadlineReached(), 0.0)
     assert [publication.sequence for publication in notified] == [1, 5]
-    assert end.missed == 3
+    assert gateway.status(0.0).dropped == 3

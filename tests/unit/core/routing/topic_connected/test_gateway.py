@@ -37,7 +37,7 @@ def gateway_of(*ring: str) -> RingGateway:
     topics = TopicConfig(ring=ring, keep_s=KEEP_S, forget_after_s=FORGET_S)
     inside: Any = SimpleNamespace(
         config=BrokerConfig("plain", strategy="topic_connected", topics=topics),
-        sessions=SimpleNamespace(links={}, dialed={}, accepts_foreign_link=None),
+        sessions=SimpleNamespace(links={}, dialed={}),
         routing=SimpleNamespace(asked={}, beyond=None, now=0.0),
     )
     made = RingGateway(inside)

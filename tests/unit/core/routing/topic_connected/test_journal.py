@@ -15,6 +15,7 @@ from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.effects import Effect, OpenLink, ReportRemap
 from pubweave.core.vocabulary.events import (
+    AddressKnown,
     ConnectionOpened,
     DeadlineReached,
     LeaveRequested,
@@ -22,12 +23,12 @@ from pubweave.core.vocabulary.events import (
     MessagesReceived,
     RemapAnnounced,
 )
+from pubweave.model.deployment import RemapStep
 from pubweave.model.filters.text import parse_filter
 from pubweave.model.messages.rendezvous import Occupant
 from pubweave.model.messages.session import Advertise, Hello, Message, Role, Subscribe
 from pubweave.model.messages.topic_connected import TOPIC_PROTOCOL, BrokerRecord
 from pubweave.model.publications import make_publication
-from pubweave.model.remaps import RemapStep
 
 ANN, PETE, NORTH = 1, 2, 3
 WANTED = parse_filter("class = 'x'")
@@ -52,7 +53,7 @@ def pass_time(broker: Broker, until: float) -> list[Effect]:
 def lived(strategy: str) -> Broker:
     """A broker with a subscriber and a publisher, which has published twice."""
     broker = Broker(BrokerConfig("b1", strategy=strategy), epoch=100, now=0.0)
-    broker.sessions.address = "here:1"
+    broker.handle(AddressKnown("here:1"), 0.0)
     broker.handle(LinkAdded("b2"), 0.0)
 
     def give(connection: int, *messages: Message) -> None:
@@ -98,11 +99,11 @@ def test_what_it_keeps_for_others_is_kept_for_as_long_as_if_it_had_not_been_away
 
 def test_it_knows_the_map_and_is_there_again_as_another_incarnation() -> None:
     broker, effects = returned(lived("topic_connected"))
-    assert isinstance(broker.topics, OverlayRepair)
-    assert broker.topics.own.incarnation == 1 << 40
-    assert broker.topics.own.topics == ("x",)
+    assert broker.part(OverlayRepair) is not None
+    assert broker.part(OverlayRepair).own.incarnation == 1 << 40
+    assert broker.part(OverlayRepair).own.topics == ("x",)
     pass_time(broker, AWAY_S + 5.0)
-    assert set(broker.topics.map.records) == {"b0", "b1", "b2"}
+    assert set(broker.part(OverlayRepair).map.records) == {"b0", "b1", "b2"}
     # Its driver knows nothing of links: b2 is dialed, b0, which dials us, is knocked at.
     opened = {(effect.neighbor, effect.address, effect.dial_once) for effect in opens(effects)}
     assert opened == {("b2", "there:2", False), ("b0", "afar:0", True)}
@@ -115,8 +116,7 @@ def opens(effects: list[Effect]) -> list[OpenLink]:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_links_that_do_not_come_back_are_lost_after_a_while_and_not_at_once(strategy: str) -> None:
     broker, _ = returned(lived(strategy))
-    assert isinstance(broker.topics, OverlayRepair | RendezvousMaintenance)
-    link = broker.topics.links.links["b2"]
+    link = broker.parts.all[0].links.links["b2"]
     limit_s = link.limit_s
     pass_time(broker, AWAY_S + 0.5 * limit_s)
     assert not link.is_lost
@@ -132,14 +132,14 @@ def test_whoever_is_started_again_while_it_was_leaving_stays(strategy: str) -> N
     assert broker.sessions.closed_reason
     again, _ = returned(broker)
     assert not again.sessions.closed_reason
-    assert again.topics is not None
+    repair = again.part(OverlayRepair)
     pass_time(again, AWAY_S + 9.0)
-    assert not again.topics.may_go(AWAY_S + 9.0)
-    if isinstance(again.topics, OverlayRepair):
-        assert not again.topics.own.is_leaving
-        assert again.topics.own.topics == ("x",)
+    assert not again.parts.may_go(AWAY_S + 9.0)
+    if repair is not None:
+        assert not repair.own.is_leaving
+        assert repair.own.topics == ("x",)
     else:
-        assert not again.topics.plane.table.is_leaving
+        assert not again.part(RendezvousMaintenance).plane.table.is_leaving
 
 
 def test_a_step_of_a_remapping_is_reported_again() -> None:

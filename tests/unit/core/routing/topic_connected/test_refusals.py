@@ -57,8 +57,8 @@ class Setup:
 
     @property
     def repair(self) -> OverlayRepair:
-        assert isinstance(self.broker.topics, OverlayRepair)
-        return self.broker.topics
+        assert self.broker.part(OverlayRepair) is not None
+        return self.broker.part(OverlayRepair)
 
     def told(self) -> list[BrokerRecord]:
         """Its own records that it has sent."""

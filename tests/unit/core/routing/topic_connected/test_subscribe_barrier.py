@@ -59,8 +59,8 @@ class Setup:
 
     @property
     def given_up(self) -> int:
-        assert isinstance(self.broker.topics, OverlayRepair)
-        return self.broker.topics.waits.given_up
+        assert self.broker.part(OverlayRepair) is not None
+        return self.broker.part(OverlayRepair).waits.given_up
 
 
 def test_a_topic_of_nobody_else_is_connected_at_once() -> None:

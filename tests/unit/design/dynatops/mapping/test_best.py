@@ -18,8 +18,7 @@ from pubweave.design.dynatops.mapping.best import (
     lower_bound,
     swept,
 )
-from pubweave.design.dynatops.mapping.costs import mapping_cost
-from pubweave.design.dynatops.mapping.problem import MappingProblem, Spread
+from pubweave.design.dynatops.mapping.problem import MappingProblem, Spread, mapping_cost
 from pubweave.design.dynatops.mapping.reconfigure import (
     candidates,
     chosen,
@@ -28,7 +27,7 @@ from pubweave.design.dynatops.mapping.reconfigure import (
     reconfiguration_cost,
 )
 from pubweave.design.dynatops.mapping.ring import key_of
-from pubweave.design.dynatops.mapping.ssbr import ssbr_greedy
+from pubweave.design.dynatops.mapping.swaps import ssbr_greedy
 from pubweave.design.tco.interests import Subscriptions
 from pubweave.generate.workloads.dynatops import Pattern, broker_subscriptions
 from tests.dynatops_problems import instance_of, problems

@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pubweave.design.dynatops.mapping.costs import (
+from pubweave.design.dynatops.mapping.problem import (
     MappingCost,
+    MappingProblem,
     broker_costs,
     event_overhead,
     expected_rates,
     mapping_cost,
+    validate_mapping,
 )
-from pubweave.design.dynatops.mapping.problem import MappingProblem, validate_mapping
 from pubweave.design.dynatops.mapping.ring import RING_SIZE, Ring, key_of
 from pubweave.design.tco.interests import Subscriptions
 from pubweave.design.tree.traffic import DesignError

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pubweave.design.dynatops.mapping.best import best_mapping
-from pubweave.design.dynatops.mapping.costs import event_overhead, mapping_cost
+from pubweave.design.dynatops.mapping.problem import event_overhead, mapping_cost
 from pubweave.design.dynatops.mapping.reconfigure import (
     decide,
     protocol_messages,
@@ -18,15 +18,18 @@ from pubweave.design.dynatops.mapping.reconfigure import (
 )
 from pubweave.design.dynatops.mapping.ring import key_of
 from pubweave.design.dynatops.mapping.routed_overlay import Publications, RingRoutes, RoutedOverlay
-from pubweave.design.dynatops.rivals.bayeux import prefix_overlay, surrogate
-from pubweave.design.dynatops.rivals.geops import (
+from pubweave.design.dynatops.rivals import (
+    ConnectedBrokers,
     Places,
+    RepairPolicy,
     area_clusters,
     hierarchy_overlay,
     leaf_places,
+    prefix_overlay,
     round_trips,
+    subscriptions_of,
+    surrogate,
 )
-from pubweave.design.dynatops.rivals.tco import ConnectedBrokers, RepairPolicy, subscriptions_of
 from pubweave.design.tco.verify import verify
 from pubweave.design.tree.traffic import DesignError
 from tests.dynatops_problems import problems

@@ -10,11 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pubweave.design.dynatops._kernels import swaps as kernels
-from pubweave.design.dynatops.mapping.costs import broker_costs, mapping_cost
-from pubweave.design.dynatops.mapping.improvement import ImprovementPath
-from pubweave.design.dynatops.mapping.problem import MappingProblem
-from pubweave.design.dynatops.mapping.ssbr import ssbr_greedy
-from pubweave.design.dynatops.mapping.swaps import SwapState
+from pubweave.design.dynatops.mapping.problem import MappingProblem, broker_costs, mapping_cost
+from pubweave.design.dynatops.mapping.swaps import ImprovementPath, SwapState, ssbr_greedy
 from pubweave.design.tco.interests import Subscriptions
 from tests.dynatops_problems import instance_of, problems
 from tests.naive import dynatops as naive

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pubweave.design.dynatops.placement.similarity import Clusters, PlacementRule, UserPlacement
+from pubweave.design.dynatops.placement import Clusters, PlacementRule, UserPlacement
 from pubweave.design.tree.traffic import DesignError
 from pubweave.generate.workloads.dynatops import Pattern, drawn_topics
 from tests.naive import dynatops as naive

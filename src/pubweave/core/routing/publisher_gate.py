@@ -1,0 +1,86 @@
+"""Publisher gate: returning clients wait until the neighbors have sent matching subscriptions.
+
+An advertisement draws the matching subscriptions from the whole tree, which takes a round trip. A
+client whose session restarted advertises and at once resends what was not acknowledged: without
+waiting, that would be routed nowhere and yet be acknowledged. So its advertisement is a question to
+all neighbors (`link_sync`), and from its first publication on the client's messages wait until they
+have answered. Waiting messages are not acknowledged, so the client's window bounds them, and a new
+connection sends them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.model.messages.session import Advertise, Message, SequencedMessage, SessionMessage
+from pubweave.model.publications import Publication
+
+
+def cut_behind_advertisements(messages: Sequence[Message]) -> list[Sequence[Message]]:
+    """Split messages behind each advertisement: whether what follows has to wait is known only when
+    that is handled.
+
+    >>> from pubweave.model.filters.filter import Filter
+    >>> asked = Advertise("a:1", Filter())
+    >>> [len(part) for part in cut_behind_advertisements([asked, asked, asked])]
+    [1, 1, 1, 0]
+    """
+    cuts = [place + 1 for place, m in enumerate(messages) if isinstance(m, Advertise)]
+    return [messages[begin:end] for begin, end in pairwise([0, *cuts, len(messages)])]
+
+
+class PublisherGate:
+    """The clients that have to wait, and their messages since."""
+
+    def __init__(self) -> None:
+        self.returning: dict[Session, None] = {}
+        """Clients with an earlier session that this broker does not know."""
+        self._waiting: dict[Session, list[SequencedMessage]] = {}
+        self.opened: list[Session] = []
+        """Clients that need not wait any longer, until `pop_opened`."""
+
+    def is_shut(self, client: Session) -> bool:
+        return client in self._waiting
+
+    def shut(self, client: Session) -> None:
+        """The neighbors were asked about an advertisement of this client."""
+        self._waiting.setdefault(client, [])
+
+    def open(self, client: Session) -> None:
+        """They have answered, or their time is over."""
+        if client in self._waiting:
+            self.opened.append(client)
+
+    def admit(self, client: Session, messages: Sequence[Message]) -> list[Message]:
+        """Keep what has to wait; returns what may be handled now. O(messages)."""
+        waiting = self._waiting.get(client)
+        if waiting is None:
+            return list(messages)
+        now: list[Message] = []
+        for message in messages:
+            if isinstance(message, SessionMessage) or not (waiting or type(message) is Publication):
+                now.append(message)
+            else:
+                waiting.append(message)
+        if sum(message.size_bytes for message in waiting) > 4 * client.limits.window_bytes:
+            raise RemoteProtocolError("sends beyond its window")
+        return now
+
+    def pop_opened(self) -> list[tuple[Session, list[SequencedMessage]]]:
+        """The clients that need not wait any longer, with their messages."""
+        opened, self.opened = self.opened, []
+        return [(client, self._waiting.pop(client)) for client in opened if self.is_shut(client)]
+
+    def greeted(self, client: Session, *, is_returning: bool) -> None:
+        """A client has connected: it sends again what was not handled."""
+        if client in self._waiting:
+            self._waiting[client] = []
+        if is_returning:
+            self.returning[client] = None
+
+    def discard(self, client: Session) -> None:
+        """A client's session has ended or restarted."""
+        self._waiting.pop(client, None)
+        self.returning.pop(client, None)
