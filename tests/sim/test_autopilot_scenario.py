@@ -44,6 +44,10 @@ def test_many_seeds_keep_their_word() -> None:
         assert result.violations == (), (seed, result.setting)
 
 
+def test_a_change_that_begins_just_before_the_end_is_recorded() -> None:
+    assert AutopilotScenario(27900001).run().violations == ()
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     digests = set()
     for _ in range(2):

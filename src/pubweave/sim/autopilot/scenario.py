@@ -95,14 +95,19 @@ class AutopilotScenario(VirtualPilot):
     def run_until(self, ends_at: float) -> None:
         running = self.loop.run(self.overlay.now)
         request = next(running)
-        while self.overlay.now < ends_at:
+        late = ends_at + self.settings.period_s  # for a change that began just before the end
+        while self.overlay.now < (late if self._is_carrying_out() else ends_at):
             self._strike(self.shares.kill, _kill)
-            value = self.answer(request, ends_at)
+            value = self.answer(request, ends_at if self.overlay.now < ends_at else late)
             self._note(request, value)
             self.checker.check_records(self._records(), self.overlay.now)
             request = running.send(Reply(value, self.overlay.now))
             self._answer_proposals()
         running.close()
+
+    def _is_carrying_out(self) -> bool:
+        states = {record.state for record in self._records()}
+        return not states.isdisjoint((DecisionState.APPROVED, DecisionState.DEPLOYING))
 
     def _is_healed(self) -> bool:
         return self.overlay.now > self.ends_at - HEALED_LOOKS * self.settings.period_s
