@@ -291,6 +291,7 @@ def test_a_publisher_that_ignores_its_window_is_cut_off() -> None:
 def test_what_was_sent_before_a_failure_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that is acknowledged sends on at once, and takes that for sent."""
     bench = publisher_and_subscriber()
+    bench.receive(2, Ack(1))
     large = [publication("pub", n, size=900) for n in range(1, 5)]
     bench.receive(1, *large[:3])
     bench.receive(1, large[3])
