@@ -45,7 +45,7 @@ from pubweave.core.vocabulary.events import (
     LocalPauseEnded,
     MessagesReceived,
 )
-from pubweave.model.messages.session import Message
+from pubweave.model.messages.session import Message, Subscribe
 from pubweave.model.publications import Publication
 from pubweave.sim.kernel.journal_node import SimJournal
 from pubweave.sim.kernel.network import Network, SimConnection, SimLink
@@ -253,8 +253,8 @@ class SimBroker(SimNode):
         self.journal: SimJournal | None = None
         self.asleep: Broker | None = None
         """What a crashed broker will be when it comes back, if it has a journal."""
-        self.on_asleep: Callable[[Broker, Broker, float], None] = lambda was, is_, since: None
-        """Hears what a crashed broker was, what it will be, and since when they may differ."""
+        self.on_crash: Callable[[SimBroker, Broker], None] = lambda broker, was: None
+        """Hears what a crashed broker was; whether it comes back as that, `asleep` says."""
         self.is_back = False
         """The core remembers what it was before a crash."""
         self.crash_in: int | None = None
@@ -343,11 +343,10 @@ class SimBroker(SimNode):
         self.crash_in = None
         self.incarnation += 1
         if self.journal is not None:
-            since = self.journal.unsynced_since
             self.journal.crashed()
             self.asleep = self.journal.recover(self.config, self._metering())
-            if core is not None and self.asleep is not None:
-                self.on_asleep(core, self.asleep, since)
+        if core is not None:
+            self.on_crash(self, core)
         self._inbox.clear()
         for connection in list(self.connections.values()):
             connection.left.add(self.name)
@@ -445,6 +444,9 @@ class SimClient(SimNode):
         )
         self.on_missed: Callable[[SimClient, ReportMissed], None] = lambda client, effect: None
         """Hears what was lost to this client."""
+        self.on_confirmed: Callable[[SimClient, tuple[str, ...]], None] = lambda client, ids: None
+        """Hears of subscriptions that everything reaches from now on."""
+        self._confirmed: set[str] = set()
         self.core = ClientCore(
             name,
             epoch=epoch,
@@ -488,7 +490,19 @@ class SimClient(SimNode):
         self._redial()
 
     def core_handle(self, event: Event, now: float) -> list[Effect]:
-        return self.core.handle(event, now)
+        effects = self.core.handle(event, now)
+        self._report_confirmed()
+        return effects
+
+    def _report_confirmed(self) -> None:
+        # Until the client core says so itself: what its broker has acknowledged counts.
+        session = self.core.session
+        queued = (*session.unacked, *session.waiting, *session.pending)
+        untold = {message.id for message in queued if isinstance(message, Subscribe)}
+        confirmed = self.core.subscriptions.keys() - untold
+        if confirmed > self._confirmed:
+            self.on_confirmed(self, tuple(sorted(confirmed - self._confirmed)))
+        self._confirmed = confirmed
 
     def core_deadline(self) -> float:
         return self.core.next_deadline()
