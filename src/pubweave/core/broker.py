@@ -56,6 +56,7 @@ from pubweave.model.ids import ClientId
 from pubweave.model.messages.session import (
     Ack,
     Answer,
+    Confirmed,
     Disconnect,
     Goodbye,
     Hello,
@@ -360,7 +361,7 @@ class Broker:
             if origin.state is SessionState.ESTABLISHED:
                 self._on_session_message(origin, message, now)
             return
-        if isinstance(message, Refused | Missed | Publication):
+        if isinstance(message, Refused | Missed | Confirmed | Publication):
             raise RemoteProtocolError(f"{type(message).__name__} is not for brokers")
         origin.took_in(1, message.size_bytes)
         self.counters.messages_in += 1

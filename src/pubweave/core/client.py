@@ -19,6 +19,7 @@ from pubweave.core.vocabulary.effects import (
     FollowRedirect,
     Notify,
     ProbeBrokers,
+    ReportConfirmed,
     ReportMissed,
     ReportMove,
     ReportRefusal,
@@ -43,6 +44,7 @@ from pubweave.model.messages.session import (
     Ack,
     Advertise,
     Answer,
+    Confirmed,
     Disconnect,
     Goodbye,
     Hello,
@@ -95,6 +97,8 @@ class ClientCore:
         )
         self.advertisements: dict[AdvertisementId, Filter] = {}
         self.subscriptions: dict[SubscriptionId, Filter] = {}
+        self.confirmed: set[SubscriptionId] = set()
+        """Subscriptions of which the overlay has said that from now on everything reaches us."""
         self.duplicates_dropped = 0
         self.answers: dict[int, bytes] = {}
         self._redirection = Redirection() if can_move else None
@@ -137,12 +141,14 @@ class ClientCore:
 
     def unsubscribe(self, id_: SubscriptionId) -> None:
         del self.subscriptions[id_]
+        self.confirmed.discard(id_)
         self.session.pending.append(Unsubscribe(id_))
 
     def discard(self, id_: str) -> None:
         """The broker refused this advertisement or subscription: do not repeat it."""
         self.advertisements.pop(id_, None)
         self.subscriptions.pop(id_, None)
+        self.confirmed.discard(id_)
 
     def publish(
         self, topic: str, attributes: dict[str, Value], payload: bytes, now: float
@@ -279,14 +285,13 @@ class ClientCore:
                 sequenced += 1
                 size_bytes += message.size_bytes
                 self._effects.append(ReportRefusal(message.subject, message.reason))
-            elif isinstance(message, Missed):
+            elif isinstance(message, Missed | Confirmed):
                 sequenced += 1
                 size_bytes += message.size_bytes
                 if notifications:  # keep the order
                     self._effects.append(Notify(notifications))
                     notifications = []
-                missed = message.topic, message.publisher, message.count, message.at_most
-                self._effects.append(ReportMissed(*missed))
+                self._on_notice(message)
             else:
                 self._on_session_message(message, now)
         session.took_in(sequenced, size_bytes)
@@ -296,6 +301,16 @@ class ClientCore:
             self._ack(self._effects)
         elif session.owes_ack and self._ack_at is None:
             self._ack_at = now + self._ack_delay_s
+
+    def _on_notice(self, message: Missed | Confirmed) -> None:
+        if isinstance(message, Missed):
+            missed = message.topic, message.publisher, message.count, message.at_most
+            self._effects.append(ReportMissed(*missed))
+            return
+        news = tuple(i for i in message.ids if i in self.subscriptions and i not in self.confirmed)
+        if news:
+            self.confirmed.update(news)
+            self._effects.append(ReportConfirmed(news))
 
     def _is_new(self, publication: Publication) -> bool:
         last_seen = self._last_seen
@@ -360,6 +375,7 @@ class ClientCore:
         if resumed:
             session.retransmit(self._effects)
         else:
+            self.confirmed.clear()
             session.pending.extend(self._replay(session.restart()))
         session.flush(self._effects)
         self._effects.append(ReportSession(resumed))

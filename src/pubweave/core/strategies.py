@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from pubweave.core.confirming import Confirming
 from pubweave.core.dataplane.part import BrokerPart
 from pubweave.core.dataplane.publishing import Publishing
 from pubweave.core.dataplane.services import BrokerServices
@@ -58,7 +59,8 @@ def tree_parts(services: BrokerServices[TreeRouting]) -> Sequence[BrokerPart]:
     migrations = MigrationCoordinator(inside, actions)
     organize = services.config.organize
     organizer = Unorganized() if organize is None else Organizer(inside, actions, organize)
-    return migrations, actions, organizer, Relocator(inside, migrations)
+    relocator = Relocator(inside, migrations)
+    return migrations, actions, organizer, relocator, Confirming(services)
 
 
 STRATEGIES: dict[str, Strategy] = {

@@ -29,7 +29,10 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
     (publisher, sequence) names a publication and shows its order.
 
     ``trace`` is set by the publisher's broker where it wants to know who gets the publication
-    (`model.messages.relocation`); 0 does not travel.
+    (`model.messages.relocation`).
+
+    ``previous`` is the sequence of the publisher's previous publication on this topic; 0 says
+    nothing. By it a subscriber sees that it has missed one.
 
     ``size_bytes`` and ``encoded`` do not travel: the codec fills them in on arrival, so that a
     broker that forwards a publication neither measures nor encodes it again.
@@ -42,6 +45,7 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
     payload: bytes
     published_at: float
     trace: int = 0
+    previous: int = 0
     size_bytes: int = 0
     encoded: bytes = b""
 
@@ -64,13 +68,21 @@ def make_publication(
     attributes: dict[str, Value],
     payload: bytes,
     published_at: float,
+    previous: int = 0,
 ) -> Publication:
     """A publication that never crossed a wire, with its size estimated from its contents."""
     size_bytes = FRAME_OVERHEAD_BYTES + len(publisher) + len(topic) + len(payload)
     for name, value in attributes.items():
         size_bytes += len(name) + (len(value) if isinstance(value, str) else 9)
     return Publication(
-        publisher, sequence, topic, attributes, payload, published_at, size_bytes=size_bytes
+        publisher,
+        sequence,
+        topic,
+        attributes,
+        payload,
+        published_at,
+        previous=previous,
+        size_bytes=size_bytes,
     )
 
 

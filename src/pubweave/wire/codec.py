@@ -80,6 +80,9 @@ KINDS: dict[int, type] = {
     56: rendezvous.RingMember,
     57: topic_connected.TopicMissed,
     58: session.Missed,
+    59: session.Confirmed,
+    60: session.ConfirmRequest,
+    61: session.ConfirmReply,
 }
 _KIND_OF = {type_: kind for kind, type_ in KINDS.items()}
 _DECODERS: dict[int, Callable[[bytes], Any]] = {
@@ -112,7 +115,10 @@ def encode(message: Message) -> bytes:
             message.payload,
             message.published_at,
         )
-        body = _encode_body((*fields, message.trace) if message.trace else fields)
+        if message.previous:
+            body = _encode_body((*fields, message.trace, message.previous))
+        else:
+            body = _encode_body((*fields, message.trace) if message.trace else fields)
         frame = _HEADER.pack(len(body) + 1, PUBLICATION_KIND) + body
         # One encoding serves every destination and every repetition.
         force_setattr(message, "encoded", frame)

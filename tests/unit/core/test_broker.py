@@ -178,7 +178,7 @@ def test_a_session_that_comes_back_gets_what_it_has_not_acknowledged() -> None:
     bench.receive(1, publication("pub", 3))
     assert bench.sent_to(2) == []
     bench.handle(ConnectionOpened(3))
-    bench.receive(3, client_hello("sub", remote_epoch=own_epoch, received=1, attempt=2))
+    bench.receive(3, client_hello("sub", remote_epoch=own_epoch, received=2, attempt=2))
     hello, *rest = bench.sent_to(3)
     assert isinstance(hello, Hello)
     assert [p.sequence for p in rest if isinstance(p, Publication)] == [2, 3]
@@ -291,6 +291,7 @@ def test_a_publisher_that_ignores_its_window_is_cut_off() -> None:
 def test_what_was_sent_before_a_failure_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that is acknowledged sends on at once, and takes that for sent."""
     bench = publisher_and_subscriber()
+    bench.receive(2, Ack(1))
     large = [publication("pub", n, size=900) for n in range(1, 5)]
     bench.receive(1, *large[:3])
     bench.receive(1, large[3])
@@ -301,7 +302,7 @@ def test_what_was_sent_before_a_failure_is_not_lost(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(bench.broker.routing, "receive", fail)
     with pytest.raises(AssertionError, match="a bug"):
-        bench.receive(2, Ack(3), Subscribe("sub:2", parse_filter("class = 'U'")))
+        bench.receive(2, Ack(4), Subscribe("sub:2", parse_filter("class = 'U'")))
     bench.effects = bench.broker.handle(HandlingFailed(), bench.now)
     assert bench.sent_to(2) == large[3:]
     assert bench.broker.counters.protocol_errors == 1

@@ -56,6 +56,9 @@ from pubweave.model.messages.session import (
     ActionSignal,
     Advertise,
     Answer,
+    Confirmed,
+    ConfirmReply,
+    ConfirmRequest,
     Disconnect,
     ExchangeReply,
     ExchangeRequest,
@@ -167,6 +170,9 @@ ONE_OF_EACH: list[Message] = [
     RingMember("b1", 3, ("x", "y"), 1.5),
     TopicMissed("x", "pete", ((3, 9, 4, 12.5, 2.0, True),), True),
     Missed("x", "pete", 4, True),
+    Confirmed(("s:1", "s:2")),
+    ConfirmRequest("s:1", FILTER, 3),
+    ConfirmReply(3),
     PlacementDigest(
         (("b1", PlacementTold(("t1", "t2"), 3, "10.0.0.1:7001", True, (2, 1))),), is_last=True
     ),
@@ -218,9 +224,26 @@ def test_a_traced_publication_keeps_its_trace_on_every_hop() -> None:
     assert encode(received) == encode(traced)
 
 
+@pytest.mark.parametrize("trace", [0, 5])
+def test_the_previous_sequence_is_kept_on_every_hop(trace: int) -> None:
+    sent = make_publication("p", 7, "t", {}, b"x", 1.0, 3)
+    sent = msgspec.structs.replace(sent, trace=trace)
+    (received,) = FrameDecoder().feed(encode(sent))
+    assert isinstance(received, Publication)
+    assert (received.previous, received.trace) == (3, trace)
+    assert encode(received) == encode(sent)
+
+
+def test_a_publication_of_an_older_peer_says_nothing_of_its_previous_one() -> None:
+    body = msgspec.msgpack.encode(("p", 7, "t", {}, b"x", 1.0, 5))
+    (received,) = FrameDecoder().feed(struct.pack("<IB", len(body) + 1, 0) + body)
+    assert isinstance(received, Publication)
+    assert (received.previous, received.trace) == (0, 5)
+
+
 def test_a_sender_cannot_smuggle_other_bytes_into_what_is_forwarded() -> None:
     """A publication's frame with more array elements, where size and encoding would be."""
-    body = msgspec.msgpack.encode(("p", 1, "t", {}, b"", 0.0, 0, 99999, b"evil"))
+    body = msgspec.msgpack.encode(("p", 1, "t", {}, b"", 0.0, 0, 0, 99999, b"evil"))
     frame = struct.pack("<IB", len(body) + 1, 0) + body
     (received,) = FrameDecoder().feed(frame)
     assert isinstance(received, Publication)

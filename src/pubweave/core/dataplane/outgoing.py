@@ -16,7 +16,7 @@ from pubweave.core.session.backpressure import FlowControl
 from pubweave.core.session.session import Session
 from pubweave.core.session.table import SessionTable
 from pubweave.core.vocabulary.effects import Effect
-from pubweave.model.messages.session import Refused, SequencedMessage
+from pubweave.model.messages.session import Confirmed, Refused, SequencedMessage
 
 
 class Holder(Protocol):
@@ -35,19 +35,19 @@ class OutgoingQueue:
         self.effects: list[Effect] = []
         """Of the current event."""
         self.touched: dict[Session, None] = {}
-        self.refusals = 0
-        """Refusals queued for clients in this event, which do not count as deliveries."""
+        self.notices = 0
+        """Refusals and confirmations queued for clients in this event; they are no deliveries."""
         self._counters = counters
         self._flow = flow
 
     def send(self, session: Session, message: SequencedMessage) -> None:
         session.pending.append(message)
         self.touched[session] = None
+        self.notices += isinstance(message, Refused | Confirmed)
 
     def refuse(self, origin: Session, subject: str, reason: str) -> None:
         """Refuse a client's request."""
         self._counters.refused += 1
-        self.refusals += 1
         self.send(origin, Refused(subject, reason))
 
     def flush(
@@ -62,8 +62,8 @@ class OutgoingQueue:
         touched = list(self.touched)
         self.touched.clear()
         counters = self._counters
-        counters.deliveries -= self.refusals
-        self.refusals = 0
+        counters.deliveries -= self.notices
+        self.notices = 0
         stand_in = holder.stand_in
         for session in touched:
             if session is stand_in:

@@ -11,7 +11,13 @@ from pubweave.core.session.access import Access
 from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.errors import RefusedError
 from pubweave.model.ids import publisher_of
-from pubweave.model.messages.session import Synced, TableMessage, Unadvertise
+from pubweave.model.messages.session import (
+    Confirmed,
+    Subscribe,
+    Synced,
+    TableMessage,
+    Unadvertise,
+)
 
 
 class TableIntake:
@@ -42,6 +48,8 @@ class TableIntake:
             self._outgoing.refuse(origin, getattr(message, "id", "synced"), str(error))
             self._access.check_patience(origin)
             return
+        if isinstance(message, Subscribe) and origin.is_client and not self._routing.confirms:
+            self._outgoing.send(origin, Confirmed((message.id,)))
         if isinstance(message, Unadvertise):
             self._sequences.withdrawn(publisher_of(message.id))
         if isinstance(message, Synced) and not origin.is_client:

@@ -86,6 +86,10 @@ class RoutingStrategy(ABC):
     """Whether a client that moves to another broker is sent there what it has missed."""
     routes_whole_topics = False
     """Whether a subscription needs a topic, and publications are routed by nothing else."""
+    confirms = False
+    """Whether the strategy itself tells clients (`Confirmed`) when a subscription is in place
+    everywhere. If not, their broker says so as soon as it has it, which is as much as a strategy
+    promises that routes to every broker, and too early for one that does not."""
     keeps_early = False
     """Whether clients and links that come soon after the start get what was published before
     them, as far as `is_wanted_by` says so."""

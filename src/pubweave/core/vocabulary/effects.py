@@ -13,7 +13,7 @@ import msgspec
 
 from pubweave.core.vocabulary.events import ConnectionId
 from pubweave.model.deployment import RemapStep
-from pubweave.model.ids import ActionId, BrokerId, ClientId, Link
+from pubweave.model.ids import ActionId, BrokerId, ClientId, Link, SubscriptionId
 from pubweave.model.messages.session import Message
 from pubweave.model.mqtt_packets import ToClient
 from pubweave.model.publications import Publication
@@ -149,6 +149,24 @@ class ReportMissed(msgspec.Struct, frozen=True, gc=False):
     at_most: bool
 
 
+class ReportGap(msgspec.Struct, frozen=True, gc=False):
+    """Of a client core only: the publisher says that it published on this topic between what this
+    client got last (``after``) and what comes next (``before``), both sequences; and a broker did
+    not tell of it. Tell the application."""
+
+    topic: str
+    publisher: ClientId
+    after: int
+    before: int
+
+
+class ReportConfirmed(msgspec.Struct, frozen=True, gc=False):
+    """Of a client core only: from now on everything reaches this client that these subscriptions
+    want; tell the application."""
+
+    ids: tuple[SubscriptionId, ...]
+
+
 class ReportSession(msgspec.Struct, frozen=True, gc=False):
     """Of a client core only: a session stands; ``resumed`` says whether nothing was forgotten."""
 
@@ -203,6 +221,8 @@ Effect = (
     | Notify
     | ReportRefusal
     | ReportMissed
+    | ReportGap
+    | ReportConfirmed
     | ReportSession
     | MoveEffect
 )

@@ -22,7 +22,7 @@ from pubweave.model.messages.rendezvous import RendezvousMessage
 from pubweave.model.messages.topic_connected import TopicMessage
 from pubweave.model.publications import Publication
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 TABLE_MESSAGE_BYTES = 128
 """What a table message is taken to weigh in a session's window."""
 LEAVING_SUBJECT = "broker"
@@ -68,6 +68,8 @@ class SyncStage(enum.Enum):
     SUBSCRIPTIONS = "subscriptions"
     PART = "part"
     """A part of the subscriptions; SUBSCRIPTIONS follows when the others are known."""
+    COMPLETE = "complete"
+    """The advertisements of all brokers that are reached through the sender."""
 
 
 class Synced(_Weighed, frozen=True, array_like=True, gc=False):
@@ -92,6 +94,28 @@ class Missed(_Weighed, frozen=True, array_like=True, gc=False):
     publisher: ClientId
     count: int
     at_most: bool
+
+
+class Confirmed(_Weighed, frozen=True, array_like=True, gc=False):
+    """A broker tells a client that from now on everything reaches it that these subscriptions
+    want: they are in place wherever it may be published."""
+
+    ids: tuple[SubscriptionId, ...]
+
+
+class ConfirmRequest(_Weighed, frozen=True, array_like=True, gc=False):
+    """Asks a neighbor whether a subscription, or one that covers it, is in place from there on
+    towards all publishers. It follows the subscription; ``number`` is the asker's."""
+
+    id: SubscriptionId
+    filter: Filter
+    number: int
+
+
+class ConfirmReply(_Weighed, frozen=True, array_like=True, gc=False):
+    """It is in place: the answer to the request of this number."""
+
+    number: int
 
 
 class Signal(enum.Enum):
@@ -326,11 +350,14 @@ class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 TableMessage = Advertise | Unadvertise | Subscribe | Unsubscribe
 ActionMessage = ActionReserve | ActionSignal | ShiftTables
 OrganizeMessage = InterestBroadcast | ExchangeRequest | ExchangeReply
+ConfirmMessage = ConfirmRequest | ConfirmReply
 SequencedMessage = (
     TableMessage
     | Synced
     | Refused
     | Missed
+    | Confirmed
+    | ConfirmMessage
     | ActionMessage
     | OrganizeMessage
     | MigrationMessage

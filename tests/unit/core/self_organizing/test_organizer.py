@@ -26,7 +26,7 @@ from pubweave.core.vocabulary.events import (
 from pubweave.design.ci.rules import Estimate
 from pubweave.model.filters.filter import Filter, Operator, Predicate
 from pubweave.model.ids import Link
-from pubweave.model.messages.session import Hello, InterestBroadcast, Role
+from pubweave.model.messages.session import PROTOCOL_VERSION, Hello, InterestBroadcast, Role
 from pubweave.model.publications import TOPIC_ATTRIBUTE
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.nodes import HandlingTime, SimBroker
@@ -236,7 +236,9 @@ def linked() -> tuple[Broker, int]:
     broker = Broker(BrokerConfig("b1", organize=ORGANIZE), epoch=1, now=0.0)
     broker.handle(LinkAdded("b2"), 0.0)
     broker.handle(ConnectionOpened(1, "b2"), 0.0)
-    hello = Hello(1, Role.BROKER, "b2", 5, 0, 0, 1 << 20, routing=broker.routing.protocol)
+    hello = Hello(
+        PROTOCOL_VERSION, Role.BROKER, "b2", 5, 0, 0, 1 << 20, routing=broker.routing.protocol
+    )
     broker.handle(MessagesReceived(1, [hello], 0.0), 0.0)
     return broker, 1
 
@@ -260,7 +262,9 @@ def test_a_broker_that_does_not_organize_ignores_those_that_do() -> None:
     broker = Broker(BrokerConfig("b1"), epoch=1, now=0.0)
     broker.handle(LinkAdded("b2"), 0.0)
     broker.handle(ConnectionOpened(1, "b2"), 0.0)
-    hello = Hello(1, Role.BROKER, "b2", 5, 0, 0, 1 << 20, routing=broker.routing.protocol)
+    hello = Hello(
+        PROTOCOL_VERSION, Role.BROKER, "b2", 5, 0, 0, 1 << 20, routing=broker.routing.protocol
+    )
     told = InterestBroadcast(0, 3, ("b2",), (1.0,), (), (), 1024, 3, b"")
     broker.handle(MessagesReceived(1, [hello, told], 0.0), 0.0)
     assert broker.counters.protocol_errors == 0

@@ -112,6 +112,17 @@ class LinkTable:
     def has(self, id_: SubscriptionId) -> bool:
         return id_ in self.forwarded or id_ in self.suppressed
 
+    def has_passed_on(self, id_: SubscriptionId, filter_: Filter) -> bool:
+        """Whether the far end was sent a subscription, or one that covers it."""
+        if self.is_held:
+            return False
+        if not self.covering or id_ in self.forwarded:
+            return self.forwarded.get(id_) == filter_
+        return any(
+            self._may_stand_in(other) and covers(wide, filter_)
+            for other, wide in self.forwarded.related(filter_)
+        )
+
     def advertised(
         self, id_: AdvertisementId, filter_: Filter, candidates: Iterable[tuple[str, Filter]]
     ) -> None:

@@ -21,10 +21,12 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from pubweave.core.matching.index import MatchIndex
 from pubweave.core.metering.counters import TableSizes
 from pubweave.core.routing.strategy import RoutingStrategy, Send, check_name, check_owner
+from pubweave.core.routing.tree.confirmation import SubscriptionConfirmation
 from pubweave.core.routing.tree.link_sync import LinkSync
 from pubweave.core.routing.tree.link_table import Entry, LinkTable, TopicBuckets
 from pubweave.core.session.session import Session
 from pubweave.model.filters.filter import Filter
+from pubweave.model.filters.relations import covers
 from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId, publisher_of
 from pubweave.model.messages.migration import MigrationSignal, MigrationStep
 from pubweave.model.messages.session import (
@@ -44,6 +46,7 @@ class TreeRouting(RoutingStrategy):
     """The `tree` strategy. See `strategy.RoutingStrategy` for the contract of each method."""
 
     protocol = "tree"
+    confirms = True
     keeps_early = True
 
     def __init__(self, send: Send, *, covering: bool = False) -> None:
@@ -60,6 +63,7 @@ class TreeRouting(RoutingStrategy):
         self._link_index: MatchIndex[Session] = MatchIndex()
         self._client_index: MatchIndex[Session] = MatchIndex()
         self.sync = LinkSync(self._ask, self._answer, self._send)
+        self.confirmation = SubscriptionConfirmation(self.links, self._has, self._send)
         self._withdrawals = Withdrawals()
         self._stand_in: Session | None = None
         self._holds = 0
@@ -69,6 +73,7 @@ class TreeRouting(RoutingStrategy):
     def link_added(self, link: Session) -> None:
         self.links[link] = LinkTable(link, self._send, covering=self.covering)
         self.sync.added(link)
+        self.confirmation.link_began(link)
 
     def link_removed(self, link: Session) -> None:
         table = self.links[link]
@@ -80,6 +85,7 @@ class TreeRouting(RoutingStrategy):
         self.stale.add(link, table.advertisements, self._by_hop.get(link, ()))
         table.clear_forwarded()
         self.sync.began(link)
+        self.confirmation.link_began(link)
         again, withdrawn = self._withdrawals.sort_out(
             [*under_way, *self.sync.clear_gate(link)], self.advertisements
         )
@@ -95,6 +101,7 @@ class TreeRouting(RoutingStrategy):
         for id_, filter_ in withdrawn.items():
             self._send(link, Advertise(id_, filter_))
         self._ask(link)
+        self.confirmation.tell_complete()
         self.sync.put_at_gate(link, again)
 
     def has_stale(self, link: Session) -> bool:
@@ -141,6 +148,7 @@ class TreeRouting(RoutingStrategy):
     def client_left(self, client: Session) -> None:
         self.gate.discard(client)
         self.sync.forget_client(client)
+        self.confirmation.forget_hop(client)
         self._withdraw(client, self.own.discard(client))
 
     def client_entries(self) -> Iterator[tuple[Session, Advertise | Subscribe]]:
@@ -177,6 +185,8 @@ class TreeRouting(RoutingStrategy):
                 self.sync.answered_by(hop)
             case Synced(SyncStage.PART) if hop in self.links:
                 self.sync.answered_in_part_by(hop)
+            case Synced(SyncStage.COMPLETE) if hop in self.links:
+                self.confirmation.completed_by(hop)
             case Synced():
                 pass
 
@@ -185,6 +195,7 @@ class TreeRouting(RoutingStrategy):
         if known is not None:
             if known.hop is hop and known.filter == filter_:
                 self.stale.discard(hop, id_)
+                self._confirm(hop, id_, filter_)
                 return
             check_owner(hop, known.hop, id_)
             self._unsubscribe(known.hop, id_)
@@ -194,6 +205,21 @@ class TreeRouting(RoutingStrategy):
         for link, table in self.links.items():
             if link is not hop:
                 table.subscribed(id_, filter_)
+        self._confirm(hop, id_, filter_)
+
+    def _confirm(self, hop: Session, id_: SubscriptionId, filter_: Filter) -> None:
+        if hop.is_client:
+            self.confirmation.subscribed(hop, id_, filter_)
+
+    def _has(self, hop: Session, id_: SubscriptionId, filter_: Filter) -> bool:
+        """Whether a subscription, or one that covers it, came from a session."""
+        known = self.subscriptions.get(id_)
+        if known is not None and known.hop is hop:
+            return known.filter == filter_
+        return self.covering and any(
+            self.subscriptions[other].hop is hop and covers(wide, filter_)
+            for other, wide in self._wanted.related(filter_)
+        )
 
     def _may_cover_more(self, hop: Session, id_: SubscriptionId) -> bool:
         """Whether a subscription may cover others that a neighbor does not know yet, and so could
@@ -207,6 +233,7 @@ class TreeRouting(RoutingStrategy):
         if known is None or known.hop is not hop:
             return
         self.stale.discard(hop, id_)
+        self.confirmation.forget(hop, id_)
         self._wanted.remove(id_)
         self._remove(hop, id_)
         for table in self.links.values():
@@ -379,7 +406,9 @@ class TreeRouting(RoutingStrategy):
         if known is not None and known.hop is old:
             self.stale.discard(old, id_)
             self._remove(old, id_)
+            self.confirmation.forget(old, id_)
             self._enter(new, id_, known.filter)
+            self._confirm(new, id_, known.filter)
 
     def enter(self, hop: Session, id_: SubscriptionId, filter_: Filter) -> None:
         """Enter a subscription that arrived without its own message; it is forwarded as usual."""
@@ -388,10 +417,12 @@ class TreeRouting(RoutingStrategy):
     def put_link(self, link: Session, table: LinkTable) -> None:
         """Add a link made by an action; it is held until the action releases it."""
         self.links[link] = table
+        self.confirmation.link_began(link)
 
     def drop_link(self, link: Session) -> None:
         """Remove a link by an action, after its entries moved elsewhere."""
         self.sync.removed(link)
+        self.confirmation.link_removed(link)
         self.stale.pop(link)
         del self.links[link]
 
