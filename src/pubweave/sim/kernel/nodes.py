@@ -25,6 +25,7 @@ from pubweave.core.vocabulary.effects import (
     OpenLink,
     OrganizeEffect,
     ProbeBrokers,
+    ReportConfirmed,
     ReportMissed,
     ReportMove,
     ReportRefusal,
@@ -45,7 +46,7 @@ from pubweave.core.vocabulary.events import (
     LocalPauseEnded,
     MessagesReceived,
 )
-from pubweave.model.messages.session import Message, Subscribe
+from pubweave.model.messages.session import Message
 from pubweave.model.publications import Publication
 from pubweave.sim.kernel.journal_node import SimJournal
 from pubweave.sim.kernel.network import Network, SimConnection, SimLink
@@ -446,7 +447,6 @@ class SimClient(SimNode):
         """Hears what was lost to this client."""
         self.on_confirmed: Callable[[SimClient, tuple[str, ...]], None] = lambda client, ids: None
         """Hears of subscriptions that everything reaches from now on."""
-        self._confirmed: set[str] = set()
         self.core = ClientCore(
             name,
             epoch=epoch,
@@ -490,19 +490,7 @@ class SimClient(SimNode):
         self._redial()
 
     def core_handle(self, event: Event, now: float) -> list[Effect]:
-        effects = self.core.handle(event, now)
-        self._report_confirmed()
-        return effects
-
-    def _report_confirmed(self) -> None:
-        # Until the client core says so itself: what its broker has acknowledged counts.
-        session = self.core.session
-        queued = (*session.unacked, *session.waiting, *session.pending)
-        untold = {message.id for message in queued if isinstance(message, Subscribe)}
-        confirmed = self.core.subscriptions.keys() - untold
-        if confirmed > self._confirmed:
-            self.on_confirmed(self, tuple(sorted(confirmed - self._confirmed)))
-        self._confirmed = confirmed
+        return self.core.handle(event, now)
 
     def core_deadline(self) -> float:
         return self.core.next_deadline()
@@ -514,6 +502,8 @@ class SimClient(SimNode):
                     self._on_notification(self, publication)
             case ReportSession(resumed):
                 self._on_session(self, resumed)
+            case ReportConfirmed(ids):
+                self.on_confirmed(self, ids)
             case ReportMissed():
                 self.on_missed(self, effect)
             case ReportRefusal(subject, reason):

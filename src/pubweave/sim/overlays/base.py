@@ -244,7 +244,7 @@ class SimOverlay:
         client.flush()
         self._published[client.name] = publication.sequence
         offered = client.core.advertisements.items()
-        under = next((id_ for id_, own in offered if own.matches(publication) and (not self.TEMP or id_ in getattr(self, "settled", ()))), "")
+        under = next((id_ for id_, own in offered if own.matches(publication)), "")
         self.judge.take(Published(self.world.now, publication, under))
 
     def _tell_acknowledged(self, client: SimClient) -> None:
@@ -270,11 +270,6 @@ class SimOverlay:
         )
         expired = sum(each.clients_expired for each in counted)
         self.judge.take(Rest(self.world.now, lost, expired))
-        if self.TEMP:
-            self.settled = set()
-            for c in self.clients.values():
-                self.judge.take(Confirmed(self.world.now, c.name, tuple(c.core.subscriptions)))
-                self.settled.update(c.core.advertisements)
 
     def check_tables(self) -> list[str]:
         """At rest: how tables differ from what the clients have asked for, in words."""
@@ -301,10 +296,7 @@ class SimOverlay:
         told = missed.publisher, missed.topic, missed.count, missed.at_most
         self.judge.take(ToldMissed(self.world.now, client.name, *told))
 
-    TEMP = True
     def _on_confirmed(self, client: SimClient, ids: tuple[SubscriptionId, ...]) -> None:
-        if self.TEMP:
-            return
         self.judge.take(Confirmed(self.world.now, client.name, ids))
 
     def _on_session(self, client: SimClient, resumed: bool) -> None:

@@ -122,7 +122,6 @@ class TopicRules(Protocol):
 
 
 class TopicOverlay(SimOverlay):
-    TEMP = False
     """Brokers and clients of one run; `brokers` are those that live."""
 
     def __init__(
