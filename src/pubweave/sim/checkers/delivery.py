@@ -4,16 +4,17 @@ A delivery is *wanted* if its client has asked for it. It is *due* if the client
 been confirmed when the publication was made, and the publication was acknowledged to its publisher
 in the end. What is due comes exactly once, in publisher order; what nobody asked for never comes.
 
-What is due and did not come is a violation, unless the client was told how much it missed, or one
-of two things *excuses* it: a broker that died with its memory had it in a queue, or the client's
-session began anew, which the client sees; and that may happen only when such a broker was the
-client's, or brokers have counted a session as expired. No table of a broker is asked.
+What is due and did not come is a violation, unless one of three things *excuses* it: the client
+was told how much it missed; a broker that died with its memory held it; or the client's session
+began anew, which the client sees, and which may happen only when such a broker was the client's or
+brokers have counted a session as expired. And what is missing between two publications that came is
+never missing in silence: the client was told of a gap there. No table of a broker is asked.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pubweave.model.filters.filter import Filter, topic_of
@@ -32,6 +33,7 @@ from pubweave.sim.checkers.history import (
     Published,
     Rest,
     Subscribed,
+    ToldGap,
     ToldMissed,
     Withdrawing,
     Withdrawn,
@@ -49,6 +51,11 @@ class Wish:
     """The client took it back: nothing is due for it any more."""
     gone_at: float | None = None
     """When the broker had acknowledged that: nothing published later may come for it."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Everything on one topic is wanted: whoever gets it can see that something is missing."""
+        return topic_of(self.filter) is not None and len(self.filter.predicates) == 1
 
 
 class WishIndex:
@@ -122,6 +129,11 @@ class DeliveryJudge:
         """Sessions that began anew though no broker of theirs had died."""
         self._lost: set[Key] = set()
         self._told: dict[tuple[ClientId, ClientId, str], list[ToldMissed]] = defaultdict(list)
+        """Since the last rest."""
+        self._gaps: dict[tuple[ClientId, ClientId, str], list[ToldGap]] = defaultdict(list)
+        self._unchecked_gaps: list[ToldGap] = []
+        self._silent: list[tuple[ClientId, _Record]] = []
+        """Excused, and nobody was told so far: a later publication has to show it."""
         self._take = {
             Subscribed: self._subscribed,
             Confirmed: self._confirmed,
@@ -131,6 +143,7 @@ class DeliveryJudge:
             Acknowledged: self._on_acknowledged,
             Delivered: self._on_delivered,
             ToldMissed: self._told_missed,
+            ToldGap: self._told_gap,
             Attached: self._on_attached,
             Left: self._left,
             Crashed: self._crashed,
@@ -234,6 +247,10 @@ class DeliveryJudge:
     def _told_missed(self, event: ToldMissed) -> None:
         self._told[event.client, event.publisher, event.topic].append(event)
 
+    def _told_gap(self, event: ToldGap) -> None:
+        self._gaps[event.client, event.publisher, event.topic].append(event)
+        self._unchecked_gaps.append(event)
+
     def _crashed(self, event: Crashed) -> None:
         self._crashed_at[event.broker] = event.at
 
@@ -263,36 +280,33 @@ class DeliveryJudge:
     # --- rest ------------------------------------------------------------------------------
 
     def _rest(self, event: Rest) -> None:
-        missing: dict[tuple[ClientId, ClientId, str], list[_Record]] = defaultdict(list)
+        missing: dict[tuple[ClientId, ClientId, str], list[tuple[_Record, bool]]]
+        missing = defaultdict(list)
         for client, waiting in self._open.items():
-            for key in waiting:
+            for key, wishes in waiting.items():
                 if key[1] <= self._acknowledged.get(key[0], 0):
-                    record = self._published[key]
-                    missing[client, key[0], record.publication.topic].append(record)
+                    record, is_whole = self._published[key], any(w.is_whole for w in wishes)
+                    missing[client, key[0], record.publication.topic].append((record, is_whole))
             waiting.clear()
-        for (client, *of), records in missing.items():
-            told = sum(each.count for each in self._told.get((client, of[0], of[1]), ()))
+        for of, records in missing.items():
+            told = sum(each.count for each in self._told.get(of, ()))
             self.tally["told"] += min(told, len(records))
-            for record in records[told:]:
-                self._explain(client, record, event.at)
+            for record, is_whole in records[told:]:
+                self._explain(of[0], record, is_whole, event.at)
         self._check_told(event.at)
-        if self._unexplained > event.expired:
-            self._violation(
-                event.at,
-                f"{self._unexplained} sessions began anew though no broker of theirs had died, "
-                f"{event.expired} had expired",
-            )
-        if event.lost and not (self._crashed_at or event.expired or self._told):
-            self._violation(event.at, f"{event.lost} counted as lost though nothing was to fail")
+        self._check_gaps(event.at)
+        self._check_counted(event)
         self._told.clear()
         self._lost.clear()
 
-    def _explain(self, client: ClientId, record: _Record, now: float) -> None:
+    def _explain(self, client: ClientId, record: _Record, is_whole: bool, now: float) -> None:
         key = record.publication.key
         if record.at <= self._anew_at.get(client, -1.0):
             self.tally["with_session"] += 1
         elif key in self._lost:
             self.tally["with_broker"] += 1
+            if is_whole:
+                self._silent.append((client, record))
         else:
             self.tally["unexplained"] += 1
             self._violation(now, f"{client} never got {_name(key)}, published at {record.at:.3f}")
@@ -301,15 +315,59 @@ class DeliveryJudge:
         """Whether nobody was told of more than it misses, as far as a number was to be exact."""
         for (client, publisher, topic), told in self._told.items():
             count = sum(missed.count for missed in told)
-            never = sum(
-                client not in record.delivered
-                for record in self._published.values()
-                if (record.publication.publisher, record.publication.topic) == (publisher, topic)
-            )
+            never = sum(client not in record.delivered for record in self._of(publisher, topic))
             if count > never and not any(missed.at_most for missed in told):
                 self._violation(
                     now, f"{client} was told of {count} lost of {publisher} on {topic}, not {never}"
                 )
+
+    def _check_gaps(self, now: float) -> None:
+        """Whether there is something in every gap, and no gap without a word."""
+        for gap in self._unchecked_gaps:
+            if not any(
+                gap.after < record.publication.sequence < gap.before
+                and gap.client in record.asked - record.delivered
+                for record in self._of(gap.publisher, gap.topic)
+            ):
+                between = f"between #{gap.after} and #{gap.before} of {gap.publisher}"
+                self._violation(now, f"{gap.client} saw a gap {between}, where nothing is missing")
+        self._unchecked_gaps.clear()
+        silent, self._silent = self._silent, []
+        for client, record in silent:
+            publisher, sequence = record.publication.key
+            topic = record.publication.topic
+            told = self._gaps.get((client, publisher, topic), ())
+            if any(gap.after < sequence < gap.before for gap in told):
+                continue
+            got = [r.publication.sequence for r in self._of(publisher, topic, client)]
+            if not got or max(got) < sequence:
+                self._silent.append((client, record))
+            elif min(got) < sequence:
+                name = _name(record.publication.key)
+                self._violation(now, f"{client} never heard that it missed {name}")
+
+    def _of(
+        self, publisher: ClientId, topic: str, got_by: ClientId | None = None
+    ) -> Iterator[_Record]:
+        """A publisher's publications on a topic. O(all), but few are ever asked for."""
+        return (
+            record
+            for record in self._published.values()
+            if record.publication.publisher == publisher
+            and record.publication.topic == topic
+            and (got_by is None or got_by in record.delivered)
+        )
+
+    def _check_counted(self, event: Rest) -> None:
+        """Whether sessions were lost only with brokers, or counted, and nothing for no reason."""
+        if self._unexplained > event.expired:
+            self._violation(
+                event.at,
+                f"{self._unexplained} sessions began anew though no broker of theirs had died, "
+                f"{event.expired} had expired",
+            )
+        if event.lost and not self._crashed_at and not event.expired:
+            self._violation(event.at, f"{event.lost} counted as lost though nothing has failed")
 
     def receivers(self, since: float) -> list[tuple[Publication, list[ClientId]]]:
         """What was published from an instant on, and which clients have got it so far."""

@@ -82,6 +82,16 @@ class ToldMissed(Event, frozen=True, gc=False):
     at_most: bool
 
 
+class ToldGap(Event, frozen=True, gc=False):
+    """A client saw by itself that it has missed something between two publications."""
+
+    client: ClientId
+    publisher: ClientId
+    topic: str
+    after: int
+    before: int
+
+
 class Attached(Event, frozen=True, gc=False):
     """A client's session with a broker stands: it went on, or it began (perhaps anew)."""
 

@@ -1,4 +1,4 @@
-"""Clients of the native protocol: those that come and go and do all they can, and some that stay."""
+"""Clients of the native protocol: those that come and go and do all they can, and others."""
 
 from __future__ import annotations
 
