@@ -111,6 +111,8 @@ class DeliveryJudge:
         self.due = 0
         self.tally: Counter[str] = Counter()
         """Deliveries that were due and did not come, by what explains them."""
+        self.counted = 0
+        """What brokers have counted as lost, up to the last rest."""
         self.sessions_lost = 0
         """Sessions that began anew against their clients' wish."""
         self._by_topic = by_topic
@@ -360,6 +362,7 @@ class DeliveryJudge:
 
     def _check_counted(self, event: Rest) -> None:
         """Whether sessions were lost only with brokers, or counted, and nothing for no reason."""
+        self.counted = event.lost
         if self._unexplained > event.expired:
             self._violation(
                 event.at,

@@ -75,7 +75,15 @@ class RandomClients(SimPart):
 
     def counts(self) -> dict[str, int]:
         judge = self.overlay.judge
-        names = ("publications", "deliveries", "wanted", "due", "excused", "sessions_lost")
+        names = (
+            "publications",
+            "deliveries",
+            "wanted",
+            "due",
+            "excused",
+            "counted",
+            "sessions_lost",
+        )
         return {
             **{name: getattr(judge, name) for name in names},
             **{f"lost_{how}": count for how, count in judge.tally.items()},
