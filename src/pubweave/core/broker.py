@@ -24,7 +24,6 @@ from pubweave.core.dataplane.part import BrokerPart, BrokerParts, EventHandler, 
 from pubweave.core.dataplane.publishing import EarlyLog
 from pubweave.core.metering.metering import Metering
 from pubweave.core.queries import answer, broker_status
-from pubweave.core.routing.publisher_gate import cut_behind_advertisements
 from pubweave.core.rule_change import RuleChange
 from pubweave.core.session.admission import Refusal
 from pubweave.core.session.session import OvertakenError, RemoteProtocolError, Session
@@ -292,12 +291,7 @@ class Broker:
                 raise RemoteProtocolError("sends beyond its window")
             if len(messages) > self._questions_at_once and origin.is_client:
                 self.sessions.access.check_questions(messages)
-            if origin in self._gate.returning:
-                self._process_returning(origin, messages, event.received_at, now)
-            else:
-                self._publishing.route_batch(
-                    origin, messages, self._on_other_message, event.received_at, now
-                )
+            self._process(origin, messages, event.received_at, now)
         except RemoteProtocolError as error:
             self.counters.protocol_errors += not isinstance(error, OvertakenError)
             self.sessions.drop(event.connection, str(error), now, self._outgoing.effects)
@@ -317,14 +311,17 @@ class Broker:
             return None
         return self._greeting.greet(connection, messages[0], now)
 
-    def _process_returning(
+    def _process(
         self, origin: Session, messages: Sequence[Message], received_at: float, now: float
     ) -> None:
-        """What a client sends whose tables the neighbors may not have answered yet."""
-        for part in cut_behind_advertisements(messages):
-            ready = self._gate.admit(origin, part)
-            self._publishing.route_batch(origin, ready, self._on_other_message, received_at, now)
-        if any(isinstance(message, Subscribe) for message in messages):
+        """Handle what a session sent, or let it wait until its advertisements are answered."""
+        ready = self._gate.admit(origin, messages) if self._gate.is_shut(origin) else messages
+        while ready:
+            rest = self._publishing.route_batch(
+                origin, ready, self._on_other_message, received_at, now
+            )
+            ready = self._gate.admit(origin, rest) if rest else ()
+        if origin in self._gate.returning and any(isinstance(m, Subscribe) for m in messages):
             self._send_early(origin, now)
 
     def _send_early(self, client: Session, now: float) -> None:
@@ -338,6 +335,7 @@ class Broker:
 
     def _resume_opened(self, now: float) -> None:
         for origin, messages in self._gate.pop_opened():
+            self._services.grace.discard(origin)
             self._resume(origin, messages, now)
         if self.mqtt is not None:
             self.mqtt.settle(now)
@@ -347,7 +345,7 @@ class Broker:
         if self.parts.is_paused(origin):
             return  # its messages are dropped now; it sends them again when it resumes
         try:
-            self._process_returning(origin, messages, now, now)
+            self._process(origin, messages, now, now)
         except RemoteProtocolError as error:
             self.counters.protocol_errors += 1
             if origin.connection is not None:

@@ -18,8 +18,8 @@ class GracePeriods:
         self._until[link] = now + self._config.stale_grace_s
 
     def note_waiting(self, client: Session, now: float) -> None:
-        """A client waits for answers of neighbors, for a limited time."""
-        self._until[client] = now + self._config.publisher_wait_s
+        """A client waits for answers of neighbors, for a limited time from the first call on."""
+        self._until.setdefault(client, now + self._config.publisher_wait_s)
 
     def discard(self, session: Session) -> None:
         """A session ended or restarted: drop its grace period."""

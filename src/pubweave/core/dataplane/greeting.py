@@ -42,6 +42,7 @@ class Greeting:
         if session.is_client:
             services.counters.session_lost(session, is_replayed=False)
         held = session.restart()
+        services.grace.discard(session)
         services.sessions.access.forget(session)
         services.routes.pop(session, None)
         if session.is_client:
@@ -68,7 +69,6 @@ class Greeting:
 
     def _link_began(self, link: Session, under_way: list[SequencedMessage], now: float) -> None:
         """Tables are told afresh; publications that were under way go again after them."""
-        self._services.grace.discard(link)
         is_seen_to = False
         for link_begins in self._parts.link_begins:
             is_seen_to |= link_begins(link, under_way, now)

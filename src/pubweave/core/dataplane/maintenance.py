@@ -47,8 +47,11 @@ class Maintenance:
 
     def _forget_stale(self, now: float) -> None:
         routing = self._services.routing
+        for client in routing.gate.waiting:
+            self._grace.note_waiting(client, now)
         for session in self._grace.over(now):
             if not routing.is_held(session):
+                self._services.counters.publisher_waits_over += routing.gate.is_shut(session)
                 self._grace.discard(session)
                 if routing.forget_stale(session):
                     self._grace.synced(session, now)

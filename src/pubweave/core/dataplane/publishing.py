@@ -107,10 +107,11 @@ class Publishing:
         on_other: OtherMessage,
         received_at: float,
         now: float,
-    ) -> None:
+    ) -> Sequence[Message]:
         """Queue every publication of a batch for its destinations; O(publications x destinations).
 
-        Other messages go to ``on_other``, in order.
+        Other messages go to ``on_other``, in order. Returns what is left of the batch when one of
+        them made its client wait.
         """
         routes: Routes | None = None
         touched = self._touched
@@ -120,10 +121,13 @@ class Publishing:
         is_noted = self._meter is not None or self._observer is not None or self._early is not None
         previous: tuple[Session, ...] = ()
         received = routed = size_bytes = 0
+        rest = iter(messages)
         try:
-            for message in messages:
+            for message in rest:
                 if type(message) is not Publication:
                     on_other(origin, message, now)
+                    if self._routing.gate.is_shut(origin):
+                        break
                     routes = None  # tables may have changed
                     continue
                 received += 1
@@ -151,8 +155,8 @@ class Publishing:
                 if is_noted or message.trace:
                     self._note(message, origin, route, received_at, now)
         finally:
-            if received:
-                self._count(origin, received, routed, size_bytes)
+            self._count(origin, received, routed, size_bytes)
+        return tuple(rest)
 
     def _note(
         self,

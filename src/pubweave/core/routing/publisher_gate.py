@@ -1,34 +1,19 @@
-"""Publisher gate: returning clients wait until the neighbors have sent matching subscriptions.
+"""Publisher gate: publishers wait until the neighbors have sent matching subscriptions.
 
-An advertisement draws the matching subscriptions from the whole tree, which takes a round trip. A
-client whose session restarted advertises and at once resends what was not acknowledged: without
-waiting, that would be routed nowhere and yet be acknowledged. So its advertisement is a question to
-all neighbors (`link_sync`), and from its first publication on the client's messages wait until they
-have answered. Waiting messages are not acknowledged, so the client's window bounds them, and a new
-connection sends them again.
+An advertisement draws the matching subscriptions from the whole tree, which takes a round trip.
+What a client publishes at once would be routed nowhere, and yet be acknowledged. So a new
+advertisement is a question to all neighbors (`link_sync`), and from its first publication on the
+client's messages wait until they have answered. Waiting messages are not acknowledged, so the
+client's window bounds them, and a new connection sends them again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
 
 from pubweave.core.session.session import RemoteProtocolError, Session
-from pubweave.model.messages.session import Advertise, Message, SequencedMessage, SessionMessage
+from pubweave.model.messages.session import Message, SequencedMessage, SessionMessage
 from pubweave.model.publications import Publication
-
-
-def cut_behind_advertisements(messages: Sequence[Message]) -> list[Sequence[Message]]:
-    """Split messages behind each advertisement: whether what follows has to wait is known only when
-    that is handled.
-
-    >>> from pubweave.model.filters.filter import Filter
-    >>> asked = Advertise("a:1", Filter())
-    >>> [len(part) for part in cut_behind_advertisements([asked, asked, asked])]
-    [1, 1, 1, 0]
-    """
-    cuts = [place + 1 for place, m in enumerate(messages) if isinstance(m, Advertise)]
-    return [messages[begin:end] for begin, end in pairwise([0, *cuts, len(messages)])]
 
 
 class PublisherGate:
@@ -40,6 +25,11 @@ class PublisherGate:
         self._waiting: dict[Session, list[SequencedMessage]] = {}
         self.opened: list[Session] = []
         """Clients that need not wait any longer, until `pop_opened`."""
+
+    @property
+    def waiting(self) -> Iterable[Session]:
+        """The clients that have to wait."""
+        return self._waiting
 
     def is_shut(self, client: Session) -> bool:
         return client in self._waiting

@@ -96,6 +96,9 @@ class CounterStatus:
     notifications_left: int = _counted(
         "that waited for clients when these left on purpose", "notifications"
     )
+    publisher_waits_over: int = _counted(
+        "that publishers waited too long for the tree to answer an advertisement", "times"
+    )
 
     def __add__(self, other: CounterStatus) -> CounterStatus:
         return self._combined(add, other)

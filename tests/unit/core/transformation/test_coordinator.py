@@ -178,6 +178,7 @@ def test_while_a_mover_holds_publications_wait_and_local_deliveries_go_on() -> N
     bench.hear("ann", Advertise("ann:1", everything))
     bench.hear("bob", Subscribe("bob:1", everything))
     bench.hear("j", Subscribe("x:1", everything))
+    bench.hear("j", Synced(SyncStage.SUBSCRIPTIONS))
     bench.handle(ActionRequested("plan/0/0", SHIFT))
     bench.meet("k")
     bench.signal("k", Signal.LINKED)

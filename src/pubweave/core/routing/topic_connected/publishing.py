@@ -32,8 +32,8 @@ class TopicPublishing(Publishing):
         on_other: OtherMessage,
         received_at: float,
         now: float,
-    ) -> None:
-        """As `Publishing.route_batch`; O(publications x destinations)."""
+    ) -> Sequence[Message]:
+        """As `Publishing.route_batch`; O(publications x destinations). Nobody waits here."""
         sizes: list[int] = []
         self._topics.now = now
         routed = 0
@@ -48,6 +48,7 @@ class TopicPublishing(Publishing):
                     routes = self._routes_of(origin)  # tables may have changed
         finally:
             self._count(origin, len(sizes), routed, sum(sizes))
+        return ()
 
     def _route_one(
         self,

@@ -274,12 +274,15 @@ class LinkSync:
         if hop in self._answered_partly:
             self._give_up_silent(hop)
             return
+        if hop.is_client:
+            del self._waits[hop]
         for wait in waits:
             for link, number in wait.items():
                 if self._answers.get(link, 0) < number:
                     self.unheard[link] = number
                     self.version += 1
-        self._answered_partly[hop] = None
+        if not hop.is_client:
+            self._answered_partly[hop] = None
         self._answer(hop, SyncStage.PART)
 
     def _give_up_silent(self, hop: Session) -> None:
@@ -302,4 +305,4 @@ class LinkSync:
             self._answered_partly.pop(hop, None)
 
     def is_waiting(self, hop: Session) -> bool:
-        return hop in self._waits
+        return bool(self._waits.get(hop))

@@ -16,7 +16,7 @@ date: additions are sent before, withdrawals after the publications that may dep
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from pubweave.core.matching.index import MatchIndex
 from pubweave.core.metering.counters import TableSizes
@@ -24,11 +24,13 @@ from pubweave.core.routing.strategy import RoutingStrategy, Send, check_name, ch
 from pubweave.core.routing.tree.confirmation import SubscriptionConfirmation
 from pubweave.core.routing.tree.link_sync import LinkSync
 from pubweave.core.routing.tree.link_table import Entry, LinkTable, TopicBuckets
+from pubweave.core.routing.tree.own_advertisements import AnsweredAdvertisements
+from pubweave.core.routing.tree.stale_entries import StaleEntries
+from pubweave.core.routing.tree.withdrawals import Withdrawals
 from pubweave.core.session.session import Session
 from pubweave.model.filters.filter import Filter
 from pubweave.model.filters.relations import covers
 from pubweave.model.ids import AdvertisementId, ClientId, SubscriptionId, publisher_of
-from pubweave.model.messages.migration import MigrationSignal, MigrationStep
 from pubweave.model.messages.session import (
     Advertise,
     SequencedMessage,
@@ -64,6 +66,7 @@ class TreeRouting(RoutingStrategy):
         self._client_index: MatchIndex[Session] = MatchIndex()
         self.sync = LinkSync(self._ask, self._answer, self._send)
         self.confirmation = SubscriptionConfirmation(self.links, self._has, self._send)
+        self._answered = AnsweredAdvertisements()
         self._withdrawals = Withdrawals()
         self._stand_in: Session | None = None
         self._holds = 0
@@ -117,13 +120,22 @@ class TreeRouting(RoutingStrategy):
 
     def _answer(self, link: Session, stage: SyncStage) -> None:
         """All subscriptions that match a neighbor's advertisements are queued, or a part of them;
-        those that match a client's have arrived."""
+        those that match a client's have arrived, or are awaited no longer."""
         if link.is_client:
-            self.gate.open(link)
+            self._answer_client(link, stage)
         elif self.links[link].is_held:
             self.links[link].owed_stages[stage] += 1
         else:
             self._send(link, Synced(stage))
+
+    def _answer_client(self, client: Session, stage: SyncStage) -> None:
+        if stage is SyncStage.PART:
+            self._answered.give_up(client)
+        elif self.sync.is_waiting(client):
+            return  # for what it advertised later
+        else:
+            self._answered.answered(client)
+        self.gate.open(client)
 
     def forget_stale(self, link: Session) -> bool:
         """The grace period of a restarted neighbor is over: remove what it has not sent again."""
@@ -147,6 +159,7 @@ class TreeRouting(RoutingStrategy):
 
     def client_left(self, client: Session) -> None:
         self.gate.discard(client)
+        self._answered.give_up(client)
         self.sync.forget_client(client)
         self.confirmation.forget_hop(client)
         self._withdraw(client, self.own.discard(client))
@@ -272,9 +285,18 @@ class TreeRouting(RoutingStrategy):
             if link is not hop and not table.is_held:
                 self._send_advertisement(link, id_, filter_)
         self._pass_on_wanted(hop, id_, filter_)
-        if hop in self.gate.returning:
-            self.gate.shut(hop)
-            self.sync.asked_for(hop, self.links)
+        if hop.is_client:
+            self._draw(hop, id_, filter_)
+
+    def _draw(self, client: Session, id_: AdvertisementId, filter_: Filter) -> None:
+        """Let a client wait with its publications until all who want them are known here."""
+        if self._answered.has_drawn(filter_):
+            self._answered.add(id_, filter_)
+            return
+        self._answered.asked(client, id_, filter_)
+        self.sync.asked_for(client, self.links)
+        if self.sync.is_waiting(client):
+            self.gate.shut(client)
 
     def _send_advertisement(self, link: Session, id_: AdvertisementId, filter_: Filter) -> None:
         self.sync.forget_withdrawal(link, id_)
@@ -313,6 +335,7 @@ class TreeRouting(RoutingStrategy):
         if not self._publishers[publisher]:
             del self._publishers[publisher]
         self.own.remove(hop, id_)
+        self._answered.remove(hop, id_)
         self._note_withdrawal(id_, known.filter)
         for link, table in self.links.items():
             if link is not hop and not table.is_held:
@@ -402,6 +425,7 @@ class TreeRouting(RoutingStrategy):
         if known is not None and known.hop is old:
             self.stale.discard(old, id_)
             self.advertisements[id_] = Entry(known.filter, new)
+            self._answered.remove(old, id_)
         known = self.subscriptions.get(id_)
         if known is not None and known.hop is old:
             self.stale.discard(old, id_)
@@ -484,117 +508,3 @@ class TreeRouting(RoutingStrategy):
             advertisements=len(self.advertisements),
             forwarded=sum(len(table.forwarded) for table in self.links.values()),
         )
-
-
-# Stale entries: what neighbors sent before they restarted, and have not sent again.
-#
-# Such entries stay valid: a restarted neighbor presumably wants what it wanted. They expire when it
-# has sent everything else, but not them.
-
-
-class StaleEntries:
-    """Advertisements and subscriptions by the link they came from."""
-
-    def __init__(self) -> None:
-        self._by_link: dict[Session, tuple[set[AdvertisementId], set[SubscriptionId]]] = {}
-
-    def add(
-        self,
-        link: Session,
-        advertisements: Iterable[AdvertisementId] = (),
-        subscriptions: Iterable[SubscriptionId] = (),
-    ) -> None:
-        """Mark entries that the far end of a link has to send again."""
-        stale = self._by_link.setdefault(link, (set(), set()))
-        stale[0].update(advertisements)
-        stale[1].update(subscriptions)
-
-    def any_of(self, link: Session) -> bool:
-        return any(self._by_link.get(link, ()))
-
-    def has_subscription(self, link: Session, id_: SubscriptionId) -> bool:
-        return link in self._by_link and id_ in self._by_link[link][1]
-
-    def discard(self, link: Session, id_: str) -> None:
-        """An entry was sent again, or removed for good."""
-        for ids in self._by_link.get(link, ()):
-            ids.discard(id_)
-
-    def pop(self, link: Session) -> tuple[list[AdvertisementId], list[SubscriptionId]]:
-        """Remove and return the stale entries of a link, in a fixed order."""
-        advertisements, subscriptions = self._by_link.pop(link, ((), ()))
-        return sorted(advertisements), sorted(subscriptions)
-
-
-# Withdrawn advertisements while their withdrawals are still queued.
-#
-# Publications depend on advertisements: a broker has subscriptions only for known advertisements,
-# and drops unmatched publications. When a link's session restarts, its far end has lost everything,
-# and queued messages are sent again. An advertisement that was withdrawn behind such publications
-# has to be sent again, and withdrawn again behind them. Its filter is in no table any more, so it
-# is kept here until no queue holds the withdrawal.
-
-
-REMEMBERED = 1000
-"""How many are kept before the queues are checked."""
-
-
-class Withdrawals:
-    """Filters of advertisements whose withdrawals may be queued."""
-
-    def __init__(self) -> None:
-        self._filters: dict[AdvertisementId, Filter] = {}
-        self._forget_above = REMEMBERED
-
-    def __len__(self) -> int:
-        return len(self._filters)
-
-    def note(self, id_: AdvertisementId, filter_: Filter) -> None:
-        """An advertisement was withdrawn."""
-        self._filters.pop(id_, None)
-        self._filters[id_] = filter_
-
-    @property
-    def are_many(self) -> bool:
-        """Whether it is time to check which ones are still queued."""
-        return len(self._filters) > self._forget_above
-
-    def forget_settled(self, sessions: Iterable[Session]) -> None:
-        """Keep those whose withdrawals are queued in ``sessions``. O(messages queued), which is
-        rare: only when twice as many are known as were under way the last time."""
-        queued = {
-            message.id
-            for session in sessions
-            for queue in (session.unacked, session.waiting, session.pending)
-            for message in queue
-            if isinstance(message, Unadvertise)
-        }
-        self._filters = {id_: f for id_, f in self._filters.items() if id_ in queued}
-        self._forget_above = max(REMEMBERED, 2 * len(self._filters))
-
-    def sort_out(
-        self, under_way: Sequence[SequencedMessage], known: Container[AdvertisementId]
-    ) -> tuple[list[SequencedMessage], dict[AdvertisementId, Filter]]:
-        """What of ``under_way`` to send again to a far end that has lost everything, in order:
-        publications, and withdrawals behind publications of the same publisher; and the
-        advertisements to send before. One that is ``known`` is sent anyway, and stays."""
-        last = {m.id: place for place, m in enumerate(under_way) if isinstance(m, Unadvertise)}
-        publishers: set[str] = set()
-        again: list[SequencedMessage] = []
-        to_announce: dict[AdvertisementId, Filter] = {}
-        for place, message in enumerate(under_way):
-            if isinstance(message, Publication):
-                publishers.add(message.publisher)
-                again.append(message)
-            elif isinstance(message, MigrationSignal) and message.step is MigrationStep.MOVED:
-                again.append(message)  # it separates publications before and behind it
-            elif (
-                isinstance(message, Unadvertise)
-                and last[message.id] == place
-                and message.id not in known
-                and publisher_of(message.id) in publishers
-                and message.id in self._filters
-            ):
-                again.append(message)
-                to_announce[message.id] = self._filters[message.id]
-        return again, to_announce

@@ -66,7 +66,11 @@ def subscribe(id_: str, text: str) -> Subscribe:
 def test_an_advertisement_floods_to_every_neighbor_but_the_one_it_came_from() -> None:
     setup = Setup()
     stock = advertise("ann:1", "class = 'STOCK'")
-    assert setup.take(setup.ann, stock) == [("north", stock), ("south", stock)]
+    asked = Synced(SyncStage.ADVERTISEMENTS)
+    assert setup.take(setup.ann, stock) == [
+        *(("north", stock), ("south", stock)),
+        *(("north", asked), ("south", asked)),
+    ]
     other = advertise("x:1", "class = 'STOCK'")
     assert setup.take(setup.north, other) == [("south", other)]
 

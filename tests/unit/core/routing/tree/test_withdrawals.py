@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.routing.tree.routing import REMEMBERED, TreeRouting, Withdrawals
+from pubweave.core.routing.tree.routing import TreeRouting
+from pubweave.core.routing.tree.withdrawals import REMEMBERED, Withdrawals
 from pubweave.core.session.session import Session
 from pubweave.model.filters.text import parse_filter
 from pubweave.model.messages.session import (
