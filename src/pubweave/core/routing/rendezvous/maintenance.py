@@ -27,6 +27,7 @@ from pubweave.core.routing.rendezvous.routing import RendezvousRouting
 from pubweave.core.routing.rendezvous.status import rendezvous_status
 from pubweave.core.routing.rendezvous.topics import RendezvousTopics
 from pubweave.core.routing.rendezvous.user_placement import UserPlacing
+from pubweave.core.routing.topic_connected.confirmations import TopicConfirmations
 from pubweave.core.routing.topic_connected.gaps import TopicGaps
 from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
 from pubweave.core.session.session import RemoteProtocolError, Session
@@ -94,7 +95,9 @@ class RendezvousMaintenance(BrokerPart):
         self._planes_at = now
         """When ring and trees are checked, if nothing happens before."""
         self.deadline = now
+        self.confirmations = TopicConfirmations(services, self._is_reached)
         routing.on_change = self._on_topics
+        routing.on_subscribed = self.confirmations.subscribed
 
     def event_handlers(self) -> Mapping[type[Any], EventHandler]:
         return {
@@ -373,6 +376,7 @@ class RendezvousMaintenance(BrokerPart):
         self._check_links(now)
         self.gaps.check(now)
         self.placing.check(now)
+        self.confirmations.check()
         if now < self._planes_at:
             return
         self._planes_at = now + self._config.retry_s
@@ -404,6 +408,14 @@ class RendezvousMaintenance(BrokerPart):
                     self.links.open(broker, now)
         if plane.is_live:
             plane.trees.check(now, subscribed, offered)
+
+    def _is_reached(self, topic: str) -> bool:
+        """Whether this broker has joined a topic's tree, and who is above it there sends it all."""
+        place = self.plane.trees.places.get(topic)
+        if place is None or not place.is_joined:
+            return False
+        link = self._services.sessions.links.get(place.above or "")
+        return place.is_root or (link is not None and self._routing.is_opened(link, topic))
 
     def is_lost(self, broker: BrokerId) -> bool:
         """Whether a link with a broker is lost."""

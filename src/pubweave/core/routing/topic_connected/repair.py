@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from pubweave.core.dataplane.part import BrokerPart, EventHandler, MessageHandler
 from pubweave.core.dataplane.services import BrokerServices
 from pubweave.core.routing.topic_connected.absent_brokers import AbsentBrokers
+from pubweave.core.routing.topic_connected.confirmations import TopicConfirmations
 from pubweave.core.routing.topic_connected.gaps import TopicGaps
 from pubweave.core.routing.topic_connected.gateway import RingGateway
 from pubweave.core.routing.topic_connected.leaving import TopicLeaving
@@ -42,7 +43,7 @@ from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.routing.topic_connected.subscribe_barrier import SubscribeBarrier
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.core.vocabulary.events import ConnectionId, DialRefused, LeaveEnded, LeaveRequested
-from pubweave.model.ids import BrokerId
+from pubweave.model.ids import BrokerId, SubscriptionId
 from pubweave.model.messages.session import Hello, Message, Role
 from pubweave.model.messages.topic_connected import BrokerRecord, TopicMessage, TopicMissed
 from pubweave.model.records.status import TOPICS_SUBJECT, TopicsStatus
@@ -85,13 +86,14 @@ class OverlayRepair(BrokerPart):
         self.repairs = 0
         self.widened = 0
         self.waits = SubscribeBarrier(services, self.links, self.map, lambda: self.view)
+        self.confirmations = TopicConfirmations(services, self.waits.is_reached)
         self.absences = AbsentBrokers(self.map, lambda: self.view, self._config.keep_s)
         self.gaps = TopicGaps(services)
         self.leaving = TopicLeaving(
             services, self.links, self.map, lambda: self.view, self.gateway.is_missed
         )
         services.routing.on_change = self._on_topics
-        services.routing.on_subscribed = self.waits.subscribed
+        services.routing.on_subscribed = self._subscribed
 
     def event_handlers(self) -> Mapping[type[Any], EventHandler]:
         return {
@@ -128,6 +130,14 @@ class OverlayRepair(BrokerPart):
         return NO_AGE if record is None else record.age
 
     # --- events ----------------------------------------------------------------------------
+
+    def _subscribed(self, client: Session, topic: str, id_: SubscriptionId) -> None:
+        self.waits.subscribed(client, topic)
+        self.confirmations.subscribed(client, topic, id_)
+
+    def _check_waits(self, now: float) -> None:
+        self.waits.check(now)
+        self.confirmations.check()
 
     def _on_topics(self) -> None:
         self.deadline = 0.0
@@ -197,7 +207,7 @@ class OverlayRepair(BrokerPart):
             self.gaps.receive(link, message, now)
         elif not isinstance(message, BrokerRecord):
             self._services.routing.receive_wanted(link, message)
-            self.waits.check(now)
+            self._check_waits(now)
         elif message.broker == self._id:
             self._supersede(message, now)
         elif message.silent_s >= self._config.forget_after_s:
@@ -280,7 +290,7 @@ class OverlayRepair(BrokerPart):
         self._probe(now)
         self.leaving.seek(now)
         self.gaps.check(now)
-        self.waits.check(now)
+        self._check_waits(now)
         if now >= self._cleanup_at:
             self._cleanup_at = now + CLEANUP_EVERY_S
             self._clean_up(now)

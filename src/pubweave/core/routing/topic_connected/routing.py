@@ -62,6 +62,7 @@ class TopicRouting(RoutingStrategy):
     """See `strategy.RoutingStrategy` for the contract of each method."""
 
     protocol = TOPIC_PROTOCOL
+    confirms = True
     replays = True
     routes_whole_topics = True
 
@@ -93,7 +94,9 @@ class TopicRouting(RoutingStrategy):
         self._changes = 0
         self.on_change: Callable[[], None] = lambda: None
         """Hears of every topic that begins to be claimed, or ends."""
-        self.on_subscribed: Callable[[Session, str], None] = lambda client, topic: None
+        self.on_subscribed: Callable[[Session, str, SubscriptionId], None] = (
+            lambda client, topic, id_: None
+        )
         """Hears of every subscription of a client."""
         self.on_wishes: Callable[[Session], None] = lambda client: None
         """Hears of every client that wants something else than before."""
@@ -310,7 +313,7 @@ class TopicRouting(RoutingStrategy):
         self._claim(claim.topic, self.subscribed)
         if client.remote in self.returning:
             self._send_kept(client, claim)
-        self.on_subscribed(client, claim.topic)
+        self.on_subscribed(client, claim.topic, id_)
         self.on_wishes(client)
 
     def _send_kept(self, client: Session, claim: TopicEntry) -> None:
