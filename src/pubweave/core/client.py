@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from pubweave.core.config.session import SessionLimits
+from pubweave.core.session.continuity import GapDetector, PublishedBefore
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.core.vocabulary.effects import (
     CloseConnection,
@@ -20,6 +21,7 @@ from pubweave.core.vocabulary.effects import (
     Notify,
     ProbeBrokers,
     ReportConfirmed,
+    ReportGap,
     ReportMissed,
     ReportMove,
     ReportRefusal,
@@ -109,6 +111,8 @@ class ClientCore:
         self._open_topics: set[str] = set()
         self._withdrawn: dict[str, Filter] = {}
         """Withdrawn advertisements, until the broker has acknowledged that."""
+        self._published = PublishedBefore()
+        self._gaps = GapDetector()
         self._last_seen: dict[tuple[ClientId, str], int] = {}
         self._acknowledged: ResendBuffer | None = None
         """Recent acknowledged publications, where the broker routes by topic."""
@@ -140,8 +144,9 @@ class ClientCore:
         return id_
 
     def unsubscribe(self, id_: SubscriptionId) -> None:
-        del self.subscriptions[id_]
+        filter_ = self.subscriptions.pop(id_)
         self.confirmed.discard(id_)
+        self._gaps.unsubscribed(id_, filter_)
         self.session.pending.append(Unsubscribe(id_))
 
     def discard(self, id_: str) -> None:
@@ -155,12 +160,18 @@ class ClientCore:
     ) -> Publication:
         """Queue a publication; ValueError if no filter could address it or it is unadvertised."""
         validate_publication_content(topic, attributes)
-        publication = make_publication(self.id, self._sequence + 1, topic, attributes, payload, now)
         if topic not in self._open_topics:
-            self._check_advertised(publication)
-        self._sequence += 1
+            self._check_advertised(make_publication(self.id, 0, topic, attributes, payload, now))
+        self._sequence = sequence = self._sequence + 1
+        previous = self._published.turn(topic, sequence)
+        publication = make_publication(self.id, sequence, topic, attributes, payload, now, previous)
         self.session.pending.append(publication)
         return publication
+
+    def take_back(self, publication: Publication) -> None:
+        """The publication that was queued last is not to be sent after all."""
+        assert self.session.pending.pop() is publication, "something was queued after it"
+        self._published.take_back(publication)
 
     def _check_advertised(self, publication: Publication) -> None:
         bare = make_publication(self.id, 0, publication.topic, {}, b"", 0.0)
@@ -280,12 +291,10 @@ class ClientCore:
                 sequenced += 1
                 size_bytes += message.size_bytes
                 if self._is_new(message):
+                    if after := self._gaps.check(message):
+                        notifications = self._report_gap(message, after, notifications)
                     notifications.append(message)
-            elif isinstance(message, Refused):
-                sequenced += 1
-                size_bytes += message.size_bytes
-                self._effects.append(ReportRefusal(message.subject, message.reason))
-            elif isinstance(message, Missed | Confirmed):
+            elif isinstance(message, Refused | Missed | Confirmed):
                 sequenced += 1
                 size_bytes += message.size_bytes
                 if notifications:  # keep the order
@@ -302,14 +311,31 @@ class ClientCore:
         elif session.owes_ack and self._ack_at is None:
             self._ack_at = now + self._ack_delay_s
 
-    def _on_notice(self, message: Missed | Confirmed) -> None:
+    def _report_gap(
+        self, publication: Publication, after: int, before: list[Publication]
+    ) -> list[Publication]:
+        """Something is missing in front of a publication: report that behind what came before."""
+        if before:
+            self._effects.append(Notify(before))
+        gap = publication.topic, publication.publisher, after, publication.sequence
+        self._effects.append(ReportGap(*gap))
+        return []
+
+    def _on_notice(self, message: Refused | Missed | Confirmed) -> None:
+        if isinstance(message, Refused):
+            self._published.refused(message.subject)
+            self._effects.append(ReportRefusal(message.subject, message.reason))
+            return
         if isinstance(message, Missed):
             missed = message.topic, message.publisher, message.count, message.at_most
+            self._gaps.missed(message.topic, message.publisher)
             self._effects.append(ReportMissed(*missed))
             return
         news = tuple(i for i in message.ids if i in self.subscriptions and i not in self.confirmed)
         if news:
             self.confirmed.update(news)
+            for id_ in news:
+                self._gaps.confirmed(id_, self.subscriptions[id_])
             self._effects.append(ReportConfirmed(news))
 
     def _is_new(self, publication: Publication) -> bool:

@@ -43,6 +43,9 @@ class MqttConfig:
     """The same in bytes."""
     queues_bytes: Count = 1 << 30
     """The same for all sessions of a broker together; the largest ends when there are more."""
+    suback_wait_s: NotNegative = 5.0
+    """So long at most a Subscribe waits for its answer until everything that it wants reaches this
+    broker (`Confirmed`)."""
     unread_bytes: Count = 1 << 20
     """Beyond so much that a client has not read, QoS 0 publications for it are dropped."""
     subscriptions_per_session: Count = 10_000

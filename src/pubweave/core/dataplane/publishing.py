@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from pubweave.core.dataplane.outgoing import OutgoingQueue
 from pubweave.core.dataplane.sequences import PublisherSequences
 from pubweave.core.metering.counters import Counters
@@ -18,11 +20,14 @@ from pubweave.core.metering.recorder import BrokerMeter
 from pubweave.core.routing.strategy import RoutingStrategy
 from pubweave.core.session.access import Access
 from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.model.ids import ClientId
 from pubweave.model.messages.session import Message
 from pubweave.model.publications import Publication, validate_publication_content
 
 MAX_CACHED_ROUTES = 65_536
 """How many topics' routes are kept per session."""
+MAX_SKIPPED = 10_000
+"""Of how many publishers and topics it is kept that the last publication was refused."""
 
 Routes = dict[str, tuple[Session, ...]]
 """The routes of one session's publications, by topic."""
@@ -99,6 +104,8 @@ class Publishing:
         self._on_accepted = on_accepted
         self._routes = routes
         self._routes_version = -1
+        self._skipped: dict[tuple[ClientId, str], int] = {}
+        """By publisher and topic where the last publication was refused: the one before it."""
 
     def route_batch(
         self,
@@ -116,7 +123,7 @@ class Publishing:
         routes: Routes | None = None
         touched = self._touched
         last_sequence = self._last_sequence
-        tracer = self.tracer
+        skipped, tracer = self._skipped, self.tracer
         tags = origin.is_client and tracer is not None and tracer.is_tagging
         is_noted = self._meter is not None or self._observer is not None or self._early is not None
         previous: tuple[Session, ...] = ()
@@ -145,8 +152,8 @@ class Publishing:
                     continue
                 routed += 1
                 last_sequence[message.publisher] = message.sequence
-                if tags:
-                    message = tracer.tag(message, now)  # type: ignore[union-attr]
+                if tags or (skipped and origin.is_client):
+                    message = self._amended(message, tags, now)
                 if route is not previous:
                     touched.update(dict.fromkeys(route))
                     previous = route
@@ -157,6 +164,16 @@ class Publishing:
         finally:
             self._count(origin, received, routed, size_bytes)
         return tuple(rest)
+
+    def _amended(self, message: Publication, tags: bool, now: float) -> Publication:
+        """A client's publication as it travels on: marked if it ``tags``, and behind the last one
+        that was accepted on its topic, not behind one that was refused."""
+        previous = self._skipped.pop((message.publisher, message.topic), None)
+        if previous is not None:
+            message = replace(message, previous=previous, encoded=b"")
+        if tags and self.tracer is not None:
+            message = self.tracer.tag(message, now)
+        return message
 
     def _note(
         self,
@@ -236,7 +253,7 @@ class Publishing:
             return True
         else:
             reason = access.why_not_publish(publication, origin)
-        self._refuse(origin, f"publication {publication.sequence}", reason)
+        self._refuse(origin, publication, reason)
         return False
 
     def _may_publish_topic(self, topic: str, origin: Session) -> bool:
@@ -256,13 +273,17 @@ class Publishing:
             try:
                 validate_publication_content(publication.topic, publication.attributes)
             except ValueError as error:
-                self._refuse(origin, f"publication {publication.sequence}", str(error))
+                self._refuse(origin, publication, str(error))
                 return False
         return True
 
-    def _refuse(self, origin: Session, subject: str, reason: str) -> None:
-        """Refuse a request; RemoteProtocolError if that happened too often."""
-        self._outgoing.refuse(origin, subject, reason)
+    def _refuse(self, origin: Session, publication: Publication, reason: str) -> None:
+        """Refuse a publication; RemoteProtocolError if that happened too often."""
+        if len(self._skipped) >= MAX_SKIPPED:
+            del self._skipped[next(iter(self._skipped))]
+        key = publication.publisher, publication.topic
+        self._skipped.setdefault(key, publication.previous)
+        self._outgoing.refuse(origin, f"publication {publication.sequence}", reason)
         self._access.check_patience(origin)
 
 

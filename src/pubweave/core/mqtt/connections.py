@@ -225,9 +225,10 @@ class ConnectionTable:
         self.close(connection, str(error), now)
 
     def end_overrun(self, session: MqttSession, now: float) -> None:
-        """A session exceeds its queue limit. Acknowledged publications are not dropped in secret:
-        the session ends, and its client is told, now or by the answer to its next Connect."""
-        text = "more waits for this session than it, or all together, may keep"
+        """A session exceeds its queue limit, or something for it was lost on its way here. That is
+        not kept in secret: the session ends, and its client is told, now or by the answer to its
+        next Connect."""
+        text = "more waits for this session than may, or something for it was lost"
         self.end_session(session, MqttError(Reason.QUOTA_EXCEEDED, text), now)
 
     def end_session(self, session: MqttSession, error: MqttError, now: float) -> None:

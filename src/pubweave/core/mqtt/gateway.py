@@ -71,7 +71,14 @@ class MqttGateway:
         self._outgoing = services.outgoing
         self._deadlines = services.deadlines
         self.routes_whole_topics = services.routes_whole_topics
-        self._link = link = InProcessLink(services.sessions, services.receive, services.ack, self)
+        self._link = link = InProcessLink(
+            services.sessions,
+            services.receive,
+            services.ack,
+            self,
+            services.deadlines,
+            config.suback_wait_s,
+        )
         self.sessions = MqttSessionTable(services, link)
         self.replicator = WildcardReplicator(services, link)
         directory = SessionDirectory()
@@ -102,7 +109,7 @@ class MqttGateway:
 
     def excuse(self, seconds: float) -> None:
         """Extend all deadlines by a local pause: the broker itself did not run."""
-        for part in (self.connections, self.sessions, self.gossip):
+        for part in (self.connections, self.sessions, self.gossip, self._link):
             part.excuse(seconds)
 
     def handle(self, event: Event, now: float) -> bool:
@@ -174,6 +181,8 @@ class MqttGateway:
             echoes=self._publishing.echoes,
             too_large=self._publishing.too_large,
             lost=self.sessions.lost,
+            gaps=self.sessions.gaps,
+            unconfirmed=self._link.unconfirmed,
             copies=self.replicator.copied,
             loops=self.loop_detector.noticed,
             loops_refused=self.loop_detector.refused,
@@ -198,6 +207,7 @@ class MqttGateway:
             self._publishing,
             self.replicator,
             self.gossip,
+            self._link,
         ):
             part.on_deadline(now)
 
@@ -301,6 +311,12 @@ class MqttGateway:
             self._watch_for_loops(session, publications, now)
         for publication in publications:
             session.deliver(publication, self.gossip.groups, now)
+
+    def gap_seen(self, end: NativeSession, publication: Publication, now: float) -> None:
+        session = self.sessions.by_name.get(end.owner)
+        if session is not None and session.end is end:
+            self.sessions.gaps += 1
+            session.gap_seen(publication)
 
     def _on_gossip(self, publications: Sequence[Publication], now: float) -> None:
         for gateway, message in self.gossip.received(publications, now):

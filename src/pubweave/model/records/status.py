@@ -332,6 +332,10 @@ class MqttStatus(msgspec.Struct, frozen=True):
     lost: int = 0
     """Sessions that were to last and ended with the broker's part in the overlay, or because it
     let their clients go."""
+    gaps: int = 0
+    """Gaps in what sessions were sent, of which no broker had told; with QoS 1 or 2 they ended."""
+    unconfirmed: int = 0
+    """Subscribes that were answered before everything they want was sure to come."""
     copies: int = 0
     """Publications that were published again for wildcards, where brokers route by topics."""
     loops: int = 0

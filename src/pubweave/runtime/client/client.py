@@ -171,7 +171,7 @@ class Client:
         )
         size = len(encode(publication))
         if size > self._max_frame_bytes:
-            self._core.session.pending.pop()
+            self._core.take_back(publication)
             raise ValueError(f"a publication of {size} bytes; allowed are {self._max_frame_bytes}")
         self._schedule_flush()
         session = self._core.session

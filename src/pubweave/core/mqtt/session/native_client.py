@@ -10,13 +10,18 @@ the journal.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from math import inf
 from typing import Protocol
 
 import msgspec
 
 from pubweave.core.config.session import SessionLimits
+from pubweave.core.mqtt.services import Deadlines
 from pubweave.core.mqtt.session.cluster_messages import Arrived
+from pubweave.core.session.continuity import GapDetector, PublishedBefore
 from pubweave.core.session.session import Session
 from pubweave.core.session.table import SessionTable
 from pubweave.core.vocabulary.events import ConnectionId, MessagesReceived
@@ -26,6 +31,7 @@ from pubweave.model.messages.rendezvous import RENDEZVOUS_PROTOCOL
 from pubweave.model.messages.session import (
     PROTOCOL_VERSION,
     Advertise,
+    Confirmed,
     Goodbye,
     Hello,
     Missed,
@@ -58,6 +64,17 @@ class PendingReply(msgspec.Struct, frozen=True):
     are_new: tuple[bool, ...] = ()
 
 
+@dataclass
+class Unpacked:
+    """What came of a broker."""
+
+    publications: list[Publication] = field(default_factory=list)
+    behind_gaps: list[Publication] = field(default_factory=list)
+    """Those of them before which something is missing that no broker has told of."""
+    missed: int = 0
+    """Publications that were lost on their way here, at most."""
+
+
 class NativeSession:
     """The client's end of a native session; ``owner`` names the MQTT session that it is for."""
 
@@ -72,7 +89,10 @@ class NativeSession:
         self.id = id_
         self.connection = connection
         self.owner = owner
-        self.subscriptions: dict[SubscriptionId, None] = {}
+        self.subscriptions: dict[SubscriptionId, Filter] = {}
+        self.confirmed: set[SubscriptionId] = set()
+        self.unconfirmed: list[tuple[PendingReply, float]] = []
+        """Answers to Subscribe that wait until all of it is confirmed, and until when."""
         self.pending_replies: deque[PendingReply] = deque()
         self.refusals: dict[str, str] = {}
         """By advertisement, subscription or ``publication N``: why it was refused."""
@@ -95,6 +115,8 @@ class NativeSession:
         self.waiting_bytes = 0
         self._last_seen: dict[tuple[ClientId, str], int] = {}
         self._routes_by_topic = False
+        self._published = PublishedBefore()
+        self._gaps = GapDetector()
 
     # --- to the broker ---------------------------------------------------------------------
 
@@ -108,13 +130,14 @@ class NativeSession:
 
     def subscribe(self, filter_: Filter) -> SubscriptionId:
         id_ = self._next_id()
-        self.subscriptions[id_] = None
+        self.subscriptions[id_] = filter_
         self._queue(Subscribe(id_, filter_))
         return id_
 
     def unsubscribe(self, id_: SubscriptionId, *, is_refused: bool = False) -> None:
         """``is_refused``: the broker does not have it."""
-        del self.subscriptions[id_]
+        self._gaps.unsubscribed(id_, self.subscriptions.pop(id_))
+        self.confirmed.discard(id_)
         if not is_refused:
             self._queue(Unsubscribe(id_))
 
@@ -122,8 +145,9 @@ class NativeSession:
         self, topic: str, attributes: dict[str, Value], payload: bytes, published_at: float
     ) -> Publication:
         self._sequence += 1
+        previous = self._published.turn(topic, self._sequence)
         publication = make_publication(
-            self.id, self._sequence, topic, attributes, payload, published_at
+            self.id, self._sequence, topic, attributes, payload, published_at, previous
         )
         self._queue(publication)
         return publication
@@ -197,11 +221,9 @@ class NativeSession:
         self.lost_reason = reason
         self._link.touched[self] = None
 
-    def unpack(self, messages: Sequence[SequencedMessage]) -> tuple[list[Publication], int]:
-        """The publications among what the broker sent, each once, and how many were lost on their
-        way here, at most."""
-        found: list[Publication] = []
-        missed = 0
+    def unpack(self, messages: Iterator[SequencedMessage]) -> Unpacked:
+        """What the broker sent, up to the next confirmation; each publication once."""
+        found = Unpacked()
         last_seen = self._last_seen
         for message in messages:
             if type(message) is Publication:
@@ -212,13 +234,42 @@ class NativeSession:
                 if len(last_seen) >= MAX_PUBLISHERS_REMEMBERED:
                     del last_seen[next(iter(last_seen))]
                 last_seen[key] = message.sequence
-                found.append(message)
+                if self._gaps.check(message):
+                    found.behind_gaps.append(message)
+                found.publications.append(message)
             elif isinstance(message, Refused):
                 self.refusals[message.subject] = message.reason
+                self._published.refused(message.subject)
                 self._link.touched[self] = None
             elif isinstance(message, Missed):
-                missed += message.count
-        return found, missed
+                self._gaps.missed(message.topic, message.publisher)
+                found.missed += message.count
+            elif isinstance(message, Confirmed):
+                for id_ in message.ids:
+                    if id_ in self.subscriptions:
+                        self.confirmed.add(id_)
+                        self._gaps.confirmed(id_, self.subscriptions[id_])
+                break
+        return found
+
+    def is_confirmed(self, reply: PendingReply) -> bool:
+        """Whether everything that an answer is about is in place, or was refused."""
+        return all(
+            id_ in self.confirmed or id_ in self.refusals or id_ not in self.subscriptions
+            for natives in reply.natives
+            for id_ in natives
+        )
+
+    def pop_answerable(self, now: float) -> list[PendingReply]:
+        """Those of the answers that waited which are confirmed, or have waited until ``now``."""
+        waiting, self.unconfirmed = self.unconfirmed, []
+        found = []
+        for reply, until in waiting:
+            if until <= now or self.is_confirmed(reply):
+                found.append(reply)
+            else:
+                self.unconfirmed.append((reply, until))
+        return found
 
 
 class NativeReceiver(Protocol):
@@ -230,6 +281,9 @@ class NativeReceiver(Protocol):
 
     def handled(self, end: NativeSession, reply: PendingReply, now: float) -> None:
         """The broker has handled what this reply waits for."""
+
+    def gap_seen(self, end: NativeSession, publication: Publication, now: float) -> None:
+        """Something is missing in front of a publication, and no broker has told of it."""
 
     def settled(self, end: NativeSession, now: float) -> None:
         """The broker has refused something, or has room again."""
@@ -247,6 +301,8 @@ class InProcessLink:
         receive: Callable[[MessagesReceived, float], None],
         ack: Callable[[Session], None],
         receiver: NativeReceiver,
+        deadlines: Deadlines,
+        suback_wait_s: float,
     ) -> None:
         self.inbox: deque[tuple[NativeSession, Sequence[SequencedMessage]]] = deque()
         """What the broker has sent."""
@@ -256,10 +312,14 @@ class InProcessLink:
         """The clients that have something to say, or were told what the broker has handled."""
         self.missed = 0
         """Publications that were lost before they reached their client, at most."""
+        self.unconfirmed = 0
+        """How many Subscribes were answered because they had waited for too long."""
         self._sessions = sessions
         self._receive = receive
         self._ack = ack
         self._receiver = receiver
+        self._deadlines = deadlines
+        self._suback_wait_s = suback_wait_s
         self._ends: dict[ConnectionId, NativeSession] = {}
         self._greetings: dict[NativeSession, tuple[str, Hello]] = {}
         """Of clients that have yet to say Hello, with their users."""
@@ -329,12 +389,35 @@ class InProcessLink:
     def _deliver(
         self, end: NativeSession, messages: Sequence[SequencedMessage], now: float
     ) -> None:
-        if end.connection not in self._ends:
-            return
-        publications, missed = end.unpack(messages)
-        self.missed += missed
-        if publications:
-            self._receiver.notified(end, publications, now)
+        rest = iter(messages)
+        while end.connection in self._ends and (ahead := list(islice(rest, 1))):
+            found = end.unpack(chain(ahead, rest))
+            self.missed += found.missed
+            for publication in found.behind_gaps:
+                self._receiver.gap_seen(end, publication, now)
+            if found.publications:
+                self._receiver.notified(end, found.publications, now)
+            # Before what comes next, which the subscription wants already.
+            for reply in end.pop_answerable(-inf):
+                self._receiver.handled(end, reply, now)
+
+    def on_deadline(self, now: float) -> None:
+        """Answer each Subscribe that has waited for too long."""
+        for end in [e for e in self._ends.values() if e.unconfirmed]:
+            for reply in end.pop_answerable(now):
+                self.unconfirmed += 1
+                self._receiver.handled(end, reply, now)
+        self._note_deadline()
+
+    def excuse(self, seconds: float) -> None:
+        """The broker did not run for so long: that time does not count."""
+        for end in self._ends.values():
+            end.unconfirmed = [(reply, until + seconds) for reply, until in end.unconfirmed]
+        self._note_deadline()
+
+    def _note_deadline(self) -> None:
+        waiting = (until for end in self._ends.values() for _, until in end.unconfirmed)
+        self._deadlines.set("unconfirmed", min(waiting, default=inf))
 
     def _carry(self, end: NativeSession, now: float) -> None:
         """Report what the broker has handled, and give it what it has room for."""
@@ -347,7 +430,12 @@ class InProcessLink:
         session = end.session
         replies, handled = end.pending_replies, 0 if session is None else session.told
         while replies and replies[0].count <= handled:
-            self._receiver.handled(end, replies.popleft(), now)
+            reply = replies.popleft()
+            if end.is_confirmed(reply):
+                self._receiver.handled(end, reply, now)
+            else:
+                end.unconfirmed.append((reply, now + self._suback_wait_s))
+                self._note_deadline()
         if end.refusals or end.holds_up:
             self._receiver.settled(end, now)
         if session is None:

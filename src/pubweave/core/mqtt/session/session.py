@@ -283,6 +283,14 @@ class MqttSession:
             if packet is not None:
                 connection.send(packet)
 
+    def gap_seen(self, publication: Publication) -> None:
+        """Something is missing in front of a publication: with QoS 1 or 2 the session ends, as one
+        does that lost it by itself."""
+        found = self.subscriptions.matching(publication)
+        if any(self.qos_for(publication, s.options.qos) for s in found):
+            self.inflight.is_overrun = True
+            self._budget.overrun[self.name] = None
+
     def hold(self, publication: Publication) -> None:
         """Hold a publication until the handover has delivered what precedes it."""
         assert self.held is not None, "the session is on its way here"

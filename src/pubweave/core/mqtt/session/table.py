@@ -31,6 +31,8 @@ class MqttSessionTable:
         self.dropped = self.overrun = 0
         """QoS 1 and 2 publications lost with sessions that exceeded their limits, and the number of
         these sessions."""
+        self.gaps = 0
+        """Gaps in what sessions were sent, of which no broker had told."""
         self.lost = 0
         """Persistent sessions that ended because the broker ended their native clients."""
         self.budget = QueueBudget(self._config.queues_bytes)

@@ -79,9 +79,10 @@ class TopicPublishing(Publishing):
             return False
         if log is None:
             return False
-        self._logs.append(log, message, now)
         if origin.is_client:
             self._last_sequence[message.publisher] = message.sequence
+            message = self._amended(message, False, now) if self._skipped else message
+        self._logs.append(log, message, now)
         self._touched.update(dict.fromkeys(route))
         for destination in route:
             destination.pending.append(message)
