@@ -46,7 +46,7 @@ class Wish:
 
     client: ClientId
     filter: Filter
-    is_confirmed: bool = False
+    confirmed_at: float | None = None
     is_withdrawn: bool = False
     """The client took it back: nothing is due for it any more."""
     gone_at: float | None = None
@@ -134,8 +134,9 @@ class DeliveryJudge:
         """Since the last rest."""
         self._gaps: dict[tuple[ClientId, ClientId, str], list[ToldGap]] = defaultdict(list)
         self._unchecked_gaps: list[ToldGap] = []
-        self._silent: list[tuple[ClientId, _Record]] = []
-        """Excused, and nobody was told so far: a later publication has to show it."""
+        self._silent: list[tuple[ClientId, _Record, float]] = []
+        """Excused, and nobody was told so far: a later publication has to show it. With the instant
+        since when the client was to get the whole topic."""
         self._take = {
             Subscribed: self._subscribed,
             Confirmed: self._confirmed,
@@ -171,7 +172,7 @@ class DeliveryJudge:
     def _confirmed(self, event: Confirmed) -> None:
         wishes = self._wishes[event.client]
         for id_ in event.ids:
-            wishes[id_].is_confirmed = True
+            wishes[id_].confirmed_at = event.at
 
     def _withdrawing(self, event: Withdrawing) -> None:
         wish = self._wishes[event.client][event.id]
@@ -206,7 +207,7 @@ class DeliveryJudge:
             if wish.is_withdrawn:
                 continue
             wanting.add(client)
-            if wish.is_confirmed and event.advertisement:
+            if wish.confirmed_at is not None and event.advertisement:
                 due.add(client)
                 self._open[client].setdefault(key, []).append(wish)
         self.wanted += len(wanting)
@@ -277,38 +278,39 @@ class DeliveryJudge:
         if not self._keeps_subscriptions:
             self._anew_at[client] = event.at
             for wish in self._wishes[client].values():
-                wish.is_confirmed = False
+                wish.confirmed_at = None
 
     # --- rest ------------------------------------------------------------------------------
 
     def _rest(self, event: Rest) -> None:
-        missing: dict[tuple[ClientId, ClientId, str], list[tuple[_Record, bool]]]
+        missing: dict[tuple[ClientId, ClientId, str], list[tuple[_Record, list[Wish]]]]
         missing = defaultdict(list)
         for client, waiting in self._open.items():
             for key, wishes in waiting.items():
                 if key[1] <= self._acknowledged.get(key[0], 0):
-                    record, is_whole = self._published[key], any(w.is_whole for w in wishes)
-                    missing[client, key[0], record.publication.topic].append((record, is_whole))
+                    record = self._published[key]
+                    missing[client, key[0], record.publication.topic].append((record, wishes))
             waiting.clear()
         for of, records in missing.items():
             told = sum(each.count for each in self._told.get(of, ()))
             self.tally["told"] += min(told, len(records))
-            for record, is_whole in records[told:]:
-                self._explain(of[0], record, is_whole, event.at)
+            for record, wishes in records[told:]:
+                self._explain(record, wishes, event.at)
         self._check_told(event.at)
         self._check_gaps(event.at)
         self._check_counted(event)
         self._told.clear()
         self._lost.clear()
 
-    def _explain(self, client: ClientId, record: _Record, is_whole: bool, now: float) -> None:
-        key = record.publication.key
+    def _explain(self, record: _Record, wishes: list[Wish], now: float) -> None:
+        key, client = record.publication.key, wishes[0].client
         if record.at <= self._anew_at.get(client, -1.0):
             self.tally["with_session"] += 1
         elif key in self._lost:
             self.tally["with_broker"] += 1
-            if is_whole:
-                self._silent.append((client, record))
+            whole = [w.confirmed_at for w in wishes if w.confirmed_at is not None and w.is_whole]
+            if whole:
+                self._silent.append((client, record, min(whole)))
         else:
             self.tally["unexplained"] += 1
             self._violation(now, f"{client} never got {_name(key)}, published at {record.at:.3f}")
@@ -335,15 +337,17 @@ class DeliveryJudge:
                 self._violation(now, f"{gap.client} saw a gap {between}, where nothing is missing")
         self._unchecked_gaps.clear()
         silent, self._silent = self._silent, []
-        for client, record in silent:
+        for client, record, since in silent:
             publisher, sequence = record.publication.key
             topic = record.publication.topic
             told = self._gaps.get((client, publisher, topic), ())
-            if any(gap.after < sequence < gap.before for gap in told):
+            anew_at = self._anew_at.get(client, -1.0)
+            if anew_at > record.at or any(gap.after < sequence < gap.before for gap in told):
                 continue
-            got = [r.publication.sequence for r in self._of(publisher, topic, client)]
+            of = self._of(publisher, topic, client)
+            got = [r.publication.sequence for r in of if r.at > since]
             if not got or max(got) < sequence:
-                self._silent.append((client, record))
+                self._silent.append((client, record, since))
             elif min(got) < sequence:
                 name = _name(record.publication.key)
                 self._violation(now, f"{client} never heard that it missed {name}")

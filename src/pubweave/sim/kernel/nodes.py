@@ -26,6 +26,7 @@ from pubweave.core.vocabulary.effects import (
     OrganizeEffect,
     ProbeBrokers,
     ReportConfirmed,
+    ReportGap,
     ReportMissed,
     ReportMove,
     ReportRefusal,
@@ -445,6 +446,8 @@ class SimClient(SimNode):
         )
         self.on_missed: Callable[[SimClient, ReportMissed], None] = lambda client, effect: None
         """Hears what was lost to this client."""
+        self.on_gap: Callable[[SimClient, ReportGap], None] = lambda client, effect: None
+        """Hears of what the client misses and no broker has told of."""
         self.on_confirmed: Callable[[SimClient, tuple[str, ...]], None] = lambda client, ids: None
         """Hears of subscriptions that everything reaches from now on."""
         self.core = ClientCore(
@@ -502,6 +505,8 @@ class SimClient(SimNode):
                     self._on_notification(self, publication)
             case ReportSession(resumed):
                 self._on_session(self, resumed)
+            case ReportGap():
+                self.on_gap(self, effect)
             case ReportConfirmed(ids):
                 self.on_confirmed(self, ids)
             case ReportMissed():

@@ -13,7 +13,7 @@ from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.migration.coordinator import MigrationCoordinator
 from pubweave.core.transformation.coordinator import ActionCoordinator
-from pubweave.core.vocabulary.effects import FollowRedirect, ReportMissed, ReportMove
+from pubweave.core.vocabulary.effects import FollowRedirect, ReportGap, ReportMissed, ReportMove
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId, Link, SubscriptionId
 from pubweave.model.messages.session import LEAVING_SUBJECT
@@ -34,6 +34,7 @@ from pubweave.sim.checkers.history import (
     Published,
     Rest,
     Subscribed,
+    ToldGap,
     ToldMissed,
     Withdrawing,
     Withdrawn,
@@ -188,6 +189,7 @@ class SimOverlay:
         client.find_broker = self.brokers.get
         client.on_move = self._on_move
         client.on_missed = self._on_missed
+        client.on_gap = self._on_gap
         client.on_confirmed = self._on_confirmed
         client.start()
         return client
@@ -295,6 +297,10 @@ class SimOverlay:
     def _on_missed(self, client: SimClient, missed: ReportMissed) -> None:
         told = missed.publisher, missed.topic, missed.count, missed.at_most
         self.judge.take(ToldMissed(self.world.now, client.name, *told))
+
+    def _on_gap(self, client: SimClient, gap: ReportGap) -> None:
+        seen = gap.publisher, gap.topic, gap.after, gap.before
+        self.judge.take(ToldGap(self.world.now, client.name, *seen))
 
     def _on_confirmed(self, client: SimClient, ids: tuple[SubscriptionId, ...]) -> None:
         self.judge.take(Confirmed(self.world.now, client.name, ids))
