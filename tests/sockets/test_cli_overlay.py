@@ -137,7 +137,7 @@ def test_what_is_published_with_pub_is_printed_by_sub(overlay: tuple[Path, Start
 
 def test_status_tells_of_brokers_links_and_what_was_counted(overlay: tuple[Path, Started]) -> None:
     folder, up = overlay
-    pubweave("pub", "T", "--count", "50", "--settle", "0", "--broker", "b4", cwd=folder)
+    pubweave("pub", "T", "--count", "50", "--broker", "b4", cwd=folder)
     document = status(folder)
     assert (document["brokers_up"], document["links_up"], document["down"]) == (5, 4, [])
     assert (document["overlay"], document["strategy"]) == ("tree", "tree")
@@ -200,7 +200,7 @@ def test_a_signal_stops_everything_and_the_last_line_sums_up(
 ) -> None:
     folder, up = overlay
     brokers = status(folder)["broker_status"]
-    pubweave("pub", "T", "--count", "7", "--settle", "0", cwd=folder)
+    pubweave("pub", "T", "--count", "7", cwd=folder)
     ended, out, err = up.end(how)
     assert (ended, err) == (code, "")
     last = json.loads(out[-1])

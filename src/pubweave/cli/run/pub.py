@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from pubweave.cli.errors import BadInput, blaming
-from pubweave.cli.kinds import COUNT, NOT_NEGATIVE, POSITIVE
+from pubweave.cli.kinds import COUNT, POSITIVE
 from pubweave.cli.options.security import SecurityChoice, client_security_options
 from pubweave.cli.options.target import attached, broker_address, broker_options
 from pubweave.cli.output import Advance, json_option, print_json, progress_bar, remark
@@ -30,7 +30,6 @@ from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.signals import StopRequest, run_async
 from pubweave.runtime.security.credentials import Credentials
 
-SETTLE_S = 0.5
 CHUNKS_AHEAD = 4
 """How much of standard input is read before it is wanted."""
 
@@ -106,13 +105,6 @@ def parse_value(text: str) -> Value:
     help='One JSON object per line: {"topic", "attributes", "payload"}.',
 )
 @click.option("--advertise", help="A filter of what will be published. [default: the topic]")
-@click.option(
-    "--settle",
-    default=SETTLE_S,
-    type=NOT_NEGATIVE,
-    help="Seconds to wait after advertising: what is published before the subscriptions "
-    "elsewhere have found their way to the advertisement does not reach them.",
-)
 @broker_options
 @client_security_options
 @json_option
@@ -126,7 +118,6 @@ def pub(
     rate: float | None,
     from_stdin: bool,
     advertise: str | None,
-    settle: float,
     broker: str | None,
     address: Address | None,
     run_dir: Path,
@@ -159,7 +150,7 @@ def pub(
     total = None if from_stdin else count
 
     def make_publisher(client: Client) -> Publisher:
-        return Publisher(client, advertisement, settle, rate)
+        return Publisher(client, advertisement, rate)
 
     credentials = security.credentials(run_dir if address is None else None)
     ctx.exit(run_async(_run(target, credentials, make_publisher, drafts, total, as_json)))
@@ -168,13 +159,10 @@ def pub(
 class Publisher:
     """Publishes drafts at a steady rate, advertising what it has not advertised yet."""
 
-    def __init__(
-        self, client: Client, advertisement: Filter | None, settle_s: float, rate: float | None
-    ) -> None:
+    def __init__(self, client: Client, advertisement: Filter | None, rate: float | None) -> None:
         self.published = 0
         self._client = client
         self._advertisement = advertisement
-        self._settle_s = settle_s
         self._rate = rate
         self._topics: set[str] = set()
         self._began_at: float | None = None
@@ -221,9 +209,6 @@ class Publisher:
             await self._client.advertise(topic_filter(draft.topic))
         elif is_first:
             await self._client.advertise(self._advertisement)
-        else:
-            return
-        await asyncio.sleep(self._settle_s)
 
 
 async def _run(

@@ -19,7 +19,7 @@ from pubweave.model.filters.filter import Filter
 from pubweave.model.filters.text import format_filter, parse_filter
 from pubweave.model.publications import Publication
 from pubweave.runtime.client.client import Client
-from pubweave.runtime.client.subscription import Subscription
+from pubweave.runtime.client.subscription import GapError, Subscription
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.clock import UnixClock
 from pubweave.runtime.net.signals import StopRequest, run_async
@@ -112,7 +112,8 @@ async def _run(
     printer = Printer(count, as_json=as_json, silent=stats)
     async with StopRequest() as stop, attached(address, credentials) as client:
         subscription = await client.subscribe(wanted)
-        remark(f"subscribed at {client.broker} to {format_filter(wanted)}")
+        how = "" if subscription.is_confirmed else "; not confirmed yet, something may be missing"
+        remark(f"subscribed at {client.broker} to {format_filter(wanted)}{how}")
         watching = [asyncio.create_task(_tell_troubles(client))]
         if stats:
             watching.append(asyncio.create_task(_show_stats(printer, stop, as_json)))
@@ -132,13 +133,16 @@ async def _run(
 async def _tell_troubles(client: Client) -> None:
     """Say why nothing comes any more: rules may change, or certificates be revoked; and what was
     lost on the way here."""
-    told, missed = None, 0
+    told, missed, gaps = None, 0, 0
     while True:
         if client.missed_count > missed:
             more, missed = client.missed_count - missed, client.missed_count
             topics = ", ".join(dict.fromkeys(one.topic for one in client.missed))
             bound = "at most " if any(one.at_most for one in client.missed) else ""
             remark(f"missed {bound}{more:,} publications, {missed:,} so far (lately on {topics})")
+        if client.gap_count > gaps:
+            gaps = client.gap_count
+            remark(f"{gaps:,} gaps so far; the latest: {GapError(client.gaps[-1])}")
         if client.last_refusal not in (None, told):
             told = client.last_refusal
             remark(f"the broker refused the {told}")

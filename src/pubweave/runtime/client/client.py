@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from pubweave.core.vocabulary.effects import (
     MoveEffect,
     Notify,
     ProbeBrokers,
+    ReportGap,
     ReportMissed,
     ReportMove,
     ReportRefusal,
@@ -47,7 +49,7 @@ from pubweave.model.filters.filter import Filter
 from pubweave.model.filters.text import parse_filter
 from pubweave.model.messages.session import Message, Ping, Query
 from pubweave.model.publications import Publication, Value
-from pubweave.runtime.client.subscription import Subscription
+from pubweave.runtime.client.subscription import GapError, OnGap, Subscription
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.clock import DeadlineTimer, UnixClock
 from pubweave.runtime.net.connection import Connection
@@ -56,6 +58,10 @@ from pubweave.runtime.net.rtt_probe import round_trips_ms
 from pubweave.runtime.security.credentials import Credentials
 from pubweave.wire.codec import encode
 
+log = logging.getLogger(__name__)
+
+CONFIRM_WAIT_S = 5.0
+"""How long a subscription waits for its confirmation."""
 MOVES_REMEMBERED = 100
 MISSED_REMEMBERED = 100
 CLIENT_LIMITS = SessionLimits(window_bytes=4 << 20)
@@ -82,8 +88,10 @@ class Client:
         max_frame_bytes: int,
         max_queued: int,
         credentials: Credentials,
+        on_gap: OnGap = "warn",
     ) -> None:
         self.id = client_id
+        self._gap_action = on_gap
         self._credentials = credentials
         self._clock = UnixClock()
         self._max_frame_bytes = max_frame_bytes
@@ -100,6 +108,10 @@ class Client:
         """The latest losses that the broker told of: topic, publisher, count, at_most."""
         self.missed_count = 0
         """How many publications were lost to this client, at most, as far as it was told."""
+        self.gaps: list[ReportGap] = []
+        """The latest gaps that this client saw by itself: topic, publisher, and the sequences that
+        it got after and before which something is missing."""
+        self.gap_count = 0
         context = credentials.context(addresses)
         self._dialer = Dialer(
             "broker", addresses, self, max_frame_bytes=max_frame_bytes, context=context
@@ -132,10 +144,16 @@ class Client:
         self._core.unadvertise(advertisement)
         await self.flush()
 
-    async def subscribe(self, filter_: str | Filter) -> Subscription:
+    async def subscribe(
+        self, filter_: str | Filter, *, confirm: bool = True, timeout_s: float = CONFIRM_WAIT_S
+    ) -> Subscription:
         """Ask for publications; iterate over what comes back with ``async for``.
 
-        Returns once the broker has taken it in. ClientError if it refuses."""
+        Returns once it is confirmed: from now on everything comes that is published anywhere. If a
+        part of the overlay does not answer for ``timeout_s``, a warning is logged and the
+        subscription comes all the same, with ``is_confirmed`` False; `Subscription.confirmation`
+        waits on. With ``confirm=False`` it is returned once the broker has taken it in.
+        ClientError if the broker refuses."""
         wanted = _filter(filter_)
         id_ = self._core.subscribe(wanted)
         subscription = Subscription(id_, wanted, self)
@@ -147,7 +165,29 @@ class Client:
             del self._subscriptions[id_]
             self._index.remove(id_)
             raise
+        if confirm:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self.confirmation(id_)
+            except TimeoutError:
+                log.warning(
+                    "the subscription to %s is not confirmed after %g s: publications from parts "
+                    "of the overlay that do not answer may be missing until it is",
+                    wanted,
+                    timeout_s,
+                )
         return subscription
+
+    async def confirmation(self, id_: str) -> None:
+        """Wait until a subscription is confirmed. ClientError if it or the client ends before."""
+        while id_ not in self._core.confirmed:
+            if id_ not in self._subscriptions:
+                raise ClientError("this subscription has ended")
+            await self._wait_for_change()
+
+    def is_confirmed(self, id_: str) -> bool:
+        """Whether everything comes now that a subscription wants."""
+        return id_ in self._core.confirmed
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """Take a subscription back; its iteration ends after what has already come."""
@@ -299,18 +339,38 @@ class Client:
                         self._connection.close(reason)
                 case ProbeBrokers(number, brokers):
                     self._begin(self._probe(number, dict(brokers)))
-                case ReportSession():
-                    self._sessions += 1
                 case TryBroker() | FollowRedirect() | ReportMove():
                     self._carry_out_move(effect)
-                case ReportMissed():
-                    self.missed_count += effect.count
-                    self.missed = [*self.missed[1 - MISSED_REMEMBERED :], effect]
-                case ReportRefusal(subject, reason):
-                    self.refused += 1
-                    self.last_refusal = f"{subject}: {reason}"
-                    if subject in self._unconfirmed:
-                        self._unconfirmed[subject] = reason
+                case ReportSession() | ReportMissed() | ReportGap() | ReportRefusal():
+                    self._note(effect)
+
+    def _note(self, report: ReportSession | ReportMissed | ReportGap | ReportRefusal) -> None:
+        match report:
+            case ReportSession(resumed):
+                if self._sessions and not resumed and self._subscriptions:
+                    log.warning("broker %s has lost this session", self.broker)
+                self._sessions += 1
+            case ReportMissed():
+                self.missed_count += report.count
+                self.missed = [*self.missed[1 - MISSED_REMEMBERED :], report]
+            case ReportGap():
+                self._on_gap(report)
+            case ReportRefusal(subject, reason):
+                self.refused += 1
+                self.last_refusal = f"{subject}: {reason}"
+                if subject in self._unconfirmed:
+                    self._unconfirmed[subject] = reason
+
+    def _on_gap(self, gap: ReportGap) -> None:
+        self.gap_count += 1
+        self.gaps = [*self.gaps[1 - MISSED_REMEMBERED :], gap]
+        if callable(self._gap_action):
+            self._gap_action(gap)
+        elif self._gap_action == "raise":
+            for subscription in self._subscriptions.values():
+                subscription.put_gap(gap)
+        else:
+            log.warning("%s", GapError(gap))
 
     async def _probe(self, number: int, addresses: dict[str, str]) -> None:
         """Tell the broker how far others are."""

@@ -8,6 +8,7 @@ from types import TracebackType
 
 from pubweave.core.config.session import SessionLimits
 from pubweave.runtime.client.client import CLIENT_LIMITS, Client, ClientError
+from pubweave.runtime.client.subscription import OnGap
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.security.credentials import Credentials
 from pubweave.wire.codec import DEFAULT_MAX_FRAME_BYTES
@@ -18,6 +19,10 @@ class connect:
 
     ``address`` may name several brokers, tried in turn: ``"10.0.0.1:7001,10.0.0.2:7001"``. To a
     secured overlay come with ``credentials``; OverlayError if their files cannot be used.
+    ``on_gap``: what happens when the client sees that a publication is missing: ``"warn"`` logs it,
+    ``"raise"`` lets the subscription raise `GapError`, a function is called with it. All are in
+    ``client.gaps`` and counted in ``client.gap_count``. Seen are gaps in topics that are wanted
+    whole; where a filter looks at attributes, a missing publication may not have matched it.
     """
 
     def __init__(
@@ -30,6 +35,7 @@ class connect:
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         max_queued: int = 65_536,
         credentials: Credentials | None = None,
+        on_gap: OnGap = "warn",
     ) -> None:
         known = credentials or Credentials()
         if isinstance(address, Address):
@@ -44,6 +50,7 @@ class connect:
             max_frame_bytes=max_frame_bytes,
             max_queued=max_queued,
             credentials=known,
+            on_gap=on_gap,
         )
 
     async def __aenter__(self) -> Client:

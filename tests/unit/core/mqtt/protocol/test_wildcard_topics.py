@@ -66,7 +66,7 @@ def connect(world: MqttWorld, name: str, broker: str, **fields: Any) -> MqttPeer
 
 def first(peer: MqttPeer, kind: type) -> Any:
     """The first packet of a kind, however long it takes."""
-    for _ in range(50):
+    for _ in range(100):
         found = [packet for packet in peer.got if isinstance(packet, kind)]
         if found:
             peer.got.remove(found[0])
