@@ -126,6 +126,10 @@ PLANTED = {
         (*BEGIN, lambda at: Crashed(at, "b"), attach(is_resumed=True), attach(), rest()),
         "began anew though no broker",
     ),
+    "a session lost twice to one crash where it stays": (
+        (*BEGIN, lambda at: Crashed(at, "b"), attach(), attach(), rest()),
+        "1 sessions began anew though no broker",
+    ),
     "a session lost though another broker crashed": (
         (*BEGIN, lambda at: Crashed(at, "elsewhere"), attach(), rest()),
         "began anew though no broker",
@@ -246,6 +250,15 @@ SOUND = {
     "gone": (*BEGIN, publish(1), lambda at: Left(at, "s"), acknowledge(1), rest()),
     "lost with the session": (
         *BEGIN, publish(1), lambda at: Crashed(at, "b"), attach(), acknowledge(1), rest()
+    ),
+    "lost twice to one crash, when it was being moved": (
+        *BEGIN,
+        lambda at: Crashed(at, "b"),
+        attach(),
+        publish(1),
+        attach("c"),
+        acknowledge(1),
+        rest(),
     ),
     "lost with a session that expired": (
         *BEGIN, publish(1), attach(), acknowledge(1), rest(expired=1)

@@ -125,9 +125,11 @@ class DeliveryJudge:
         self._last: dict[tuple[str, ...], int] = {}
         self._acknowledged: dict[ClientId, int] = {}
         self._attached: dict[ClientId, tuple[BrokerId, float]] = {}
+        self._stands_since: dict[ClientId, float] = {}
+        """When each client's session was last seen to be whole."""
         self._anew_at: dict[ClientId, float] = {}
         self._crashed_at: dict[BrokerId, float] = {}
-        self._unexplained = 0
+        self._unexplained: list[str] = []
         """Sessions that began anew though no broker of theirs had died."""
         self._lost: set[Key] = set()
         self._told: dict[tuple[ClientId, ClientId, str], list[ToldMissed]] = defaultdict(list)
@@ -267,14 +269,17 @@ class DeliveryJudge:
         before = self._attached.get(client)
         self._attached[client] = event.broker, event.at
         if before is None or event.is_resumed:
+            self._stands_since[client] = event.at
             return
         broker, since = before
+        if broker != event.broker:  # what moved there was perhaps the session before the crash
+            since = self._stands_since[client]
         if self._keeps_subscriptions and broker != event.broker:
             return
         self.sessions_lost += 1
         brokers = (broker, event.broker)
         if all(self._crashed_at.get(each, -1.0) < since for each in brokers):
-            self._unexplained += 1
+            self._unexplained.append(f"{client} at {event.broker}")
         if not self._keeps_subscriptions:
             self._anew_at[client] = event.at
             for wish in self._wishes[client].values():
@@ -367,11 +372,11 @@ class DeliveryJudge:
     def _check_counted(self, event: Rest) -> None:
         """Whether sessions were lost only with brokers, or counted, and nothing for no reason."""
         self.counted = event.lost
-        if self._unexplained > event.expired:
+        if len(self._unexplained) > event.expired:
             self._violation(
                 event.at,
-                f"{self._unexplained} sessions began anew though no broker of theirs had died, "
-                f"{event.expired} had expired",
+                f"{len(self._unexplained)} sessions began anew though no broker of theirs had died "
+                f"({', '.join(self._unexplained)}), {event.expired} had expired",
             )
         if event.lost and not self._crashed_at and not event.expired:
             self._violation(event.at, f"{event.lost} counted as lost though nothing has failed")
