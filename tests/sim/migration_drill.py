@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
@@ -23,7 +22,6 @@ from pubweave.model.records.status import MigrationStatus
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.nodes import HandlingTime, SimClient
 from pubweave.sim.kernel.world import World
-from pubweave.sim.overlays.crash_losses import Holdings
 from pubweave.sim.overlays.tree import TreeOverlay
 
 LINK_MS = {("a", "b"): 10.0, ("b", "c"): 20.0, ("c", "d"): 10.0, ("b", "x"): 15.0, ("c", "y"): 5.0}
@@ -53,7 +51,6 @@ class MigrationDrill:
             make_config=lambda name: replace(base, id=name),
             handling=HandlingTime(0.0, 0.0),
         )
-        self.struck: set[str] = set()
         self.m = self._join("m", home, "class = 't-m'" if publishes else "", subscribes=subscribes)
         for name in self.overlay.brokers:
             self._join(f"c-{name}", name, f"class = 't-{name}'", subscribes=True)
@@ -68,7 +65,7 @@ class MigrationDrill:
         if subscribes:
             # That of `m` covers the others', and each covers what passing clients ask for.
             wanted = parse_filter("class prefix 't'" if name == "m" else "class prefix 't-'")
-            self.overlay.checker.subscribed(name, client.core.subscribe(wanted), wanted)
+            self.overlay.subscribe(client, wanted)
         client.flush()
         return client
 
@@ -77,12 +74,7 @@ class MigrationDrill:
     def _publish(self, client: SimClient) -> None:
         if not client.core.advertisements or client.core.session.is_congested:
             return
-        living = [name for name in self.overlay.clients if name not in self.struck]
-        due = living if client.name not in self.struck else []
-        topic = f"t-{client.name.removeprefix('c-')}"
-        self.overlay.publish(
-            client, topic, {"n": 1}, is_quiet=False, may_be_lost=True, always_due=due
-        )
+        self.overlay.publish(client, f"t-{client.name.removeprefix('c-')}", {"n": 1})
 
     def ask(self, destination: BrokerId = "d") -> None:
         self.m.home.handle(MigrationRequested("m", destination))
@@ -99,15 +91,7 @@ class MigrationDrill:
         assert self.overlay.run_until_quiet(90.0), "no rest"
 
     def crash(self, name: BrokerId, down_s: float = 0.3) -> None:
-        """What only the crashed broker has may be lost; nothing else."""
         node = self.overlay.brokers[name]
-        self.struck.update(node.broker.sessions.clients)
-        holdings = Holdings(
-            self.overlay, node, lambda p, c: product(self._places(p.publisher), self._places(c))
-        )
-        self.overlay.checker.excuse_where(lambda *delivery: not holdings.is_safe(*delivery))
-        for client in self.struck:
-            self.overlay.checker.excuse(client)
         node.crash()
         self.world.after(down_s, node.start)
 
@@ -129,9 +113,6 @@ class MigrationDrill:
             self.world.run_until(self.world.now + 0.0005)
         assert self.stage(not_yet) is Stage.PASSED
 
-    def _places(self, client: str) -> tuple[BrokerId, ...]:
-        return ("a", "d") if client == "m" else (self.overlay.homes[client],)
-
     def cut(self, one: BrokerId, other: BrokerId, lasts_s: float = 0.0) -> None:
         path = self.overlay.links[Link.between(one, other)]
         path.cut_until = self.world.now + lasts_s
@@ -141,8 +122,8 @@ class MigrationDrill:
     # --- what must hold --------------------------------------------------------------------
 
     def problems(self) -> list[str]:
-        self.overlay.checker.check_all_delivered(self.world.now)
-        found = [*self.overlay.checker.violations, *self.overlay.check_tables()]
+        self.overlay.check_deliveries()
+        found = [*self.overlay.judge.violations, *self.overlay.check_tables()]
         found += [
             f"{name} still takes part"
             for name, node in self.overlay.brokers.items()

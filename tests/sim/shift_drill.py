@@ -18,7 +18,6 @@ from pubweave.model.plans import Shift
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.nodes import HandlingTime, SimClient
 from pubweave.sim.kernel.world import World
-from pubweave.sim.overlays.crash_losses import Holdings
 from pubweave.sim.overlays.tree import TreeOverlay
 from tests.sim.action_arbiter import ActionArbiter, ActionRecord
 
@@ -50,45 +49,27 @@ class Drill:
         self.steady = [self._join(f"c-{name}", name) for name in self.overlay.brokers]
         for client in self.steady:
             client.core.advertise(parse_filter(f"class = 't-{client.home.name}'"))
-            self._subscribe(client, "class prefix 't'")
+            self.overlay.subscribe(client, parse_filter("class prefix 't'"))
             client.flush()
         assert self.overlay.run_until_quiet(60.0)
         self.world.run_until(1.0)
         self.record: ActionRecord | None = None
-        self.crashed: set[str] = set()
 
     def _join(self, name: str, home: str) -> SimClient:
         self.overlay.join(name, home, latency_s=0.001, limits=LIMITS)
         return self.overlay.clients[name]
 
-    def _subscribe(self, client: SimClient, text: str) -> str:
-        filter_ = parse_filter(text)
-        id_ = client.core.subscribe(filter_)
-        self.overlay.checker.subscribed(client.name, id_, filter_)
-        return id_
-
     # --- activity --------------------------------------------------------------------------
 
     def _publish(self, client: SimClient) -> None:
-        due = [
-            other.name
-            for other in self.steady
-            if self.crashed.isdisjoint((client.home.name, other.home.name))
-        ]
-        self.overlay.publish(
-            client,
-            f"t-{client.home.name}",
-            {"n": 1},
-            is_quiet=False,
-            may_be_lost=True,
-            always_due=due,
-        )
+        self.overlay.publish(client, f"t-{client.home.name}", {"n": 1})
 
     def _change_tables(self, number: int) -> None:
         """A passing client asks for something, offers something, and is gone again soon."""
         home = list(self.overlay.brokers)[number % 6]
         client = self._join(f"passing{number}", home)
-        self._subscribe(client, "class prefix 't' and n > 0" if number % 2 else "class = 't-j'")
+        wanted = "class prefix 't' and n > 0" if number % 2 else "class = 't-j'"
+        self.overlay.subscribe(client, parse_filter(wanted))
         client.core.advertise(parse_filter(f"class = 't-{home}' and n < 9"))
         client.flush()
         self.world.after(0.04 + 0.013 * (number % 5), self._leave, client)
@@ -120,11 +101,7 @@ class Drill:
         world.run_until(world.now + 1.0)
 
     def crash(self, name: str, down_s: float = 0.3) -> None:
-        """What only the crashed broker has may be lost; nothing else."""
         node = self.overlay.brokers[name]
-        self.crashed.add(name)
-        holdings = Holdings(self.overlay, node)
-        self.overlay.checker.excuse_where(lambda *delivery: not holdings.is_safe(*delivery))
         node.crash()
         self.world.after(down_s, node.start)
 
@@ -137,8 +114,8 @@ class Drill:
 
     def problems(self) -> list[str]:
         """Everything that is not as it should be."""
-        self.overlay.checker.check_all_delivered(self.world.now)
-        found = [*self.overlay.checker.violations, *self.arbiter.violations]
+        self.overlay.check_deliveries()
+        found = [*self.overlay.judge.violations, *self.arbiter.violations]
         found += self.overlay.check_tables()
         found += [f"{record} never ends" for record in self.arbiter.running()]
         for name, neighbors in self.overlay.topology.neighbors.items():

@@ -20,7 +20,6 @@ from pubweave.sim.kernel.faults import QUIET, FaultRates
 from pubweave.sim.kernel.nodes import HandlingTime, SimBroker
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.kernel.world import World
-from pubweave.sim.overlays.crash_losses import Holdings
 from pubweave.sim.overlays.tree import TreeOverlay
 from pubweave.sim.parts.clients import RandomClients, SteadyClients, TreeCounters
 from pubweave.sim.parts.run import REST_LIMIT_S, Options, SimPart, SimRun
@@ -110,7 +109,7 @@ def run_shifts(seed: int, *, fault: str = "any", max_brokers: int = 12) -> RunRe
     clients = RandomClients(run)
     steady = SteadyClients(run, clients, 0)
     shifts = Shifts(run, clients, steady, shifting)
-    run.compose(clients, TreeCounters(run, clients), steady, shifts)
+    run.compose(clients, TreeCounters(run), steady, shifts)
     return run.run()
 
 
@@ -166,13 +165,6 @@ class Shifts(SimPart):
         self.run.becomes_quiet()
 
     # --- faults ----------------------------------------------------------------------------
-
-    def crashed(self, broker: SimBroker) -> None:
-        """What only this broker has may be lost; nothing else."""
-        self._clients.may_be_lost = True
-        self._steady.crashed_brokers.add(broker.name)
-        holdings = Holdings(self.overlay, broker)
-        self.overlay.checker.excuse_where(lambda *delivery: not holdings.is_safe(*delivery))
 
     def _strike_at(self, action: Action) -> None:
         """Faults at the very brokers and links of an action, in every phase of it."""

@@ -64,7 +64,7 @@ class Absence:
         for name, home in (("pub", "b1"), ("other", "b2"), ("sub", "b3")):
             self.overlay.join(name, home, latency_s=0.001, limits=SessionLimits())
             client = self.overlay.clients[name]
-            self.overlay.checker.subscribed(name, client.core.subscribe(wanted), wanted)
+            self.overlay.subscribe(client, wanted)
             client.flush()
         self.publisher = self.overlay.clients["pub"]
         self.publisher.core.advertise(wanted)

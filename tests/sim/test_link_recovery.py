@@ -53,7 +53,7 @@ def got_through_a_crash(
     publisher, subscriber = overlay.clients["pub"], overlay.clients["sub"]
     filter_ = parse_filter("class = 't'")
     advertisement = publisher.core.advertise(filter_)
-    overlay.checker.subscribed("sub", subscriber.core.subscribe(filter_), filter_)
+    overlay.subscribe(subscriber, filter_)
     publisher.flush()
     subscriber.flush()
     assert overlay.run_until_quiet(60.0)

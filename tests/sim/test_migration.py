@@ -21,7 +21,7 @@ def test_a_client_of_any_kind_moves_and_nobody_notices(
     drill.run()
     assert drill.problems() == []
     assert drill.m.home.name == "d"
-    assert drill.overlay.sessions_lost == 0
+    assert drill.overlay.judge.sessions_lost == 0
     assert drill.status("a").done == 1
     [move] = drill.overlay.moves
     assert move.hops == HOPS
@@ -148,7 +148,7 @@ def test_a_link_is_cut_for_a_while_at_any_moment(link: tuple[str, str]) -> None:
         drill = MigrationDrill(covering=bool(step % 2), seed=step)
         drill.run(lambda drill=drill: drill.cut(*link, lasts_s=1.0), 0.08 * step)  # type: ignore[misc]
         assert drill.problems() == [], f"cut {0.08 * step:.3f} s after the beginning"
-        assert drill.overlay.sessions_lost == 0
+        assert drill.overlay.judge.sessions_lost == 0
 
 
 def test_a_client_that_drops_its_connection_and_comes_back_goes_on() -> None:
@@ -161,7 +161,7 @@ def test_a_client_that_drops_its_connection_and_comes_back_goes_on() -> None:
 
         drill.run(drop, 0.08 * step)
         assert drill.problems() == []
-        assert drill.overlay.sessions_lost == 0
+        assert drill.overlay.judge.sessions_lost == 0
 
 
 def test_a_client_that_leaves_on_the_way_leaves_nothing_behind() -> None:
@@ -182,7 +182,7 @@ def test_migrations_on_the_same_and_on_crossing_paths() -> None:
 
         drill.run(more, 0.08 * step)
         assert drill.problems() == []
-        assert drill.overlay.sessions_lost == 0
+        assert drill.overlay.judge.sessions_lost == 0
         assert drill.overlay.clients["c-x"].home.name == "y"
 
 

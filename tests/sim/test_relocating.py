@@ -58,14 +58,12 @@ class Market:
     def subscribe(self, name: str, home: str, filter_: str) -> None:
         client = self.join(name, home)
         wanted = parse_filter(filter_)
-        self.overlay.checker.subscribed(name, client.core.subscribe(wanted), wanted)
+        self.overlay.subscribe(client, wanted)
         client.flush()
 
     def publish(self, count: int) -> None:
         for number in range(count):
-            self.overlay.publish(
-                self.publisher, "STOCK", {"n": number % 10}, is_quiet=True, may_be_lost=False
-            )
+            self.overlay.publish(self.publisher, "STOCK", {"n": number % 10})
             self.pass_time(0.1)
 
     def pass_time(self, seconds: float) -> None:
@@ -86,8 +84,8 @@ class Market:
     def check(self) -> None:
         """Nothing was lost, doubled or out of order, and tables are as they should be."""
         assert self.overlay.run_until_quiet(30.0)
-        self.overlay.checker.check_all_delivered(self.overlay.world.now)
-        assert self.overlay.checker.violations == []
+        self.overlay.check_deliveries()
+        assert self.overlay.judge.violations == []
         assert self.overlay.check_tables() == []
 
 

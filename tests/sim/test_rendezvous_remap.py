@@ -57,7 +57,7 @@ class Drill:
         client = self.overlay.clients[name]
         for topic in topics:
             filter_ = parse_filter(f"class = 't{topic}'")
-            self.overlay.checker.subscribed(name, client.core.subscribe(filter_), filter_)
+            self.overlay.subscribe(client, filter_)
         client.core.advertise(parse_filter(f"class = 't{topics[0]}'"))
         client.flush()
 
@@ -65,7 +65,7 @@ class Drill:
         """Everybody, again and again, until the run is over."""
         for client in self.overlay.clients.values():
             topic = parse_filter_topic(client.core.advertisements)
-            self.overlay.publish(client, topic, {}, is_quiet=True, may_be_lost=False)
+            self.overlay.publish(client, topic, {})
         self.world.after(0.05, self.publish)
 
     def turn(self, by: int = 2) -> None:
@@ -78,7 +78,6 @@ class Drill:
     def crash(self, name: BrokerId) -> None:
         """Its clients go on at another one, and offer there again what they published lately."""
         for client in [c for c in self.overlay.clients.values() if c.home.name == name]:
-            self.overlay.bereave(client)
             self.overlay.homes[client.name] = NAMES[0]
             self.world.after(0.2, client.attach_to, self.overlay.brokers[NAMES[0]])
         self.overlay.remove_broker(name)
@@ -91,8 +90,8 @@ class Drill:
             assert self.world.now < 120.0, self.remaps.remap
         self.publish = lambda: None  # type: ignore[method-assign]
         assert self.overlay.run_until_quiet(60.0), self.overlay.check_tables()
-        self.overlay.checker.check_all_delivered(self.world.now)
-        assert not self.overlay.checker.violations
+        self.overlay.check_deliveries()
+        assert not self.overlay.judge.violations
         return self.remaps.remap
 
     def positions(self) -> dict[BrokerId, int]:
@@ -115,7 +114,7 @@ def test_all_brokers_move_under_traffic_and_nothing_is_lost() -> None:
     assert drill.finish().step is RemapStep.DONE
     assert steps == list(STEPS)
     assert drill.positions()["b0"] == RING_SIZE // COUNT * 2
-    assert drill.overlay.checker.due == drill.overlay.checker.deliveries
+    assert drill.overlay.judge.due == drill.overlay.judge.deliveries
 
 
 def test_a_second_remapping_waits_for_the_first() -> None:

@@ -50,8 +50,7 @@ class Town:
             distance_s = {b: far.get((name, b), 1.0) / 1000 for b in self.overlay.brokers}
             self.overlay.clients[name].latency_to = distance_s.__getitem__
             filter_ = parse_filter(wanted)
-            id_ = self.overlay.clients[name].core.subscribe(filter_)
-            self.overlay.checker.subscribed(name, id_, filter_)
+            self.overlay.subscribe(self.overlay.clients[name], filter_)
             self.overlay.clients[name].flush()
         assert self.overlay.run_until_quiet(30.0)
 
@@ -63,7 +62,7 @@ class Town:
             for name in self.publishers:
                 client = self.overlay.clients[name]
                 content = {"n": number % 10}
-                self.overlay.publish(client, name, content, is_quiet=False, may_be_lost=False)
+                self.overlay.publish(client, name, content)
             self.overlay.world.run_until(self.overlay.world.now + 0.1)
 
     def home(self, client: str) -> str:
@@ -86,8 +85,8 @@ class Town:
 
     def check(self) -> None:
         assert self.overlay.run_until_quiet(30.0)
-        self.overlay.checker.check_all_delivered(self.overlay.world.now)
-        assert self.overlay.checker.violations == []
+        self.overlay.check_deliveries()
+        assert self.overlay.judge.violations == []
         assert self.overlay.check_tables() == []
 
 

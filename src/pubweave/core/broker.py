@@ -284,7 +284,10 @@ class Broker:
             for paused in self.parts.paused:
                 if origin.remote in paused and origin.is_client:
                     messages = [m for m in messages if isinstance(m, SessionMessage)]
-            if origin.received_bytes_unacked > 4 * self.config.limits.window_bytes:
+            # One message may exceed the window, of whatever size; what comes behind it may not.
+            if origin.received_bytes_unacked > 4 * self.config.limits.window_bytes and not all(
+                isinstance(message, SessionMessage) for message in messages
+            ):
                 raise RemoteProtocolError("sends beyond its window")
             if len(messages) > self._questions_at_once and origin.is_client:
                 self.sessions.access.check_questions(messages)

@@ -288,6 +288,31 @@ def test_a_publisher_that_ignores_its_window_is_cut_off() -> None:
     assert bench.closed() == {1: "sends beyond its window"}
 
 
+def test_one_message_may_exceed_the_window_whatever_its_size() -> None:
+    bench = publisher_and_subscriber()
+    for number in range(1, 9):  # the subscriber holds it up
+        bench.receive(1, publication("pub", number, size=500))
+    bench.receive(1, publication("pub", 9, size=40 * LIMITS.window_bytes))
+    bench.receive(1, Ping(0.0))
+    assert bench.closed() == {}
+    bench.receive(1, publication("pub", 10))
+    assert bench.closed() == {1: "sends beyond its window"}
+
+
+def test_advertisements_of_a_returning_client_come_before_its_publications() -> None:
+    """Each is a question to a neighbor that is away; none falls behind what waits for it."""
+    bench = Bench()
+    bench.handle(LinkAdded("b2"))
+    bench.handle(ConnectionOpened(1))
+    wanted = [Advertise(f"pub:{number}", parse_filter(f"class = 't{number}'")) for number in "123"]
+    said = [make_publication("pub", n, f"t{n}", {}, b"", 0.0) for n in (1, 2, 3)]
+    hello = client_hello("pub", remote_epoch=7)
+    bench.receive(1, hello, *wanted, *said)
+    bench.pass_time(bench.broker.config.publisher_wait_s + 2.0)
+    assert [m for m in bench.sent_to(1) if isinstance(m, Refused)] == []
+    assert bench.broker.counters.publications_accepted == 3
+
+
 def test_what_was_sent_before_a_failure_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that is acknowledged sends on at once, and takes that for sent."""
     bench = publisher_and_subscriber()

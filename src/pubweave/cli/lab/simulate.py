@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,6 +29,8 @@ from pubweave.sim.simulate import find_scenario, run_seed, scenario_names
 from pubweave.sim.simulate import simulate as run_scenario
 
 SHOWN = 5
+DELIVERIES = ("wanted", "due", "excused", "counted")
+"""What came of the deliveries to native clients, in words of `sim.checkers.delivery`."""
 
 
 def _list_scenarios(ctx: click.Context, _: click.Parameter, is_wanted: bool) -> None:
@@ -153,7 +156,7 @@ def simulate(
         if seed is None:
             raise click.UsageError("--trace shows one run: name it with --seed N")
         result = run_seed(scenario, seed, trace=Trace(sys.stdout), telemetry=telemetry, **options)
-        _report([result], 1, 0.0, again, as_json=as_json)
+        _report(found, [result], 1, 0.0, again, options, as_json=as_json)
         return
     wanted = range(seed, seed + 1) if seed is not None else range(first_seed, first_seed + seeds)
     started = time.monotonic()
@@ -172,7 +175,8 @@ def simulate(
         )
     if len(results) < len(wanted):
         remark(f"stopped after {len(results)} of {len(wanted)} runs")
-    _report(results, len(wanted), time.monotonic() - started, again, as_json=as_json)
+    seconds = time.monotonic() - started
+    _report(found, results, len(wanted), seconds, again, options, as_json=as_json)
 
 
 def _read_rtt(path: Path, max_brokers: int) -> Matrix:
@@ -207,13 +211,21 @@ def _options_in_words(given: dict[str, Any]) -> str:
 
 
 def _report(
-    results: list[RunResult], wanted: int, seconds: float, again: str, *, as_json: bool
+    scenario: Scenario,
+    results: list[RunResult],
+    wanted: int,
+    seconds: float,
+    again: str,
+    options: Mapping[str, Any],
+    *,
+    as_json: bool,
 ) -> None:
     """Print the outcome and leave with its exit code."""
     failed = sorted((r for r in results if r.violations), key=lambda r: r.seed)
     totals: Counter[str] = Counter()
     for result in results:
         totals.update(result.counts)
+    exceeded = scenario.exceeded(totals, len(results), options["durability"])
     if as_json:
         document = {
             "scenario": results[0].scenario if results else None,
@@ -222,6 +234,8 @@ def _report(
             "failed_runs": len(failed),
             "violations": sum(len(result.violations) for result in failed),
             "counts": dict(sorted(totals.items())),
+            "deliveries": {name: totals[name] for name in DELIVERIES if name in totals},
+            "exceeded": exceeded,
             "measures": _measures(results),
             "seconds": round(seconds, 2),
             "failed": [result.to_json() for result in failed],
@@ -230,7 +244,9 @@ def _report(
         click.echo(json.dumps(document))
     else:
         _print(results, failed, totals, seconds, again)
-    if failed or len(results) < wanted:
+        if exceeded:
+            click.echo(f"bound exceeded: {exceeded}")
+    if failed or exceeded or len(results) < wanted:
         sys.exit(1)
 
 
@@ -266,6 +282,9 @@ def _print(
     counted = ", ".join(f"{name} {count:,}" for name, count in totals.items())
     click.echo(f"{len(results)} runs, {len(failed)} failed, {seconds:.1f} s")
     click.echo(counted)
+    if wanted := totals["wanted"]:
+        shares = (f"{name} {totals[name]:,} ({totals[name] / wanted:.2%})" for name in DELIVERIES)
+        click.echo(f"deliveries: {', '.join(shares)}")
     for name, measure in _measures(results).items():
         click.echo(
             f"{name}: median {measure['median']:,.4g}, max {measure['max']:,.4g} "

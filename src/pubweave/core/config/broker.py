@@ -42,7 +42,7 @@ class BrokerBehavior:
     """A disconnected client that holds others up for this long is let go."""
     stale_grace_s: NotNegative = 10.0
     """What a restarted neighbor has not told again after this time is dropped."""
-    publisher_wait_s: NotNegative = 1.0
+    publisher_wait_s: NotNegative = 60.0
     """So long at most a client that comes back waits with what it publishes until the neighbors
     have said who wants it; those that have not get everything then."""
     hold_limit_bytes: Count = 4 << 20

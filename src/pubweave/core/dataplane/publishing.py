@@ -129,11 +129,12 @@ class Publishing:
         previous: tuple[Session, ...] = ()
         received = routed = size_bytes = 0
         rest = iter(messages)
+        is_let_through = self._routing.gate.is_shut(origin)
         try:
             for message in rest:
                 if type(message) is not Publication:
                     on_other(origin, message, now)
-                    if self._routing.gate.is_shut(origin):
+                    if self._routing.gate.is_shut(origin) and not is_let_through:
                         break
                     routes = None  # tables may have changed
                     continue

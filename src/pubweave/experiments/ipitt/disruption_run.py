@@ -16,18 +16,15 @@ import numpy as np
 from pubweave.core.vocabulary.events import Event, MessagesReceived
 from pubweave.generate.topologies.latencies import draw_latencies
 from pubweave.generate.workloads.ipitt import PUBLISHERS, RATE_PER_S, ipitt_workload, publications
-from pubweave.model.filters.filter import Filter, topic_of
 from pubweave.model.ids import Link
 from pubweave.model.messages.session import ShiftTables
 from pubweave.model.plans import Plan
-from pubweave.model.publications import Publication
 from pubweave.model.records.recorded_traffic import (
     RecordedClient,
     RecordedPublication,
     RecordedTraffic,
 )
 from pubweave.model.topology import Topology
-from pubweave.sim.checkers.delivery import DeliveryChecker
 from pubweave.sim.checkers.deployment import ActionHistory
 from pubweave.sim.kernel.nodes import HandlingTime
 from pubweave.sim.kernel.results import RunResult
@@ -71,22 +68,6 @@ def handed_over(event: Event) -> tuple[int, int]:
         len(part.from_mover) + len(part.from_old_peer) + len(part.known_to_mover) for part in parts
     )
     return entries, sum(part.is_last for part in parts)
-
-
-class ClassChecker(DeliveryChecker):
-    """Knows by class who may want a publication: each subscription of VI-A is to one class."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._by_class: dict[str | None, dict[str, None]] = {}
-
-    def subscribed(self, client: str, id_: str, filter_: Filter) -> None:
-        super().subscribed(client, id_, filter_)
-        self._by_class.setdefault(topic_of(filter_), {})[client] = None
-
-    def wanting(self, publication: Publication, clients: Iterable[str]) -> set[str]:
-        candidates = [*self._by_class.get(publication.topic, ()), *self._by_class.get(None, ())]
-        return super().wanting(publication, candidates) & set(clients)
 
 
 @dataclass(frozen=True)
@@ -172,7 +153,6 @@ class DisruptionRun:
         handling = TableTime(per_switch_s=PER_SUBSCRIPTION_S * wanted)
         setting = RehearsalSetting(seed, handling, store_s)
         self.rehearsal = Rehearsal(source, plan, traffic, setting)
-        self.rehearsal.check_by(ClassChecker())
 
     def cost(self) -> Cost:
         return self._cost(self.rehearsal.run())

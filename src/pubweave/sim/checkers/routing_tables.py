@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pubweave.core.broker import Broker
 from pubweave.core.routing.tree.link_table import LinkTable
 from pubweave.core.routing.tree.routing import TreeRouting
+from pubweave.model.filters.filter import Filter
 from pubweave.model.filters.relations import covers, intersects
 from pubweave.model.ids import BrokerId
 from pubweave.model.topology import Topology
-from pubweave.sim.checkers.delivery import Truth
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What all attached clients have asked for: id -> (home broker, client, filter)."""
+
+    subscriptions: Mapping[str, tuple[BrokerId, str, Filter]]
+    advertisements: Mapping[str, tuple[BrokerId, str, Filter]]
 
 
 def check_tables(topology: Topology, brokers: Mapping[BrokerId, Broker], truth: Truth) -> list[str]:

@@ -25,6 +25,8 @@ from pubweave.core.vocabulary.effects import (
     OpenLink,
     OrganizeEffect,
     ProbeBrokers,
+    ReportConfirmed,
+    ReportGap,
     ReportMissed,
     ReportMove,
     ReportRefusal,
@@ -253,8 +255,8 @@ class SimBroker(SimNode):
         self.journal: SimJournal | None = None
         self.asleep: Broker | None = None
         """What a crashed broker will be when it comes back, if it has a journal."""
-        self.on_asleep: Callable[[Broker, Broker, float], None] = lambda was, is_, since: None
-        """Hears what a crashed broker was, what it will be, and since when they may differ."""
+        self.on_crash: Callable[[SimBroker, Broker], None] = lambda broker, was: None
+        """Hears what a crashed broker was; whether it comes back as that, `asleep` says."""
         self.is_back = False
         """The core remembers what it was before a crash."""
         self.crash_in: int | None = None
@@ -343,11 +345,10 @@ class SimBroker(SimNode):
         self.crash_in = None
         self.incarnation += 1
         if self.journal is not None:
-            since = self.journal.unsynced_since
             self.journal.crashed()
             self.asleep = self.journal.recover(self.config, self._metering())
-            if core is not None and self.asleep is not None:
-                self.on_asleep(core, self.asleep, since)
+        if core is not None:
+            self.on_crash(self, core)
         self._inbox.clear()
         for connection in list(self.connections.values()):
             connection.left.add(self.name)
@@ -445,6 +446,10 @@ class SimClient(SimNode):
         )
         self.on_missed: Callable[[SimClient, ReportMissed], None] = lambda client, effect: None
         """Hears what was lost to this client."""
+        self.on_gap: Callable[[SimClient, ReportGap], None] = lambda client, effect: None
+        """Hears of what the client misses and no broker has told of."""
+        self.on_confirmed: Callable[[SimClient, tuple[str, ...]], None] = lambda client, ids: None
+        """Hears of subscriptions that everything reaches from now on."""
         self.core = ClientCore(
             name,
             epoch=epoch,
@@ -500,6 +505,10 @@ class SimClient(SimNode):
                     self._on_notification(self, publication)
             case ReportSession(resumed):
                 self._on_session(self, resumed)
+            case ReportGap():
+                self.on_gap(self, effect)
+            case ReportConfirmed(ids):
+                self.on_confirmed(self, ids)
             case ReportMissed():
                 self.on_missed(self, effect)
             case ReportRefusal(subject, reason):

@@ -15,6 +15,10 @@ TOPICS = ["alpha", "alto", "beta", "gamma"]
 WORDS = ["a", "ab", "abc", "b", "bc", "cab"]
 HIGHEST = 12
 TRIES = 40
+PAYLOAD_BYTES = (0, 0, 0, 0, 0, 0, 16, 16, 100, 100, 1000)
+"""What most payloads are about; one in `RARE` is anything up to 64 KiB."""
+RARE = 50
+MAX_PAYLOAD_BYTES = 1 << 16
 
 
 def random_filter(world: World) -> Filter:
@@ -66,3 +70,10 @@ def random_content(world: World, offered: Filter) -> tuple[str, dict[str, Any]] 
         if offered.matches(make_publication("", 0, topic, attributes, b"", 0.0)):
             return topic, attributes
     return None
+
+
+def random_payload(world: World) -> bytes:
+    """Mostly small or empty, sometimes of 64 KiB."""
+    if world.integer(1, RARE) > 1:
+        return bytes(world.choice(list(PAYLOAD_BYTES)))
+    return bytes(world.choice([MAX_PAYLOAD_BYTES, world.integer(0, MAX_PAYLOAD_BYTES)]))

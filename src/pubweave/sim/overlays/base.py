@@ -12,32 +12,44 @@ from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.migration.coordinator import MigrationCoordinator
-from pubweave.core.routing.tree.routing import TreeRouting
 from pubweave.core.transformation.coordinator import ActionCoordinator
-from pubweave.core.vocabulary.effects import FollowRedirect, ReportMissed, ReportMove
+from pubweave.core.vocabulary.effects import FollowRedirect, ReportGap, ReportMissed, ReportMove
 from pubweave.model.filters.filter import Filter
-from pubweave.model.ids import BrokerId, Link
+from pubweave.model.ids import BrokerId, Link, SubscriptionId
 from pubweave.model.messages.session import LEAVING_SUBJECT
 from pubweave.model.publications import Publication
 from pubweave.model.records.recorded_traffic import RecordedClient
+from pubweave.model.records.status import CounterStatus
 from pubweave.model.topology import Topology
-from pubweave.sim.checkers.delivery import DeliveryChecker, Truth
+from pubweave.sim.checkers.delivery import DeliveryJudge
+from pubweave.sim.checkers.history import (
+    Acknowledged,
+    Attached,
+    Confirmed,
+    Crashed,
+    Delivered,
+    Key,
+    Left,
+    Lost,
+    Published,
+    Rest,
+    Subscribed,
+    ToldGap,
+    ToldMissed,
+    Withdrawing,
+    Withdrawn,
+)
+from pubweave.sim.checkers.routing_tables import Truth
 from pubweave.sim.kernel.disk import DiskSetting
 from pubweave.sim.kernel.journal_node import SimJournal
 from pubweave.sim.kernel.network import Network, SimLink
 from pubweave.sim.kernel.nodes import HandlingTime, SimBroker, SimClient
 from pubweave.sim.kernel.world import World
+from pubweave.sim.overlays.held_publications import publications_in
 
 DEFAULT_LATENCY_MS = 20.0
-
-
-def tables_of(broker: Broker) -> dict[str, tuple[Filter, str]]:
-    """What a tree broker's tables say: filters, and where they came from."""
-    routing = broker.routing
-    if not isinstance(routing, TreeRouting):
-        return {}
-    entries = [*routing.subscriptions.items(), *routing.advertisements.items()]
-    return {id_: (entry.filter, entry.hop.remote) for id_, entry in entries}
+WITHDRAWN_S = 0.05
+"""It is looked so often whether a withdrawal has been acknowledged."""
 
 
 class SimOverlay:
@@ -67,7 +79,7 @@ class SimOverlay:
         self.topology = topology
         self._latency_s = latency_s or (lambda link: DEFAULT_LATENCY_MS / 1000.0)
         self.network = Network(world)
-        self.checker = DeliveryChecker()
+        self.judge = DeliveryJudge()
         self.clients: dict[str, SimClient] = {}
         self.homes: dict[str, BrokerId] = {}
         """Where each client was that ever attached."""
@@ -78,9 +90,9 @@ class SimOverlay:
         self.refusals: list[str] = []
         self.on_told_to_move: Callable[[SimClient], None] = lambda client: None
         """Hears of a client whose broker leaves the overlay."""
-        self.sessions_lost = 0
-        self._established: set[str] = set()
-        self._paths: dict[tuple[BrokerId, BrokerId], tuple[BrokerId, ...]] = {}
+        self._published: dict[str, int] = {}
+        """By publisher: the sequence of its last publication."""
+        self._counted_by_dead: list[CounterStatus] = []
         self.gone: dict[BrokerId, SimBroker] = {}
         """Brokers that were taken away for good."""
         self._client_epochs = 0
@@ -106,46 +118,29 @@ class SimOverlay:
     def make_broker(self, name: BrokerId) -> SimBroker:
         """A broker that is not started yet."""
         config = self._make_config(name)
-        return self.broker_type(
+        broker = self.broker_type(
             config, self.network, self._handling, on_telemetry=self._on_telemetry
         )
+        broker.on_crash = self._on_crash
+        return broker
 
     def give_journal(self, broker: SimBroker) -> None:
         """A broker that is not started yet has a journal, if brokers of this run do."""
         if self.disk is not None:
             broker.journal = SimJournal(self.world, broker.name, self.disk)
-            broker.on_asleep = self._on_asleep
 
-    def _on_asleep(self, was: Broker, comes_back: Broker, since: float) -> None:
-        """A table entry that was not yet on disk is told again, and until then it is not there:
-        what was published meanwhile was promised to nobody for its sake."""
-        kept = tables_of(comes_back)
-        if tables_of(was) == kept:
-            return
-        reached: dict[tuple[str, int], set[str]] = {}
+    def _on_crash(self, broker: SimBroker, was: Broker) -> None:
+        """A broker dies. What it has counted so far stays counted; without a journal that brings
+        it back, what only its memory had is gone."""
+        if broker.asleep is None:
+            self._counted_by_dead.append(was.counters)
+            now = self.world.now
+            self.judge.take(Crashed(now, broker.name))
+            self.judge.take(Lost(now, self.lost_with(was)))
 
-        def may_be_lost(publication: Publication, client: str) -> bool:
-            publisher = self.clients.get(publication.publisher)
-            if publication.published_at < since:
-                return False
-            if publisher is None:  # it has left: nobody knows its way any more
-                return not self._is_told(client, publication, was, kept)
-            if publication.key not in reached:
-                reached[publication.key] = self._reached(publication, publisher, self.clients)
-            return client not in reached[publication.key]
-
-        self.checker.excuse_where(may_be_lost)
-
-    def _is_told(
-        self, client: str, publication: Publication, broker: Broker, entries: Collection[str]
-    ) -> bool:
-        """Whether a client's own broker knows that it wants a publication; of other brokers'
-        clients this one need not know that."""
-        own = self.clients[client]
-        return own.home.name != broker.config.id or any(
-            id_ in entries and filter_.matches(publication)
-            for id_, filter_ in own.core.subscriptions.items()
-        )
+    def lost_with(self, broker: Broker) -> frozenset[Key]:
+        """The publications that nobody else may have when a broker dies."""
+        return publications_in(broker)
 
     # --- topology --------------------------------------------------------------------------
 
@@ -162,7 +157,6 @@ class SimOverlay:
     def set_topology(self, topology: Topology) -> None:
         """An action was committed: from here on this is the topology that should be."""
         self.topology = topology
-        self._paths.clear()
 
     # --- clients ---------------------------------------------------------------------------
 
@@ -195,12 +189,33 @@ class SimOverlay:
         client.find_broker = self.brokers.get
         client.on_move = self._on_move
         client.on_missed = self._on_missed
+        client.on_gap = self._on_gap
+        client.on_confirmed = self._on_confirmed
         client.start()
         return client
 
     def subscribe(self, client: SimClient, filter_: Filter) -> None:
         """A client asks for something; it is sent with what is flushed next."""
-        self.checker.subscribed(client.name, client.core.subscribe(filter_), filter_)
+        id_ = client.core.subscribe(filter_)
+        self.judge.take(Subscribed(self.world.now, client.name, id_, filter_))
+
+    def unsubscribe(self, client: SimClient, id_: SubscriptionId) -> None:
+        """A client takes back what it asked for: from here on nothing is due for it; what comes
+        before its broker knows is tolerated."""
+        client.core.unsubscribe(id_)
+        client.flush()
+        self.judge.take(Withdrawing(self.world.now, client.name, id_))
+        session = client.core.session
+        self._await_withdrawal(client, id_, session.acked + session.queue_messages)
+
+    def _await_withdrawal(self, client: SimClient, id_: SubscriptionId, number: int) -> None:
+        if client.name not in self.clients:
+            return
+        session = client.core.session
+        if session.acked >= number or not session.queue_messages:
+            self.judge.take(Withdrawn(self.world.now, client.name, id_))
+        else:
+            self.world.after(WITHDRAWN_S, self._await_withdrawal, client, id_, number)
 
     def join_recorded(
         self, recorded: RecordedClient, *, latency_s: float, limits: SessionLimits
@@ -217,73 +232,53 @@ class SimOverlay:
 
     def leave(self, name: str) -> None:
         """A client says goodbye; what is on its way to it is nobody's concern any more."""
-        self.checker.excuse(name)
-        self.clients.pop(name).leave()
+        client = self.clients.pop(name)
+        if name in self._published:
+            self._tell_acknowledged(client)
+        self.judge.take(Left(self.world.now, name))
+        client.leave()
 
     def publish(
-        self,
-        client: SimClient,
-        topic: str,
-        attributes: dict[str, Any],
-        *,
-        is_quiet: bool,
-        may_be_lost: bool,
-        always_due: Collection[str] = (),
+        self, client: SimClient, topic: str, attributes: dict[str, Any], payload: bytes = b""
     ) -> None:
-        """Publish and work out to whom it is due: to those named as ``always_due``, if they want
-        it, whatever the tables say."""
-        publication = client.core.publish(topic, attributes, b"", self.world.now)
+        """Publish, under the first advertisement of the client that is good for it."""
+        publication = client.core.publish(topic, attributes, payload, self.world.now)
         client.flush()
-        wanting = self.checker.wanting(publication, self.clients)
-        if is_quiet:
-            due = wanting
-        else:
-            reached = set() if may_be_lost else self._reached(publication, client, wanting)
-            due = wanting & (reached | set(always_due))
-        self.checker.published(publication, due)
+        self._published[client.name] = publication.sequence
+        offered = client.core.advertisements.items()
+        under = next((id_ for id_, own in offered if own.matches(publication)), "")
+        self.judge.take(Published(self.world.now, publication, under))
 
-    def _reached(
-        self, publication: Publication, client: SimClient, among: Collection[str]
-    ) -> set[str]:
-        """The clients to whom the tables of this instant lead a publication for their own sake.
+    def _tell_acknowledged(self, client: SimClient) -> None:
+        """Tell the judge what a publisher's broker has acknowledged: all that is not queued."""
+        session = client.core.session
+        queued = (*session.unacked, *session.waiting, *session.pending)
+        first = next((m.sequence for m in queued if type(m) is Publication), None)
+        through = self._published[client.name] if first is None else first - 1
+        self.judge.take(Acknowledged(self.world.now, client.name, through))
 
-        A publication may reach a client's broker because somebody else there wants it too; that
-        other may leave, so only the client's own subscription, or one that stands in for it
-        where covering is on, makes a delivery due; and only if it is in place for the sake of
-        the publisher's own advertisement, because others' may be taken back.
-        """
-        offered = [
-            id_ for id_, own in client.core.advertisements.items() if own.matches(publication)
-        ]
-        return {
-            other.name
-            for other in map(self.clients.__getitem__, among)
-            if any(
-                filter_.matches(publication)
-                and self.is_due(id_, offered, self._path(other.home.name, client.home.name))
-                for id_, filter_ in other.core.subscriptions.items()
-            )
-        }
-
-    def _path(self, start: BrokerId, end: BrokerId) -> tuple[BrokerId, ...]:
-        if (start, end) not in self._paths:
-            self._paths[start, end] = self.topology.path(start, end)
-        return self._paths[start, end]
-
-    def is_due(
-        self, subscription: str, advertisements: list[str], path: tuple[BrokerId, ...]
-    ) -> bool:
-        """Whether the tables of this instant lead a publication that was made under one of
-        ``advertisements`` to a subscription, for its own sake, against the direction of
-        ``path``, which runs from the subscriber's broker to the publisher's."""
-        raise AssertionError("provided by subclasses")
+    def check_deliveries(self) -> None:
+        """All is at rest: whatever is due must have come."""
+        for name in self._published.keys() & self.clients.keys():
+            self._tell_acknowledged(self.clients[name])
+        nodes = (*self.brokers.values(), *self.gone.values())
+        cores = [core for node in nodes if (core := node.known_core) is not None]
+        counted = [*self._counted_by_dead, *(core.counters for core in cores)]
+        lost = sum(
+            each.notifications_lost
+            + each.notifications_lost_at_most
+            + each.publications_lost_at_most
+            for each in counted
+        )
+        expired = sum(each.clients_expired for each in counted)
+        self.judge.take(Rest(self.world.now, lost, expired))
 
     def check_tables(self) -> list[str]:
         """At rest: how tables differ from what the clients have asked for, in words."""
         raise AssertionError("provided by subclasses")
 
     def _on_notification(self, client: SimClient, publication: Publication) -> None:
-        self.checker.notified(client.name, publication, self.world.now)
+        self.judge.take(Delivered(self.world.now, client.name, publication))
         self.on_delivery(client, publication)
 
     def _on_move(self, client: SimClient, effect: FollowRedirect | ReportMove) -> None:
@@ -300,14 +295,18 @@ class SimOverlay:
         return {*before[-1:], *(place for place, at in self.places[client] if at > instant)}
 
     def _on_missed(self, client: SimClient, missed: ReportMissed) -> None:
-        self.checker.missed(client.name, missed, self.world.now)
+        told = missed.publisher, missed.topic, missed.count, missed.at_most
+        self.judge.take(ToldMissed(self.world.now, client.name, *told))
+
+    def _on_gap(self, client: SimClient, gap: ReportGap) -> None:
+        seen = gap.publisher, gap.topic, gap.after, gap.before
+        self.judge.take(ToldGap(self.world.now, client.name, *seen))
+
+    def _on_confirmed(self, client: SimClient, ids: tuple[SubscriptionId, ...]) -> None:
+        self.judge.take(Confirmed(self.world.now, client.name, ids))
 
     def _on_session(self, client: SimClient, resumed: bool) -> None:
-        if not resumed and client.name in self._established:
-            # The broker forgot this client (it crashed, or the client's queue ran over).
-            self.sessions_lost += 1
-            self.checker.excuse(client.name)
-        self._established.add(client.name)
+        self.judge.take(Attached(self.world.now, client.name, client.home.name, resumed))
 
     def _on_refusal(self, client: SimClient, subject: str, reason: str) -> None:
         if subject == LEAVING_SUBJECT or "leaves the overlay" in reason:

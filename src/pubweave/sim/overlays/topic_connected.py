@@ -20,9 +20,10 @@ from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.effects import Effect, FollowRedirect, ReportMove, Transmit
 from pubweave.core.vocabulary.events import Event, LocalPauseEnded, MessagesReceived
 from pubweave.model.ids import BrokerId
-from pubweave.model.messages.session import Ack, Subscribe
+from pubweave.model.messages.session import Ack
 from pubweave.model.publications import Publication
-from pubweave.sim.checkers.delivery import DeliveryChecker
+from pubweave.sim.checkers.delivery import DeliveryJudge
+from pubweave.sim.checkers.history import Key
 from pubweave.sim.kernel.network import SimLink
 from pubweave.sim.kernel.nodes import SimBroker, SimClient
 from pubweave.sim.overlays.base import SimOverlay
@@ -34,13 +35,6 @@ CALM_S = 2.0
 """Maps are true after so long without anything new."""
 SETTLED_S = 1.0
 """A broker that has wanted a topic for so long is known to all."""
-
-
-class TopicDeliveryChecker(DeliveryChecker):
-    """Exactly once, and in order for each publisher and topic: topics have ways of their own."""
-
-    def order_of(self, publication: Publication) -> str:
-        return f"{publication.publisher} {publication.topic}"
 
 
 class BrokerInspector:
@@ -155,13 +149,10 @@ class TopicOverlay(SimOverlay):
         """Subscriptions that were acknowledged before their topic was connected."""
         self.on_sent: Callable[[SimClient, BrokerId], None] = lambda client, home: None
         """Hears of each client that a broker sends to another one."""
-        self._heard: dict[str, set[str]] = {}
-        """By client that lost a broker: the subscriptions which that one had taken in."""
-        self._established_at: dict[str, BrokerId] = {}
         self._acknowledged: set[tuple[str, str]] = set()
         """Subscriptions that have been acknowledged, with the broker that did."""
         super().__init__(*args, **options)
-        self.checker = TopicDeliveryChecker()
+        self.judge = DeliveryJudge(by_topic=True, keeps_subscriptions=True)
 
     def make_broker(self, name: BrokerId) -> SimBroker:
         """A new broker finds its ways, and its sessions are none of anybody before."""
@@ -205,48 +196,15 @@ class TopicOverlay(SimOverlay):
         broker.crash()
         self.leaving.pop(name, None)
 
-    def _on_asleep(self, was: Broker, comes_back: Broker, since: float) -> None:
-        """A subscription that was not yet on disk is told again: what was published meanwhile was
-        promised to nobody for its sake."""
-        kept = routing_of(comes_back).subscriptions
-        lost = {c.client.remote for i, c in routing_of(was).subscriptions.items() if i not in kept}
-
-        def may_be_lost(publication: Publication, name: str) -> bool:
-            return (
-                name in lost
-                and publication.published_at >= since
-                and not self._is_heard(name, publication)
-            )
-
-        self.checker.excuse_where(may_be_lost)
-
-    def bereave(self, client: SimClient) -> None:
-        """What a client has subscribed to at the broker that it loses stays due."""
-        core = client.home.known_core
-        heard = () if core is None else routing_of(core).subscriptions
-        known = self._heard.setdefault(client.name, set())
-        known.update(id_ for id_ in client.core.subscriptions if id_ in heard)
+    def lost_with(self, broker: Broker) -> frozenset[Key]:
+        """Nothing for certain: others keep it, too, or its publisher offers it again. Who sees to
+        the crash knows better."""
+        return frozenset()
 
     def _on_move(self, client: SimClient, effect: FollowRedirect | ReportMove) -> None:
-        """What the old broker of a client that is sent elsewhere had taken in stays due."""
         super()._on_move(client, effect)
-        session = client.core.session
-        untold = {
-            message.id
-            for message in (*session.unacked, *session.waiting, *session.pending)
-            if isinstance(message, Subscribe)
-        }
-        known = self._heard.setdefault(client.name, set())
-        known.update(id_ for id_ in client.core.subscriptions if id_ not in untold)
         if isinstance(effect, FollowRedirect):
             self.on_sent(client, client.home.name)
-
-    def _on_session(self, client: SimClient, resumed: bool) -> None:
-        """Nothing is excused: a client that comes to another broker gets there what it missed.
-        Lost is a session of a client that has stayed where it was."""
-        before = self._established_at.get(client.name)
-        self.sessions_lost += not resumed and before == client.home.name
-        self._established_at[client.name] = client.home.name
 
     # --- the truth -------------------------------------------------------------------------
 
@@ -355,40 +313,7 @@ class TopicOverlay(SimOverlay):
         since = self.wanted_since.get((topic, broker))
         return since is not None and now - since > SETTLED_S
 
-    # --- publications ----------------------------------------------------------------------
-
-    def publish(
-        self,
-        client: SimClient,
-        topic: str,
-        attributes: dict[str, Any],
-        *,
-        is_quiet: bool,
-        may_be_lost: bool,
-        always_due: Collection[str] = (),
-    ) -> None:
-        """Publish; it is due to everybody whose subscription has been acknowledged, whatever is
-        broken at the moment."""
-        publication = client.core.publish(topic, attributes, b"", self.world.now)
-        client.flush()
-        wanting = self.checker.wanting(publication, self.clients)
-        due = wanting if is_quiet else {n for n in wanting if self._is_heard(n, publication)}
-        self.checker.published(publication, due)
-
-    def _is_heard(self, name: str, publication: Publication) -> bool:
-        """Whether the broker of a client, or one that is gone, has taken in a subscription that
-        wants a publication."""
-        client = self.clients[name]
-        heard = self._heard.get(name, set())
-        core = client.home.known_core
-        if core is not None and core.sessions.clients.get(name) is not None:
-            heard = heard | routing_of(core).subscriptions.keys()
-        return any(
-            id_ in heard and filter_.matches(publication)
-            for id_, filter_ in client.core.subscriptions.items()
-        )
-
-    def holders(self) -> set[tuple[str, int]]:
+    def holders(self) -> set[Key]:
         """What living brokers keep, and those that will come back."""
         return {
             key

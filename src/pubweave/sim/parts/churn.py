@@ -23,6 +23,7 @@ from pubweave.model.filters.filter import Filter, Operator, Predicate, topic_of
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.session import Advertise
 from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication
+from pubweave.sim.checkers.history import Lost
 from pubweave.sim.kernel.nodes import SimBroker, SimClient
 from pubweave.sim.kernel.world import World
 from pubweave.sim.overlays.clusters import part_of
@@ -112,7 +113,6 @@ class BrokerChurn(SimPart):
         self._broker_numbers = len(self.living)
         self._found_at_join: dict[BrokerId, frozenset[BrokerId]] = {}
         """For each broker that joined, who was there then."""
-        self._lost_with_broker = 0
         run.homes = self._homes
         overlay.on_told_to_move = self._go_elsewhere
         overlay.network.tells_refusals = setting.tells_refusals
@@ -266,8 +266,6 @@ class BrokerChurn(SimPart):
         name = self.world.choice(names)
         self._count("broker_crash", name)
         clients = self._clients_of(name)
-        for client in clients:
-            self.overlay.bereave(client)
         self._remove(name)
         for client in clients:
             self.world.after(self.world.uniform(0.1, 1.0), self._go_elsewhere, client)
@@ -310,14 +308,15 @@ class BrokerChurn(SimPart):
         if among is not None and not among:
             return
         held = self.overlay.holders()
-        for publication, client in self.overlay.checker.undelivered():
+        lost = set()
+        for publication in self.overlay.judge.undelivered():
             if among is not None and publication.publisher not in among:
                 continue
             publisher = self.overlay.clients.get(publication.publisher)
             offers = publisher is not None and offers_again(publisher, publication)
             if publication.key not in held and not offers:
-                self._lost_with_broker += 1
-                self.overlay.checker.excuse_one(publication, client)
+                lost.add(publication.key)
+        self.overlay.judge.take(Lost(self.world.now, frozenset(lost)))
 
     def _clients_of(self, broker: BrokerId) -> list[SimClient]:
         return [c for c in self.overlay.clients.values() if c.home.name == broker]
@@ -330,7 +329,6 @@ class BrokerChurn(SimPart):
 
     def _attach_elsewhere(self, client: SimClient, homes: list[BrokerId]) -> None:
         home = self.world.choice(homes)
-        self.overlay.bereave(client)
         self.overlay.homes[client.name] = home
         client.attach_to(self.overlay.brokers[home])
         self.await_answer(client, home)
@@ -357,7 +355,6 @@ class BrokerChurn(SimPart):
         told = [node.broker.counters for node in self.living]
         lost = ("notifications_lost", "notifications_lost_at_most", "publications_lost_at_most")
         return {
-            "lost_with_broker": self._lost_with_broker,
             **{name: sum(getattr(each, name) for each in told) for name in lost},
             "duplicates_dropped": sum(each.duplicates_dropped for each in told),
             "repairs_watched": len(self.watch.repair_s),

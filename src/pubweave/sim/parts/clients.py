@@ -1,9 +1,4 @@
-"""Clients of the native protocol: those that come and go and do all they can, and some that stay.
-
-What a client that stays asked for stands from beginning to end, so what one of them publishes is
-due to every other one that wants it, whatever the overlay is going through; unless the receiver's
-broker crashed since all was last at rest.
-"""
+"""Clients of the native protocol: those that come and go and do all they can, and others."""
 
 from __future__ import annotations
 
@@ -13,10 +8,10 @@ from typing import Any
 
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId
-from pubweave.sim.kernel.nodes import SimBroker, SimClient
-from pubweave.sim.kernel.random_content import random_content, random_filter
+from pubweave.sim.kernel.nodes import SimClient
+from pubweave.sim.kernel.random_content import random_content, random_filter, random_payload
 from pubweave.sim.kernel.world import World
-from pubweave.sim.overlays.crash_losses import check_sessions, journal_counts
+from pubweave.sim.overlays.journals import check_replays, journal_counts
 from pubweave.sim.parts.run import SimPart, SimRun
 
 BURST = 20
@@ -43,12 +38,8 @@ class RandomClients(SimPart):
         self.draw_content = draw_content
         self.stay: Collection[str] = ()
         """Clients that do not come and go."""
-        self.may_be_lost = False
-        """What is published now may be lost: a broker crashed since the last rest."""
         self.take_turn: Callable[[], bool] = lambda: False
         """Does something else in place of a client's action; False if it did not."""
-        self.always_due: Callable[[SimClient], Collection[str]] = lambda publisher: ()
-        """Who gets what a client publishes and they want, whatever the tables say."""
         self.on_left: Callable[[SimClient], None] = lambda client: None
         self.on_unadvertised: Callable[[], None] = lambda: None
         self._numbers = 0
@@ -68,26 +59,34 @@ class RandomClients(SimPart):
         return True
 
     def at_rest(self) -> Iterable[str]:
-        self.overlay.checker.check_all_delivered(self.world.now)
+        self.overlay.check_deliveries()
         return self.overlay.check_tables()
 
     def burst(self) -> None:
         for _ in range(BURST):
-            self.publish(is_quiet=True)
+            self.publish()
 
     def after_burst(self) -> Iterable[str]:
-        self.overlay.checker.check_all_delivered(self.world.now)
+        self.overlay.check_deliveries()
         return ()
 
     def violations(self) -> Iterable[str]:
-        lost = check_sessions(self.overlay) if self.run.is_durable else []
-        return [*self.overlay.checker.violations, *lost]
+        return [*self.overlay.judge.violations, *check_replays(self.overlay)]
 
     def counts(self) -> dict[str, int]:
-        checker = self.overlay.checker
-        names = ("publications", "deliveries", "due", "excused", "told_missed")
+        judge = self.overlay.judge
+        names = (
+            "publications",
+            "deliveries",
+            "wanted",
+            "due",
+            "excused",
+            "counted",
+            "sessions_lost",
+        )
         return {
-            **{name: getattr(checker, name) for name in names},
+            **{name: getattr(judge, name) for name in names},
+            **{f"lost_{how}": count for how, count in judge.tally.items()},
             **journal_counts(self.overlay),
         }
 
@@ -156,20 +155,7 @@ class RandomClients(SimPart):
         client = self._client()
         if client is None or not client.core.subscriptions:
             return
-        id_ = self.world.choice(list(client.core.subscriptions))
-        client.core.unsubscribe(id_)
-        client.flush()
-        # From here on nothing is due for it; what comes before the broker knows is tolerated.
-        session = client.core.session
-        self.overlay.checker.withdrawing(client.name, id_)
-        self._await_withdrawal(client, id_, session.acked + session.queue_messages)
-
-    def _await_withdrawal(self, client: SimClient, id_: str, number: int) -> None:
-        session = client.core.session
-        if session.acked >= number or not session.queue_messages:
-            self.overlay.checker.unsubscribed(client.name, id_, self.world.now)
-        elif client.name in self.overlay.clients:
-            self.world.after(0.05, self._await_withdrawal, client, id_, number)
+        self.overlay.unsubscribe(client, self.world.choice(list(client.core.subscriptions)))
 
     def _advertise(self) -> None:
         client = self._client()
@@ -199,7 +185,7 @@ class RandomClients(SimPart):
     def _catch_up(self, client: SimClient) -> None:
         client.carry_out(client.core.release(), client.incarnation)
 
-    def publish(self, *, is_quiet: bool = False, clients: Collection[SimClient] = ()) -> None:
+    def publish(self, clients: Collection[SimClient] = ()) -> None:
         """One of these publishes, or any at all."""
         clients = clients or self.overlay.clients.values()
         advertisers = [client for client in clients if client.core.advertisements]
@@ -210,13 +196,7 @@ class RandomClients(SimPart):
         content = self.draw_content(self.world, offered)
         if content is None or client.core.session.is_congested:
             return
-        self.overlay.publish(
-            client,
-            *content,
-            is_quiet=is_quiet,
-            may_be_lost=self.may_be_lost,
-            always_due=self.always_due(client),
-        )
+        self.overlay.publish(client, *content, random_payload(self.world))
 
     def _publish_many(self) -> None:
         """A publisher with a lot to say at once: queues fill, and back-pressure has to work."""
@@ -226,25 +206,14 @@ class RandomClients(SimPart):
 
 class TreeCounters(SimPart):
     """What brokers on a tree count, and that without crashes they see nothing twice and refuse
-    nothing. ``excuses``: a crash excuses everything that is under way."""
+    nothing."""
 
-    def __init__(self, run: SimRun, clients: RandomClients, *, excuses: bool = False) -> None:
+    def __init__(self, run: SimRun) -> None:
         self.run = run
-        self._clients = clients
-        self._excuses = excuses and not run.is_durable
-
-    def crashed(self, broker: SimBroker) -> None:
-        if self._excuses:
-            self._clients.may_be_lost = True
-            self.run.overlay.checker.excuse()
-
-    def at_rest(self) -> Iterable[str]:
-        self._clients.may_be_lost = False
-        return ()
 
     def violations(self) -> Iterable[str]:
         overlay, crashes = self.run.overlay, self.run.faults.counts.get("broker_crash", 0)
-        if overlay.sessions_lost or (crashes and not self.run.is_durable):
+        if overlay.judge.sessions_lost or (crashes and not self.run.is_durable):
             return
         if dropped := self.counts()["duplicates_dropped"]:
             yield f"brokers saw {dropped} publications twice though none crashed"
@@ -254,7 +223,6 @@ class TreeCounters(SimPart):
         overlay = self.run.overlay
         counters = [n.broker.counters for n in overlay.brokers.values() if n.is_up()]
         return {
-            "sessions_lost": overlay.sessions_lost,
             "duplicates_dropped": sum(c.duplicates_dropped for c in counters),
             "holds": sum(c.holds for c in counters),
         }
@@ -265,13 +233,10 @@ class SteadyClients(SimPart):
 
     def __init__(self, run: SimRun, clients: RandomClients, count: int) -> None:
         self.names: set[str] = set()
-        self.crashed_brokers: set[BrokerId] = set()
-        """Since the last rest."""
         self._run = run
         self._clients = clients
         self._count = count
         clients.stay = self.names
-        clients.always_due = self._always_due
         run.overlay.on_told_to_move = self._move
 
     def start(self) -> None:
@@ -297,16 +262,6 @@ class SteadyClients(SimPart):
     def homes(self) -> set[BrokerId]:
         """Brokers where one of them is."""
         return {self._run.overlay.clients[name].home.name for name in self.names}
-
-    def at_rest(self) -> Iterable[str]:
-        self.crashed_brokers.clear()
-        return ()
-
-    def _always_due(self, publisher: SimClient) -> Collection[str]:
-        clients, crashed = self._run.overlay.clients, self.crashed_brokers
-        if publisher.name not in self.names:
-            return ()
-        return [name for name in self.names if clients[name].home.name not in crashed]
 
     def _move(self, client: SimClient) -> None:
         """Its broker leaves: it says goodbye there when all is said, and somebody joins anew."""

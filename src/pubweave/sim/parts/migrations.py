@@ -6,19 +6,15 @@ connections. In some runs brokers move publishers and subscribers by GRAPE as we
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import product
 
 from pubweave.core.config.relocation import RelocationConfig, RelocationMode
 from pubweave.core.migration.coordinator import MigrationCoordinator
 from pubweave.core.relocation.relocator import Relocator
 from pubweave.core.vocabulary.events import MigrationRequested
-from pubweave.model.ids import BrokerId
-from pubweave.model.publications import Publication
-from pubweave.sim.kernel.nodes import SimBroker, SimClient
-from pubweave.sim.overlays.crash_losses import Ends
+from pubweave.sim.kernel.nodes import SimBroker
 from pubweave.sim.parts.clients import RandomClients
 from pubweave.sim.parts.plans import PlansUnderFaults
 from pubweave.sim.parts.run import SimPart, SimRun
@@ -66,11 +62,7 @@ class Migrations(SimPart):
         self._plans = plans
         self._tally: Counter[str] = Counter()
         self._relocation = relocation
-        self._struck: set[str] = set()
-        """Clients of which a crashed broker had a session, since the last rest."""
         clients.take_turn = self._take_turn
-        clients.always_due = self._always_due
-        plans.ends = self._ends
 
     def start(self) -> None:
         """Publishers that cannot move, and subscribers who move in their place."""
@@ -104,40 +96,9 @@ class Migrations(SimPart):
 
     def crashed(self, broker: SimBroker) -> None:
         if broker.core is not None and not self.run.is_durable:
-            self._struck.update(broker.core.sessions.clients)
             self._count(broker)
 
-    def _ends(self) -> Ends:
-        """A publication was taken in where its publisher was when it made it, or where it went
-        later: what a broker has not taken in by then goes along. It is for where the client has
-        a session. A broker on the way to which the client is has one already, and the one it
-        leaves as long as something is there for it."""
-        overlay = self.run.overlay
-        at: dict[str, set[BrokerId]] = defaultdict(set)
-        for name, node in overlay.brokers.items():
-            for client in node.core.sessions.clients if node.core is not None else ():
-                at[client].add(name)
-
-        def ends(publication: Publication, client: str) -> Iterable[tuple[BrokerId, BrokerId]]:
-            publisher = publication.publisher
-            made_at = overlay.places_since(publisher, publication.published_at)
-            return product(made_at | at[publisher], at[client] | {overlay.homes[client]})
-
-        return ends
-
-    def _always_due(self, publisher: SimClient) -> Collection[str]:
-        """The broker of a steady client is not enough here: a crash may have struck another one
-        that had a session for it. And one that comes to a broker that crashed before is whole."""
-        steady = self._plans.steady.names
-        if publisher.name not in steady or publisher.name in self._struck:
-            return ()
-        return steady - self._struck
-
     # --- rest and outcome ------------------------------------------------------------------
-
-    def at_rest(self) -> Iterable[str]:
-        self._struck.clear()
-        return ()
 
     def stuck(self) -> Iterable[str]:
         for name, node in self.run.overlay.brokers.items():

@@ -17,7 +17,7 @@ from pubweave.model.mqtt_packets import Publish
 from pubweave.sim.checkers.mqtt import MqttChecker
 from pubweave.sim.hosts.mqtt import SimMqttClient
 from pubweave.sim.kernel.nodes import SimBroker
-from pubweave.sim.overlays.crash_losses import journal_counts
+from pubweave.sim.overlays.journals import journal_counts
 from pubweave.sim.overlays.mqtt import order_of, wants
 from pubweave.sim.parts.run import Setting, SimPart, SimRun
 

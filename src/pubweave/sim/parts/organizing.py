@@ -183,7 +183,7 @@ class Organizing(SimPart):
         homes = self.run.overlay.homes
         interests = [
             (homes[publication.publisher], *(homes[client] for client in clients))
-            for publication, clients in self.run.overlay.checker.receivers(self._measured_from)
+            for publication, clients in self.run.overlay.judge.receivers(self._measured_from)
         ]
         before = costs.of_all(self._source, interests)
         after = costs.of_all(self._watch.topology, interests)

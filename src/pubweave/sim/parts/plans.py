@@ -1,12 +1,12 @@
 """Random plans that are carried out while everything fails, executors and store lines as well.
 
 A plan ends in its target or, aborted, in the tree of what was committed; then every broker has
-exactly the links of that tree. With crashed brokers, what only they held is lost and counted.
+exactly the links of that tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from pubweave.model.plans import Plan
 from pubweave.sim.kernel.nodes import SimBroker
 from pubweave.sim.kernel.random_plans import PlanDraw, one_by_one
 from pubweave.sim.kernel.world import World
-from pubweave.sim.overlays.crash_losses import Ends, Holdings
 from pubweave.sim.parts.clients import SteadyClients
 from pubweave.sim.parts.deployments import SimDeployments
 from pubweave.sim.parts.run import REST_LIMIT_S, SimPart, SimRun
@@ -92,8 +91,6 @@ class PlansUnderFaults(SimPart):
         self.watch = self.deployments.watch
         self.restarts_executors = True
         """Whoever sees an executor die starts another one."""
-        self.ends: Callable[[], Ends | None] = lambda: None
-        """Between which brokers publications are under way at this instant, where clients move."""
         self._is_serial = is_serial
         self._end_faults_at = 0.0
         run.homes = self._homes
@@ -190,15 +187,6 @@ class PlansUnderFaults(SimPart):
 
     def crashed(self, broker: SimBroker) -> None:
         self.deployments.agents[broker.name].crashed()
-        if self.run.is_durable:
-            return
-        self.steady.crashed_brokers.add(broker.name)
-        checker = self.run.overlay.checker
-        holdings = Holdings(self.run.overlay, broker, self.ends())
-        for publication, client in checker.undelivered():
-            if not holdings.is_safe(publication, client):
-                self.tally["lost_with_broker"] += 1
-                checker.excuse_one(publication, client)
 
     # --- rest and outcome ------------------------------------------------------------------
 

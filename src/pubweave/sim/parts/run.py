@@ -24,7 +24,6 @@ from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.kernel.trace import Trace
 from pubweave.sim.kernel.world import World
 from pubweave.sim.overlays.base import SimOverlay
-from pubweave.sim.overlays.crash_losses import with_disk_faults
 
 TelemetrySink = Callable[[str, Any, float], None]
 REST_LIMIT_S = 180.0
@@ -69,6 +68,19 @@ class Setting:
     def describe(self) -> dict[str, Any]:
         """The setting for whoever reads of a failed run."""
         return {"brokers": len(self.topology.brokers), "clients": self.clients}
+
+
+def with_disk_faults(rates: FaultRates) -> FaultRates:
+    """Brokers with journals crash in every run, and their disks fail."""
+    return replace(
+        rates,
+        broker_crash_per_s=max(rates.broker_crash_per_s, 0.3),
+        boundary_crash_per_s=0.5,
+        snapshot_crash_per_s=0.2,
+        disk_full_per_s=0.1,
+        disk_error_per_s=0.15,
+        disk_slow_per_s=0.2,
+    )
 
 
 class SimPart:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 from pubweave.core.strategies import find_strategy
@@ -12,6 +12,9 @@ from pubweave.sim.kernel.trace import Trace
 from pubweave.sim.kernel.world import World
 from pubweave.sim.parts.run import Options, TelemetrySink
 
+ENOUGH_RUNS = 50
+"""So many together are held against bounds."""
+EXCUSED_WITH_JOURNALS = 0.0
 COMMON = ("max_brokers", "rtt")
 """Options that every scenario takes."""
 
@@ -24,6 +27,26 @@ class Runnable(Protocol):
     """What a scenario makes of a seed: a `SimRun`, or another object with this method."""
 
     def run(self) -> RunResult: ...
+
+
+@dataclass(frozen=True)
+class DeliveryBounds:
+    """How much of what clients want may not be due, and be excused, over many runs together."""
+
+    due: float
+    """The least share of what is wanted; the rest was published before it was confirmed."""
+    excused: float
+    """The largest share of what is wanted, with brokers that crash without a journal; without such
+    crashes `DeliveryJudge` excuses nothing but what brokers have counted."""
+
+    def exceeded(self, counts: Mapping[str, int]) -> str:
+        """What is beyond a bound, in words."""
+        wanted, found = counts.get("wanted", 0), []
+        if counts.get("due", 0) < self.due * wanted:
+            found.append(f"less than {self.due:.1%} of what is wanted is due")
+        if counts.get("excused", 0) > self.excused * wanted:
+            found.append(f"more than {self.excused:.2%} of what is wanted is excused")
+        return ", ".join(found)
 
 
 @dataclass(frozen=True)
@@ -40,6 +63,18 @@ class Scenario:
     """What ``fault`` may be."""
     strategies: Callable[[], Sequence[str]] = tuple
     """What ``strategy`` may be."""
+    deliveries: DeliveryBounds | None = None
+    """Of native clients."""
+
+    def exceeded(self, counts: Mapping[str, int], runs: int, durability: str = "memory") -> str:
+        """Which bound is exceeded by what so many runs have counted, in words. A few runs say
+        little: one crash is much of what happened in them."""
+        if self.deliveries is None or runs < ENOUGH_RUNS:
+            return ""
+        bounds = self.deliveries
+        if durability != "memory":
+            bounds = replace(bounds, excused=EXCUSED_WITH_JOURNALS)
+        return bounds.exceeded(counts)
 
     def begin(
         self,

@@ -20,8 +20,8 @@ from pubweave.model.topology import Topology
 from pubweave.sim.kernel.faults import QUIET, FaultRates
 from pubweave.sim.kernel.nodes import HandlingTime
 from pubweave.sim.kernel.world import World
-from pubweave.sim.overlays.settled import SettledOverlay
 from pubweave.sim.overlays.tree import TreeOverlay
+from pubweave.sim.overlays.unknown import UnknownOverlay
 from pubweave.sim.parts.clients import RandomClients, SteadyClients, TreeCounters
 from pubweave.sim.parts.migrations import RELOCATIONS, Migrations
 from pubweave.sim.parts.organizing import Organizing, ReorganizeSetting
@@ -82,11 +82,11 @@ def tree_config(broker: BrokerId, *, setting: TreeSetting, strategy: str | None)
 
 def routing(world: World, options: Options) -> SimRun:
     setting, strategy = _draw_routing(world, options.max_brokers, options.rtt), options.strategy
-    kind = TreeOverlay if strategy in (None, *TREE_TABLES) else SettledOverlay
+    kind = TreeOverlay if strategy in (None, *TREE_TABLES) else UnknownOverlay
     config = partial(tree_config, setting=setting, strategy=strategy)
     run = SimRun("routing", world, options, setting, kind, config)
     clients = RandomClients(run)
-    run.compose(clients, TreeCounters(run, clients, excuses=True))
+    run.compose(clients, TreeCounters(run))
     return run
 
 
@@ -125,7 +125,7 @@ class PlannedRun:
     plans: PlansUnderFaults
 
     def compose(self, first: tuple[SimPart, ...] = (), last: tuple[SimPart, ...] = ()) -> SimRun:
-        counters = TreeCounters(self.run, self.clients)
+        counters = TreeCounters(self.run)
         parts = (*first, counters, self.plans.steady, self.plans, *last)
         self.run.compose(self.clients, *parts)
         return self.run

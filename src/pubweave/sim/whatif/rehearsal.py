@@ -17,7 +17,6 @@ from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Append, Plan
 from pubweave.model.records.recorded_traffic import RecordedPublication, RecordedTraffic
 from pubweave.model.topology import Topology
-from pubweave.sim.checkers.delivery import DeliveryChecker
 from pubweave.sim.kernel.nodes import HandlingTime, SimClient
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.kernel.world import World
@@ -87,10 +86,6 @@ class Rehearsal:
         self._violations: list[str] = []
         self._is_over = False
 
-    def check_by(self, checker: DeliveryChecker) -> None:
-        """Have deliveries checked by this one; before the run."""
-        self.overlay.checker = checker
-
     def latency_s(self, link: Link) -> float:
         """Of a link that a plan makes."""
         return self._traffic.latency_ms.get(link, self._usual_ms) / 1000.0
@@ -129,7 +124,7 @@ class Rehearsal:
         if not self.overlay.run_until_quiet(REST_LIMIT_S):
             self._violate("the overlay does not come to rest")
             return False
-        self.overlay.checker.check_all_delivered(world.now)
+        self.overlay.check_deliveries()
         for problem in (*self.overlay.check_tables(), *deployments.wrong_links()):
             self._violate(problem)
         return True
@@ -155,25 +150,22 @@ class Rehearsal:
         client = self.overlay.clients.get(recorded.publisher)
         if client is None or self._is_over or client.core.session.is_congested:
             return
-        # Nobody subscribes or leaves meanwhile: who wants it gets it, whatever the tables say.
-        self.overlay.publish(
-            client, recorded.topic, dict(recorded.attributes), is_quiet=True, may_be_lost=False
-        )
+        self.overlay.publish(client, recorded.topic, dict(recorded.attributes))
 
     def _result(self) -> RunResult:
         overlay, deployments = self.overlay, self.deployments
-        checker, counters = overlay.checker, [n.broker.counters for n in overlay.brokers.values()]
+        judge, counters = overlay.judge, [n.broker.counters for n in overlay.brokers.values()]
         refused = [f"refused: {text}" for text in overlay.refusals]
-        violations = (*self._violations, *checker.violations, *refused)
+        violations = (*self._violations, *judge.violations, *refused)
         return RunResult(
             scenario="rehearsal",
             seed=self._seed,
             violations=(*violations, *deployments.watch.violations),
             setting={"brokers": len(overlay.topology.brokers)},
             counts={
-                "publications": checker.publications,
-                "deliveries": checker.deliveries,
-                "due": checker.due,
+                "publications": judge.publications,
+                "deliveries": judge.deliveries,
+                "due": judge.due,
                 "duplicates_dropped": sum(each.duplicates_dropped for each in counters),
                 "events": self.world.steps,
                 **deployments.counts(),

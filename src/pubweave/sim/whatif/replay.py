@@ -94,15 +94,13 @@ class _Replay:
             self._world.at(began + publication.at_s, self._publish, publication)
         self._world.run_until(began + self._traffic.window_s)
         self._rest("after the traffic")
-        self._overlay.checker.check_all_delivered(self._world.now)
+        self._overlay.check_deliveries()
         return self._summed_up(before)
 
     def _publish(self, recorded: RecordedPublication) -> None:
         client = self._overlay.clients.get(recorded.publisher)
         if client is not None:
-            self._overlay.publish(
-                client, recorded.topic, dict(recorded.attributes), is_quiet=True, may_be_lost=False
-            )
+            self._overlay.publish(client, recorded.topic, dict(recorded.attributes))
 
     def _on_delivery(self, client: SimClient, publication: Publication) -> None:
         latency_ms = 1000.0 * (self._world.now - publication.published_at)
@@ -124,7 +122,7 @@ class _Replay:
         latencies = [latency_ms for latency_ms, _, _ in self._arrivals]
         hops = [len(self._topology.path(a, b)) - 1 for _, a, b in self._arrivals]
         handled = {name: count - before[name] for name, count in self._counted().items()}
-        published = overlay.checker.publications
+        published = overlay.judge.publications
         count = max(1, len(latencies))
         return Replayed(
             publications=published,
@@ -138,5 +136,5 @@ class _Replay:
             handled_per_s={
                 name: handled[name] / window_s if window_s > 0 else 0.0 for name in handled
             },
-            violations=(*self._violations, *overlay.checker.violations),
+            violations=(*self._violations, *overlay.judge.violations),
         )

@@ -61,9 +61,7 @@ def _record(directory: Path) -> None:
     for name, home in (("publisher", "b1"), ("subscriber", "b3")):
         overlay.join(name, home, latency_s=0.001, limits=SessionLimits())
     overlay.clients["publisher"].core.advertise(wanted)
-    overlay.checker.subscribed(
-        "subscriber", overlay.clients["subscriber"].core.subscribe(wanted), wanted
-    )
+    overlay.subscribe(overlay.clients["subscriber"], wanted)
     for client in overlay.clients.values():
         client.flush()
     overlay.run_until_quiet(60.0)
@@ -71,7 +69,7 @@ def _record(directory: Path) -> None:
     for number in range(20):
         world.after(
             number / 10,
-            lambda: overlay.publish(publisher, "T", {}, is_quiet=True, may_be_lost=False),
+            lambda: overlay.publish(publisher, "T", {}),
         )
     world.run_until(world.now + 30.0)
     gathered.write(directory, "whatif", 0)

@@ -182,9 +182,9 @@ class LinkSync:
 
     def asked_for(self, client: Session, links: Iterable[Session]) -> None:
         """An own client advertises: it is answered when all neighbors have sent the matching
-        subscriptions; those that get everything anyway are not awaited."""
+        subscriptions; also those that get everything anyway, for what is behind them does not."""
         self._has_news[client] = None
-        self.asked_by(client, [link for link in links if link not in self.unheard])
+        self.asked_by(client, links)
 
     def forget_client(self, client: Session) -> None:
         for known in (self._has_news, self._waits, self._answered_partly):

@@ -55,6 +55,20 @@ def test_who_brings_no_news_is_answered_at_once() -> None:
     assert setup.asked == []
 
 
+def test_an_own_client_also_awaits_a_link_that_gets_everything() -> None:
+    """What is behind it does not know the advertisement yet."""
+    setup = Setup()
+    client = Session("k", own_epoch=1, is_client=True, limits=SessionLimits())
+    setup.sync.unheard[setup.b] = 2
+    setup.sync.asked_for(client, [setup.a, setup.b])
+    setup.sync.answered_by(setup.a)
+    setup.sync.answered_by(setup.a)
+    assert setup.answered == []
+    setup.sync.answered_by(setup.b)
+    setup.sync.answered_by(setup.b)
+    assert setup.answered == ["k"]
+
+
 def test_who_brings_news_is_answered_when_the_others_have_answered_a_later_question() -> None:
     setup = Setup()
     setup.sync.note_news(setup.a)
