@@ -205,7 +205,7 @@ def _attributes(object_: Any) -> Iterator[tuple[str, Any]]:
     if type(object_) is tuple:
         for place, value in enumerate(object_):
             yield str(place), value
-    for name in _slots_of(type(object_)):
+    for name in _slots_of(type(object_)):  # type: ignore[arg-type]
         if hasattr(object_, name):
             yield name, getattr(object_, name)
     yield from getattr(object_, "__dict__", {}).items()
@@ -218,7 +218,7 @@ def _slots_of(type_: type) -> tuple[str, ...]:
 
 def _is_of_core(value: Any) -> bool:
     """Whether this is an object of the core that is more than a value or a function."""
-    return not isinstance(value, type) and _is_core_class(type(value))
+    return not isinstance(value, type) and _is_core_class(type(value))  # type: ignore[arg-type]
 
 
 @cache

@@ -42,6 +42,8 @@ Shape = tuple[tuple[str, int, int], ...]
 
 def shape(effects: list[Effect]) -> Shape:
     """Effects so far as others count them, in no order: that of two destinations may change."""
+    if not effects:
+        return ()
     return tuple(
         sorted(
             (
