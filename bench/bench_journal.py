@@ -109,7 +109,7 @@ class _Recorded:
 
     def take_snapshot(self) -> None:
         began = time.perf_counter()
-        snapshot = take_snapshot(self.broker, self.now)
+        snapshot = take_snapshot(self.broker)
         self._snapshot_s = time.perf_counter() - began
         self._handled_s = 0.0
         self._disk.carry_out(self.files.snapshot(snapshot))

@@ -73,6 +73,10 @@ from pubweave.model.messages.session import (
 from pubweave.model.publications import Publication
 from pubweave.model.records.status import BrokerStatus, JournalStatus
 
+# Asked of every message, so no union is made each time.
+_FOR_CLIENTS = Refused | Missed | Confirmed | Publication
+_FOR_TABLES = TableMessage | Synced
+
 
 def no_journal(now: float) -> None:
     """The journal status of a driver without a journal."""
@@ -359,12 +363,12 @@ class Broker:
             if origin.state is SessionState.ESTABLISHED:
                 self._on_session_message(origin, message, now)
             return
-        if isinstance(message, Refused | Missed | Confirmed | Publication):
+        if isinstance(message, _FOR_CLIENTS):
             raise RemoteProtocolError(f"{type(message).__name__} is not for brokers")
         origin.took_in(1, message.size_bytes)
         self.counters.messages_in += 1
         self.counters.bytes_in += message.size_bytes
-        if isinstance(message, TableMessage | Synced):
+        if isinstance(message, _FOR_TABLES):
             if self.parts.keep(origin, message, now):
                 return
             self._services.tables.receive(origin, message, now)

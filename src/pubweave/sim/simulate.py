@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,8 @@ GROUP = "pubweave.scenarios"
 """Entry points of this group add scenarios: each names a `Scenario`."""
 DURABLE = tuple(name for name, scenario in SCENARIOS.items() if "durability" in scenario.takes)
 """Those that can be run with journals."""
+YOUNG_OBJECTS = 20_000
+"""How many new objects make Python look for garbage in a run, which makes many and few cycles."""
 
 
 def scenario_names() -> list[str]:
@@ -111,7 +115,8 @@ def run_seed(
     take = gathered.take if gathered is not None else None
     found = find_scenario(scenario)
     try:
-        result: RunResult = found.begin(seed, trace=trace, on_telemetry=take, **options).run()
+        with _rare_collections():
+            result: RunResult = found.begin(seed, trace=trace, on_telemetry=take, **options).run()
     except ScenarioError:
         raise
     except Exception as error:
@@ -124,6 +129,16 @@ def run_seed(
     if gathered is not None and telemetry is not None:
         gathered.write(telemetry, result.scenario, seed)
     return result
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    young, *older = gc.get_threshold()
+    gc.set_threshold(max(young, YOUNG_OBJECTS) if young else 0, *older)
+    try:
+        yield
+    finally:
+        gc.set_threshold(young, *older)
 
 
 def run_seeds(

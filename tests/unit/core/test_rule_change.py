@@ -157,7 +157,7 @@ def test_a_broker_that_comes_back_has_the_rules_that_held_then() -> None:
     """Otherwise what it goes through once more would be judged by others."""
     inside = Inside()
     inside.change(LESS)
-    again = restore_broker(take_snapshot(inside.broker, 2.0), inside.config, epoch=1, now=3.0)
+    again = restore_broker(take_snapshot(inside.broker), inside.config, epoch=1, now=3.0)
     assert again.sessions.access.rules == LESS
     [record] = decode_records(encode_record(record_of(AccessChanged(BOTH), 4.0)))
     assert event_of(record) == AccessChanged(BOTH)

@@ -162,7 +162,10 @@ class EffectOrder:
 
     def _has_to_wait(self, effect: Effect) -> bool:
         if isinstance(effect, Transmit):
-            if all(isinstance(message, _PROMISES_NOTHING) for message in effect.messages):
+            for message in effect.messages:
+                if type(message) not in _PROMISES_NOTHING:
+                    break
+            else:
                 return effect.connection in self._greeted_by
             if self._is_onlooker(effect.connection):
                 return False

@@ -31,6 +31,8 @@ import io
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
 from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -96,18 +98,18 @@ class SnapshotError(ValueError):
     says why."""
 
 
-def take_snapshot(broker: Broker, now: float) -> bytes:
+def take_snapshot(broker: Broker) -> bytes:
     """The state of a broker. O(state); the broker is not changed. SnapshotError: something in it
-    could not be read again.
-
-    ``now`` is any instant; the skeleton it is compared with is made with it."""
-    is_metered = _at(broker, _TELEMETRY[0]) is not None
-    metering = Metering(broker.config.id, 1.0, epoch=1) if is_metered else None
-    twin = _paths(Broker(broker.config, epoch=1, now=now, metering=metering))
-    found = {path: _at(broker, path) for path in twin}
-    return _Writer(
-        {path: own for path, own in found.items() if type(own) is type(twin[path])}
-    ).write()
+    could not be read again."""
+    is_metered = getattr(broker, _TELEMETRY[0]) is not None
+    found: dict[str, Any] = {"": broker}
+    skeleton = {}
+    for path, parent, name, type_ in _places(broker.config, is_metered):
+        if parent is not None:
+            found[path] = _step(found[parent], name)
+        if type(found[path]) is type_ is not tuple:
+            skeleton[path] = found[path]
+    return _Writer(skeleton).write()
 
 
 def restore_broker(
@@ -136,9 +138,38 @@ def restore_broker(
 # --- the skeleton --------------------------------------------------------------------------
 
 
+Place = tuple[str, str | None, str, type]
+"""A path, the path that it goes on from (None: it is the broker itself) and by which name, and the
+type of what is there in a fresh broker."""
+
+
+_MOST_KNOWN = 64
+_known_places: dict[tuple[str, bool], list[Place]] = {}
+
+
+def _places(config: BrokerConfig, is_metered: bool) -> list[Place]:
+    """Where the objects are that a fresh broker consists of, and tuples on the way to them."""
+    # What brokers are made of has nothing to do with their names, secrets and users.
+    config = replace(config, id="twin", secret=b"", access=None)
+    key = repr(config), is_metered
+    places = _known_places.get(key)
+    if places is None:
+        metering = Metering(config.id, 1.0, epoch=1) if is_metered else None
+        places = _walk(Broker(config, epoch=1, now=0.0, metering=metering))[1]
+        if len(_known_places) >= _MOST_KNOWN:
+            _known_places.clear()
+        _known_places[key] = places
+    return places
+
+
 def _paths(broker: Broker) -> dict[str, Any]:
     """The objects that a fresh broker consists of, by how they are reached."""
+    return _walk(broker)[0]
+
+
+def _walk(broker: Broker) -> tuple[dict[str, Any], list[Place]]:
     found: dict[str, Any] = {"": broker}
+    places: list[Place] = [("", None, "", type(broker))]
     seen = {id(broker)}
     waiting: deque[tuple[str, Any]] = deque([("", broker)])
     while waiting:
@@ -152,22 +183,21 @@ def _paths(broker: Broker) -> dict[str, Any]:
                     waiting.append((at, value))
             elif type(value) is tuple:
                 waiting.append((at, value))
+                places.append((at, path, name, tuple))
                 continue
             elif type(value) not in _CONTAINERS:
                 continue
             seen.add(id(value))
             found[at] = value
-    return found
+            places.append((at, path, name, type(value)))
+    return found, places
 
 
-def _at(broker: Broker, path: str) -> Any:
-    found: Any = broker
-    for name in path.split(".") if path else ():
-        if isinstance(found, tuple):
-            found = found[int(name)] if int(name) < len(found) else None
-        else:
-            found = getattr(found, name, None)
-    return found
+def _step(object_: Any, name: str) -> Any:
+    """What an object has under a name, or a tuple at a place; None: nothing."""
+    if isinstance(object_, tuple):
+        return object_[int(name)] if int(name) < len(object_) else None
+    return getattr(object_, name, None)
 
 
 def _attributes(object_: Any) -> Iterator[tuple[str, Any]]:
@@ -175,18 +205,23 @@ def _attributes(object_: Any) -> Iterator[tuple[str, Any]]:
     if type(object_) is tuple:
         for place, value in enumerate(object_):
             yield str(place), value
-    for class_ in type(object_).__mro__:
-        for name in class_.__dict__.get("__slots__", ()):
-            if hasattr(object_, name):
-                yield name, getattr(object_, name)
+    for name in _slots_of(type(object_)):  # type: ignore[arg-type]
+        if hasattr(object_, name):
+            yield name, getattr(object_, name)
     yield from getattr(object_, "__dict__", {}).items()
+
+
+@cache
+def _slots_of(type_: type) -> tuple[str, ...]:
+    return tuple(name for class_ in type_.__mro__ for name in class_.__dict__.get("__slots__", ()))
 
 
 def _is_of_core(value: Any) -> bool:
     """Whether this is an object of the core that is more than a value or a function."""
-    return not isinstance(value, type) and _is_core_class(type(value))
+    return not isinstance(value, type) and _is_core_class(type(value))  # type: ignore[arg-type]
 
 
+@cache
 def _is_core_class(type_: type) -> bool:
     return type_.__module__.startswith(_CORE) and not issubclass(type_, msgspec.Struct | enum.Enum)
 

@@ -183,7 +183,9 @@ class MigrationCoordinator(BrokerPart):
 
     @property
     def deadline(self) -> float | None:
-        return min((d.deadline for d in self._departures.values()), default=None)
+        if not self._departures:
+            return None
+        return min(departure.deadline for departure in self._departures.values())
 
     def on_deadline(self, now: float) -> None:
         for departure in list(self._departures.values()):

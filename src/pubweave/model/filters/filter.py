@@ -15,10 +15,26 @@ takes 1 and True for equal, so filters can be keys of a dict. 1 and 1.0 are the 
 from __future__ import annotations
 
 import enum
+import operator
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication, Value, validate_number
+
+_TESTS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "prefix": str.startswith,
+    "suffix": str.endswith,
+    "contains": operator.contains,
+    "is present": lambda value, _: True,
+}
 
 
 class Operator(enum.Enum):
@@ -34,6 +50,10 @@ class Operator(enum.Enum):
     SUFFIX = "suffix"
     CONTAINS = "contains"
     PRESENT = "is present"
+
+    def __init__(self, spelling: str) -> None:
+        self.test = _TESTS[spelling]
+        """Whether a value and an operand of one kind compare so."""
 
 
 STRING_OPERATORS = frozenset({Operator.PREFIX, Operator.SUFFIX, Operator.CONTAINS})
@@ -87,27 +107,9 @@ class Predicate(msgspec.Struct, frozen=True, array_like=True, gc=False, cache_ha
             return False
         if operand is None:
             return True
-        if value_kind(value) is not value_kind(operand):
+        if type(value) is not type(operand) and value_kind(value) is not value_kind(operand):
             return False
-        match self.operator:
-            case Operator.EQ:
-                return value == operand
-            case Operator.NE:
-                return value != operand
-            case Operator.LT:
-                return value < operand  # type: ignore[operator]
-            case Operator.LE:
-                return value <= operand  # type: ignore[operator]
-            case Operator.GT:
-                return value > operand  # type: ignore[operator]
-            case Operator.GE:
-                return value >= operand  # type: ignore[operator]
-            case Operator.PREFIX:
-                return value.startswith(operand)  # type: ignore[union-attr, arg-type]
-            case Operator.SUFFIX:
-                return value.endswith(operand)  # type: ignore[union-attr, arg-type]
-            case _:
-                return operand in value  # type: ignore[operator]
+        return self.operator.test(value, operand)
 
 
 class Filter(msgspec.Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
@@ -122,7 +124,13 @@ class Filter(msgspec.Struct, frozen=True, array_like=True, gc=False, cache_hash=
 
     def matches(self, publication: Publication) -> bool:
         """Whether a publication satisfies every predicate. O(predicates)."""
-        return all(p.holds(publication.value(p.attribute)) for p in self.predicates)
+        attributes = publication.attributes
+        for predicate in self.predicates:
+            name = predicate.attribute
+            value = publication.topic if name == TOPIC_ATTRIBUTE else attributes.get(name)
+            if not predicate.holds(value):
+                return False
+        return True
 
 
 def value_kind(value: Value) -> type:

@@ -178,7 +178,7 @@ class BrokerJournal:
             self._tell_absence(broker, now)
         effects = come_back(broker, epoch=epoch, now=now) if is_back else []
         self._broker = broker
-        snapshot = take_snapshot(broker, now)
+        snapshot = take_snapshot(broker)
         try:
             files = JournalFiles(self._head, self._number, self._disk.names())
             engine = JournalEngine(files, self._policy, lambda number: is_onlooker(broker, number))
@@ -266,7 +266,7 @@ class BrokerJournal:
         assert self._broker is not None
         began_at = self._clock.now()
         try:
-            snapshot = take_snapshot(self._broker, began_at)
+            snapshot = take_snapshot(self._broker)
         except SnapshotError:
             log.exception("no snapshot of broker %s; its journal grows on", self._config.id)
             return None, 0.0

@@ -42,6 +42,8 @@ Shape = tuple[tuple[str, int, int], ...]
 
 def shape(effects: list[Effect]) -> Shape:
     """Effects so far as others count them, in no order: that of two destinations may change."""
+    if not effects:
+        return ()
     return tuple(
         sorted(
             (
@@ -118,7 +120,7 @@ class SimJournal:
         # A broker that cannot write its first snapshot does not start: here it has waited.
         troubles = self.disk.full_until, self.disk.failing_until
         self.disk.full_until = self.disk.failing_until = 0.0
-        self.disk.carry_out(engine.begin(take_snapshot(core, now), 0.0).operations)
+        self.disk.carry_out(engine.begin(take_snapshot(core), 0.0).operations)
         self.disk.full_until, self.disk.failing_until = troubles
         self._engine = engine
         self._do(engine, engine.done())
@@ -170,7 +172,7 @@ class SimJournal:
                     self._operate(engine, operations)
                 case TakeSnapshot():
                     assert self._core is not None
-                    snapshot = take_snapshot(self._core, self.world.now)
+                    snapshot = take_snapshot(self._core)
                     self._do(engine, engine.snapshot_taken(snapshot, 0.0))
                 case Release(effects):
                     self._settled(engine)

@@ -102,9 +102,10 @@ class Network:
         if connection.is_dropped or sender.name in connection.left:
             return
         receiver = connection.far_end(sender)
-        arrival = max(
-            connection.link.arrival(self.world.now), connection.last_arrival[receiver.name]
-        )
+        arrival = connection.link.arrival(self.world.now)
+        last = connection.last_arrival[receiver.name]
+        if arrival < last:
+            arrival = last  # in order
         connection.last_arrival[receiver.name] = arrival
         self.in_flight += 1
         self.world.at(arrival, self._arrive, connection, receiver, messages)

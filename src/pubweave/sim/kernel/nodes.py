@@ -67,9 +67,12 @@ class HandlingTime:
     per_match_s: float = 0.0002
 
     def of(self, event: Event) -> float:
-        if not isinstance(event, MessagesReceived):
+        if type(event) is not MessagesReceived:
             return 0.0
-        matches = sum(type(message) is Publication for message in event.messages)
+        matches = 0
+        for message in event.messages:
+            if type(message) is Publication:
+                matches += 1
         return self.per_message_s * len(event.messages) + self.per_match_s * matches
 
 
@@ -153,23 +156,25 @@ class SimNode:
     def _handle(self, event: Event) -> None:
         world = self.world
         late_s = world.now - self._due_at
-        if isinstance(event, DeadlineReached):
+        if type(event) is DeadlineReached:
             # Another timer may have been armed while this event waited for its turn.
             self._due_at = math.inf if self._timer_at is None else max(self._timer_at, world.now)
-        effects: list[Effect] = []
         if late_s > LOCAL_PAUSE_S:
             self._due_at += late_s
-            effects += self._core_handle(LocalPauseEnded(late_s))
-        effects += self._core_handle(event)
+            effects = self._core_handle(LocalPauseEnded(late_s)) + self._core_handle(event)
+        else:
+            effects = self._core_handle(event)
         handling_s = self.handling_s(event)
         if handling_s:
             self.busy_until = world.now + handling_s
-            world.at(self.busy_until, self.carry_out, effects, self.incarnation)
-        else:
+        if effects:
             incarnation = self.incarnation
-            self.carry_out(effects, incarnation)
-            if incarnation != self.incarnation:
-                return
+            if handling_s:
+                world.at(self.busy_until, self.carry_out, effects, incarnation)
+            else:
+                self.carry_out(effects, incarnation)
+                if incarnation != self.incarnation:
+                    return
         self.arm()
 
     def _core_handle(self, event: Event) -> list[Effect]:
@@ -178,14 +183,13 @@ class SimNode:
         return self.core_handle(event, self.world.now)
 
     def carry_out(self, effects: list[Effect], incarnation: int) -> None:
-        if incarnation != self.incarnation:
-            return
+        trace = self.world.trace
         for effect in effects:
             if incarnation != self.incarnation:
-                return  # crashed between two effects
-            if self.world.trace is not None:
+                return  # crashed before it, or between two effects
+            if trace is not None:
                 self.world.note(self.name, "  " + show_effect(effect))
-            if isinstance(effect, Transmit):
+            if type(effect) is Transmit:
                 connection = self.connections.get(effect.connection)
                 if connection is not None:
                     self.network.send(connection, self, effect.messages)
@@ -247,9 +251,7 @@ class SimBroker(SimNode):
         """Carries out what a self-organizing broker wants."""
         self.before_start: Callable[[SimBroker], None] = lambda broker: None
         """May set `links`, which a crash can leave behind the topology."""
-        self.core_effects: Callable[[Event, float], list[Effect]] = lambda event, now: (
-            self.broker.handle(event, now)
-        )
+        self.core_effects: Callable[[Event, float], list[Effect]] = self._core_effects
         """All that an event causes, whenever it may leave; a checker may wrap it."""
         self.core: Broker | None = None
         self.journal: SimJournal | None = None
@@ -360,6 +362,10 @@ class SimBroker(SimNode):
         """The core, or what it will be when it comes back; None: it does not."""
         return self.core or self.asleep
 
+    def _core_effects(self, event: Event, now: float) -> list[Effect]:
+        assert self.core is not None
+        return self.core.handle(event, now)
+
     def core_handle(self, event: Event, now: float) -> list[Effect]:
         effects = self.core_effects(event, now)
         if self.journal is None:
@@ -367,7 +373,8 @@ class SimBroker(SimNode):
         return self.journal.noted(event, now, effects, self.handling_s(event))
 
     def core_deadline(self) -> float:
-        return self.broker.next_deadline()
+        assert self.core is not None
+        return self.core.next_deadline()
 
     def received(self, connection: SimConnection, messages: Sequence[Message]) -> None:
         if self.journal is not None:

@@ -5,16 +5,17 @@ Small on purpose: with few topics and values, filters overlap, cover and miss ea
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pubweave.model.filters.filter import Filter, Operator, Predicate
-from pubweave.model.publications import TOPIC_ATTRIBUTE, make_publication
+from pubweave.model.publications import TOPIC_ATTRIBUTE
 from pubweave.sim.kernel.world import World
 
 TOPICS = ["alpha", "alto", "beta", "gamma"]
 WORDS = ["a", "ab", "abc", "b", "bc", "cab"]
 HIGHEST = 12
-TRIES = 40
+TRIES = 10
 PAYLOAD_BYTES = (0, 0, 0, 0, 0, 0, 16, 16, 100, 100, 1000)
 """What most payloads are about; one in `RARE` is anything up to 64 KiB."""
 RARE = 50
@@ -24,7 +25,7 @@ MAX_PAYLOAD_BYTES = 1 << 16
 def random_filter(world: World) -> Filter:
     """Mostly one topic with up to two further predicates; sometimes wider."""
     predicates: list[Predicate] = []
-    dice = float(world.rng.random())
+    dice = world.random()
     if dice < 0.8:
         predicates.append(Predicate(TOPIC_ATTRIBUTE, Operator.EQ, world.choice(TOPICS)))
     elif dice < 0.92:
@@ -56,20 +57,36 @@ def _random_predicates(world: World) -> list[Predicate]:
 
 
 def random_content(world: World, offered: Filter) -> tuple[str, dict[str, Any]] | None:
-    """Topic and attributes that match ``offered``; None if none was found in a few tries."""
-    for _ in range(TRIES):
-        topic = world.choice(TOPICS)
-        attributes: dict[str, Any] = {}
-        for name in ("x", "y"):
-            if world.chance(0.9):
-                attributes[name] = world.integer(0, HIGHEST)
-        if world.chance(0.6):
-            attributes["w"] = world.choice(WORDS)
-        if world.chance(0.6):
-            attributes["flag"] = world.chance(0.5)
-        if offered.matches(make_publication("", 0, topic, attributes, b"", 0.0)):
-            return topic, attributes
-    return None
+    """Topic and attributes that match ``offered``; None if none was found in a few tries.
+
+    A filter is a conjunction, so each attribute is drawn by itself until all that is asked of it
+    holds: as if whole publications were drawn until one matches, with fewer draws."""
+    asked: dict[str, list[Predicate]] = {}
+    for predicate in offered.predicates:
+        asked.setdefault(predicate.attribute, []).append(predicate)
+    drawn: dict[str, Any] = {}
+    for name, draw in DRAWS.items():
+        value = draw(world)
+        if name in asked:
+            for _ in range(TRIES):
+                if all(predicate.holds(value) for predicate in asked[name]):
+                    break
+                value = draw(world)
+            else:
+                return None
+        if value is not None:
+            drawn[name] = value
+    return drawn.pop(TOPIC_ATTRIBUTE), drawn
+
+
+DRAWS: dict[str, Callable[[World], Any]] = {
+    TOPIC_ATTRIBUTE: lambda world: world.choice(TOPICS),
+    "x": lambda world: world.integer(0, HIGHEST) if world.chance(0.9) else None,
+    "y": lambda world: world.integer(0, HIGHEST) if world.chance(0.9) else None,
+    "w": lambda world: world.choice(WORDS) if world.chance(0.6) else None,
+    "flag": lambda world: world.chance(0.5) if world.chance(0.6) else None,
+}
+"""What publications have, and how often; None: they have no such attribute."""
 
 
 def random_payload(world: World) -> bytes:

@@ -146,7 +146,7 @@ class BrokerChurn(SimPart):
 
     def _churn(self) -> None:
         """A broker joins, leaves or crashes; sometimes several crash at once."""
-        dice = float(self.world.rng.random())
+        dice = self.world.random()
         if dice < 0.4 or len(self._homes()) < 2:
             self.join_broker()
         elif dice < 0.6:

@@ -96,7 +96,7 @@ class RandomClients(SimPart):
         """One random action of one random client."""
         if self.take_turn():
             return
-        dice = float(self.world.rng.random())
+        dice = self.world.random()
         for share, action in (
             (0.51, self.publish),
             (0.04, self._publish_many),

@@ -62,7 +62,7 @@ class Camera:
         world = self._overlay.world
         for node in self._overlay.brokers.values():
             if node.core is not None:
-                state = take_snapshot(node.core, world.now)
+                state = take_snapshot(node.core)
                 if len(state) > len(self.state):
                     self.broker, self.state, self.had = node.name, state, had(node.core)
         world.at(world.now + 1.0, self._look)

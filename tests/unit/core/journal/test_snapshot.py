@@ -63,7 +63,7 @@ def busy_broker() -> Broker:
 
 
 def restored(broker: Broker, metering: Metering | None = None) -> Broker:
-    return restore_broker(take_snapshot(broker, 2.0), CONFIG, epoch=1, now=9.0, metering=metering)
+    return restore_broker(take_snapshot(broker), CONFIG, epoch=1, now=9.0, metering=metering)
 
 
 def test_the_same_events_have_the_same_effects_afterwards(busy_broker: Broker) -> None:
@@ -84,7 +84,7 @@ def test_the_same_events_have_the_same_effects_afterwards(busy_broker: Broker) -
 
 
 def test_taking_a_snapshot_changes_nothing(busy_broker: Broker) -> None:
-    assert take_snapshot(busy_broker, 2.0) == take_snapshot(busy_broker, 2.0)
+    assert take_snapshot(busy_broker) == take_snapshot(busy_broker)
 
 
 def test_a_broker_that_came_back_sends_again_what_was_not_acknowledged(busy_broker: Broker) -> None:
@@ -131,7 +131,7 @@ def test_a_broker_with_something_strange_in_it_has_no_snapshot(
 ) -> None:
     busy_broker.sessions.address = value  # type: ignore[assignment]
     with pytest.raises((SnapshotError, pickle.PicklingError, TypeError)):
-        take_snapshot(busy_broker, 2.0)
+        take_snapshot(busy_broker)
 
 
 @pytest.mark.parametrize(
@@ -144,13 +144,13 @@ def test_bytes_that_are_no_snapshot_run_nothing_and_are_refused(data: bytes) -> 
 
 def test_what_happens_after_a_snapshot_was_taken_is_not_in_it(busy_broker: Broker) -> None:
     """Containers are changed in place all the time: none may be shared with the snapshot."""
-    data = take_snapshot(busy_broker, 2.0)
+    data = take_snapshot(busy_broker)
     before = restore_broker(data, CONFIG, epoch=1, now=9.0)
     give(busy_broker, 2, Ack(3), Subscribe("sub:2", parse_filter("class = 'U'")))
     give(busy_broker, 3, make_publication("pub", 9, "T", {"x": 9}, b"", 1.5))
     busy_broker.sessions.clients.pop("pub")
     after = restore_broker(data, CONFIG, epoch=1, now=9.0)
-    assert take_snapshot(after, 2.0) == take_snapshot(before, 2.0)
+    assert take_snapshot(after) == take_snapshot(before)
     assert set(after.sessions.clients) == {"sub", "pub"}
     assert after.sessions.clients["sub"].acked == 0
     assert after.last_sequence("pub") == 8
@@ -162,7 +162,7 @@ def test_restored_containers_are_those_that_the_parts_of_a_broker_share(
 ) -> None:
     """They are filled, not replaced: whoever got hold of one in a constructor sees what is in it,
     and what one restored broker does is not seen by another."""
-    data = take_snapshot(busy_broker, 2.0)
+    data = take_snapshot(busy_broker)
     one, other = (restore_broker(data, CONFIG, epoch=1, now=9.0) for _ in range(2))
     assert one._publishing._touched is one._outgoing.touched
     assert one.sessions is one.maintenance._services.sessions

@@ -150,7 +150,7 @@ def test_tokens_follow_from_the_secret_of_the_broker_and_from_nothing_else() -> 
 def test_a_broker_that_comes_back_makes_the_same_tokens() -> None:
     bench, migration = departing(secret=b"of its first life")
     config = BrokerConfig("i", access=RULES, secret=b"of another life")
-    back = restore_broker(take_snapshot(bench.broker, 0.0), config, epoch=100, now=0.0)
+    back = restore_broker(take_snapshot(bench.broker), config, epoch=100, now=0.0)
     migrations = back.part(MigrationCoordinator)
     assert migrations is not None
     assert migrations._departures["c"].id == migration.id

@@ -331,7 +331,7 @@ def test_rights_hold_for_topics() -> None:
 def come_back_to(world: MqttWorld) -> None:
     """The broker dies and is made again from its snapshot, as a journal would."""
     broker = world.brokers["b1"]
-    data = take_snapshot(broker, world.now)
+    data = take_snapshot(broker)
     for peer in list(world.clients.values()):
         peer.is_open = False
     world.clients.clear()

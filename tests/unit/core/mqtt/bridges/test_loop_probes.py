@@ -284,7 +284,7 @@ def test_what_is_known_of_a_ring_survives_with_the_broker() -> None:
     left = mosquitto.bridges[0]
     left.say(Publish("a", b"held", 1, packet_id=1))
     broker = world.brokers["b1"]
-    data = take_snapshot(broker, world.now)
+    data = take_snapshot(broker)
     gateway = restore_broker(data, broker.config, epoch=1, now=world.now).mqtt
     assert gateway is not None
     session = gateway.sessions.by_name.get("mqtt:bridge-b1")

@@ -495,7 +495,7 @@ def test_a_broker_that_comes_back_goes_on_copying(strategy: str) -> None:
     ann.cut()
     bob.publish("a/1", b"2", 1)
     broker = world.brokers["b1"]
-    data = take_snapshot(broker, world.now)
+    data = take_snapshot(broker)
     world.clients.clear()
     world.brokers["b1"] = restored = restore_broker(data, broker.config, epoch=1, now=world.now)
     come_back(restored, epoch=10**9, now=world.now)

@@ -75,7 +75,7 @@ def lived(strategy: str) -> Broker:
 
 def returned(broker: Broker) -> tuple[Broker, list[Effect]]:
     """The same broker after a kill, a long time away and its start."""
-    snapshot = take_snapshot(broker, 2.0)
+    snapshot = take_snapshot(broker)
     again = restore_broker(snapshot, broker.config, epoch=1, now=AWAY_S)
     effects = come_back(again, epoch=1 << 40, now=AWAY_S)
     return again, effects
