@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from pubweave.model.filters.filter import Filter, Operator, Predicate
 from pubweave.model.publications import TOPIC_ATTRIBUTE, make_publication
 from pubweave.sim.kernel.world import World
@@ -72,8 +74,8 @@ def random_content(world: World, offered: Filter) -> tuple[str, dict[str, Any]] 
     return None
 
 
-def random_payload(world: World) -> bytes:
+def random_payload(rng: np.random.Generator) -> bytes:
     """Mostly small or empty, sometimes of 64 KiB."""
-    if world.integer(1, RARE) > 1:
-        return bytes(world.choice(list(PAYLOAD_BYTES)))
-    return bytes(world.choice([MAX_PAYLOAD_BYTES, world.integer(0, MAX_PAYLOAD_BYTES)]))
+    if rng.integers(RARE):
+        return bytes(rng.choice(PAYLOAD_BYTES))
+    return bytes(rng.choice([MAX_PAYLOAD_BYTES, rng.integers(0, MAX_PAYLOAD_BYTES)]))
