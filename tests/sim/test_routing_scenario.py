@@ -54,7 +54,7 @@ def test_the_runs_exercise_what_they_are_for() -> None:
         "broker_crash",
     ):
         assert counts.get(name, 0) > 0, name
-    assert counts["excused"] < counts["due"] / 10
+    assert counts["excused"] < counts["wanted"] / 100
 
 
 def trace_of(seed: int) -> str:
@@ -164,11 +164,11 @@ def any_strategy(monkeypatch: pytest.MonkeyPatch) -> str:
     return "own"
 
 
-def test_a_strategy_with_unknown_tables_is_judged_by_what_was_settled(any_strategy: str) -> None:
+def test_a_strategy_with_unknown_tables_is_judged_as_any_other(any_strategy: str) -> None:
     results = [run_seed("routing", seed, strategy=any_strategy) for seed in range(12)]
     assert not [result.violations for result in results if result.violations]
     known = [run_seed("routing", seed).counts["due"] for seed in range(12)]
-    assert sum(result.counts["due"] for result in results) > sum(known) / 4
+    assert sum(result.counts["due"] for result in results) > 0.9 * sum(known)
 
 
 def test_a_strategy_with_unknown_tables_that_loses_publications_is_caught(

@@ -58,7 +58,7 @@ def test_every_flow_through_the_three_brokers_survives_a_shift(covering: bool) -
     assert drill.is_committed
     assert drill.record is not None
     assert sum(drill.record.held_messages.values()) > 50
-    assert drill.overlay.checker.due == 70 * 6 * 6
+    assert drill.overlay.judge.due == 70 * 6 * 6
 
 
 def test_nothing_is_held_for_longer_than_four_ways_and_the_decision() -> None:

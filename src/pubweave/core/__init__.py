@@ -4,8 +4,8 @@ Entry: `Broker` in `broker`: `handle` takes an event and returns the effects, `n
 when the next `DeadlineReached` is due. This level is the facade: `strategies` says how brokers
 route and which parts they need for it, `assembly` makes what all have in common, `broker` hands
 events and messages to the parts, `queries` answers questions and makes the status, `rule_change`
-applies new access rules. `client` is the client's end of a session (deduplication by publisher, a
-heartbeat of its own). Each protocol has a room of its own.
+applies new access rules, `confirming` confirms subscriptions on trees. `client` is the client's end
+of a session (deduplication by publisher, a heartbeat of its own). Each protocol has its own room.
 Not here: sockets (`runtime`), virtual time (`sim`), bytes (`wire`).
   MessagesReceived -> Publishing.route_batch -> RoutingStrategy -> session.pending ----+
   ConnectionOpened -> SessionTable (Hello, resume, supersede)                          | end of

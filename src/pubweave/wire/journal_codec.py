@@ -23,7 +23,7 @@ _MESSAGES, _EVENT = 0, 1
 _RECORD = struct.Struct("<IBd")
 _MESSAGES_HEAD = struct.Struct("<Qd")
 _LENGTH_BYTES = 4
-FORMAT = 3
+FORMAT = 4
 """Of files and batches; it is the last character of every batch's mark."""
 _NAME = b"pwJ"
 _MARK = _NAME + str(FORMAT).encode()
@@ -86,7 +86,7 @@ def format_of(data: bytes) -> int | None:
     """The format in which batches were written, by the first of them; None: these are none.
 
     >>> format_of(encode_batch(b"records")), format_of(b"pwJ7...."), format_of(b"other")
-    (3, 7, None)
+    (4, 7, None)
     """
     name, digit = data[: len(_NAME)], data[len(_NAME) : len(_MARK)]
     return int(digit) if name == _NAME and digit.isdigit() else None

@@ -112,9 +112,9 @@ def test_the_last_snapshot_of_another_version_is_read_if_nothing_is_behind_it() 
 
 def test_the_journal_of_another_format_is_refused_with_what_to_do() -> None:
     disk, _ = begun(World(0))
-    older = disk.read("1.snapshot").replace(b"pwJ3", b"pwJ1")
+    older = disk.read("1.snapshot").replace(b"pwJ4", b"pwJ1")
     put(disk, "1.snapshot", older)
-    with pytest.raises(JournalRefusedError, match=r"in format 1, this is 1\.0 \(format 3\).* take"):
+    with pytest.raises(JournalRefusedError, match=r"in format 1, this is 1\.0 \(format 4\).* take"):
         find_journal(disk, HEAD)
 
 

@@ -43,8 +43,8 @@ class BrokerBehavior:
     stale_grace_s: NotNegative = 10.0
     """What a restarted neighbor has not told again after this time is dropped."""
     publisher_wait_s: NotNegative = 60.0
-    """So long at most a client that comes back waits with what it publishes until the neighbors
-    have said who wants it; those that have not get everything then."""
+    """So long at most a client waits with what it publishes under a new advertisement until the
+    neighbors have said who wants it; those that have not get everything then."""
     hold_limit_bytes: Count = 4 << 20
     """How much an action may hold back; beyond it the action is given up."""
     hold_limit_s: Seconds = 3.0

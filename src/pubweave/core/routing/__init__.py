@@ -2,7 +2,7 @@
 
 Entry: `RoutingStrategy` in `strategy`, the interface that each strategy implements;
 `core.strategies` finds them by name. `strategy` also has what all keep of local clients;
-`publisher_gate` makes returning publishers wait, where a strategy asks for it.
+`publisher_gate` makes publishers wait, where a strategy asks for it.
 `flooding` sends every publication to every broker of a tree. Rooms: `tree` routes by content on a
 tree, `topic_connected` floods the brokers of a topic on any graph, `rendezvous` sends to a topic's
 rendezvous broker on a Chord ring.

@@ -8,9 +8,9 @@ Entry: `SessionTable` in `table`, `Session` in `session`; `states` has what lead
 `table`: handshake, resumption (a newer connection supersedes an older one), client expiry and
 heartbeat (`keep_alive` pings neighbors, closes silent connections).
 Back-pressure: `backpressure` withholds acknowledgements from sessions that feed a congested one.
-`admission`: limits on connections. `access`: who may do what. `tokens`: tokens nobody can guess.
-Not here: what a new session means to tables (`core.dataplane.greeting`), MQTT keep-alive
-(`core.mqtt`), the failure detector (`core.routing.topic_connected`).
+`continuity`: gaps that subscribers see. `admission`: limits on connections. `access`: who may do
+what. `tokens`: tokens nobody can guess.
+Not here: what new sessions mean to tables (`core.dataplane`), MQTT keep-alive (`core.mqtt`).
 Invariant: what a side ever put in a session is, in order: acknowledged (forgotten), ``unacked``,
 ``waiting``, ``pending``. ADR 2, 20.
 """

@@ -1,6 +1,7 @@
 """Checkers that know the truth of a run and report where the overlay departed from it.
 
-Entry: `DeliveryChecker` in `delivery` (exactly once, in publisher order, only to who asked).
+Entry: `DeliveryJudge` in `delivery` (exactly once, in publisher order, only to who asked), which
+knows nothing but the `history` of the clients.
 `mqtt` checks what MQTT promises, `routing_tables` tables at rest, `deployment` how plans really
 ended, `autopilot` what the control loop must never do.
 Not here: what a strategy promises (`sim.overlays`), repair times, what deliveries and

@@ -6,7 +6,6 @@ broker that starts again is made from what its disk has.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from pubweave.core.broker import Broker
@@ -82,8 +81,6 @@ class SimJournal:
         """What each event of this life made the broker do."""
         self._snapshot_events = 0
         """How many events of this life the last snapshot has."""
-        self._unsynced: deque[tuple[int, float]] = deque()
-        """Numbers and instants of events that a crash would take along."""
 
     @staticmethod
     def as_received(messages: Sequence[Message]) -> Sequence[Message]:
@@ -126,11 +123,6 @@ class SimJournal:
         self._do(engine, engine.done())
         return effects
 
-    @property
-    def unsynced_since(self) -> float:
-        """When the first event was that a crash would take along."""
-        return self._unsynced[0][1] if self._unsynced else self.world.now
-
     def contents(self) -> tuple[bytes, bytes, list[Shape]]:
         """The last snapshot, the records behind it that are on disk, and what they caused."""
         found = find_journal(self.disk, self._head)
@@ -144,7 +136,6 @@ class SimJournal:
         )
 
     def crashed(self) -> None:
-        self._unsynced.clear()
         self._core = self._engine = None
         self.disk.crash()
 
@@ -157,7 +148,6 @@ class SimJournal:
         engine = self._engine
         assert engine is not None
         self._lived.append(shape(effects))
-        self._unsynced.append((engine.events + 1, now))
         engine.measured(handled_s)
         leaving, commands = engine.noted(encode_record(record_of(event, now)), effects)
         self._do(engine, commands)
@@ -175,7 +165,6 @@ class SimJournal:
                     snapshot = take_snapshot(self._core)
                     self._do(engine, engine.snapshot_taken(snapshot, 0.0))
                 case Release(effects):
-                    self._settled(engine)
                     self.carry_out(effects)
                 case Wait(seconds):
                     self.world.after(seconds, self._waited, engine)
@@ -219,7 +208,6 @@ class SimJournal:
             self.snapshots += 1
             self._snapshot_events = engine.snapshot_events
             self.world.note(self._head.broker, "  a snapshot replaces the journal")
-        self._settled(engine)
         self._do(engine, commands)
 
     def _failed(self, engine: JournalEngine, error: OSError) -> None:
@@ -229,7 +217,3 @@ class SimJournal:
             commands = engine.failed(error.strerror or "", self.world.now)
             self.snapshots_refused += engine.snapshots_refused - before
             self._do(engine, commands)
-
-    def _settled(self, engine: JournalEngine) -> None:
-        while self._unsynced and self._unsynced[0][0] <= engine.settled_events:
-            self._unsynced.popleft()

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pubweave.model.filters.filter import Filter, Operator, Predicate
 from pubweave.model.publications import TOPIC_ATTRIBUTE
 from pubweave.sim.kernel.world import World
@@ -89,8 +91,8 @@ DRAWS: dict[str, Callable[[World], Any]] = {
 """What publications have, and how often; None: they have no such attribute."""
 
 
-def random_payload(world: World) -> bytes:
+def random_payload(rng: np.random.Generator) -> bytes:
     """Mostly small or empty, sometimes of 64 KiB."""
-    if world.integer(1, RARE) > 1:
-        return bytes(world.choice(list(PAYLOAD_BYTES)))
-    return bytes(world.choice([MAX_PAYLOAD_BYTES, world.integer(0, MAX_PAYLOAD_BYTES)]))
+    if rng.integers(RARE):
+        return bytes(rng.choice(PAYLOAD_BYTES))
+    return bytes(rng.choice([MAX_PAYLOAD_BYTES, rng.integers(0, MAX_PAYLOAD_BYTES)]))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId
 from pubweave.sim.kernel.nodes import SimClient
@@ -42,6 +44,8 @@ class RandomClients(SimPart):
         """Does something else in place of a client's action; False if it did not."""
         self.on_left: Callable[[SimClient], None] = lambda client: None
         self.on_unadvertised: Callable[[], None] = lambda: None
+        self._sizes = np.random.default_rng((self.world.seed, 1))
+        """Draws payloads, so that how large they are changes nothing else that is drawn."""
         self._numbers = 0
 
     def start(self) -> None:
@@ -196,7 +200,7 @@ class RandomClients(SimPart):
         content = self.draw_content(self.world, offered)
         if content is None or client.core.session.is_congested:
             return
-        self.overlay.publish(client, *content, random_payload(self.world))
+        self.overlay.publish(client, *content, random_payload(self._sizes))
 
     def _publish_many(self) -> None:
         """A publisher with a lot to say at once: queues fill, and back-pressure has to work."""

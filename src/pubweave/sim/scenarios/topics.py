@@ -29,7 +29,7 @@ from pubweave.sim.parts.churn import (
 )
 from pubweave.sim.parts.remaps import RingRemaps
 from pubweave.sim.parts.run import Options, SimPart, SimRun
-from pubweave.sim.scenarios.scenario import Scenario
+from pubweave.sim.scenarios.scenario import DeliveryBounds, Scenario
 
 SILENCE_LIMIT_S = 5.0
 PING_EVERY_S = 1.0
@@ -282,12 +282,16 @@ class Gateways(SimPart):
 
 DURABLE = frozenset(("durability", "pause_s", "fault"))
 NOT_DURABLE = frozenset(("pause_s", "fault"))
+TOPIC_DELIVERIES = DeliveryBounds(due=0.95, due_with_journals=0.85, excused=0.005)
+"""A broker confirms a subscription when it is connected in the topic: most are at once. Excused is
+what only a broker had that was gone for good while its publisher had gone, too."""
 CHURN = Scenario(
     "a topic-connected overlay whose brokers come, go and crash under traffic",
     churn,
     MAX_BROKERS,
     DURABLE,
     FAULTS,
+    deliveries=TOPIC_DELIVERIES,
 )
 RENDEZVOUS = Scenario(
     "a ring whose brokers come, go, crash and are remapped under traffic",
@@ -295,6 +299,7 @@ RENDEZVOUS = Scenario(
     MAX_BROKERS,
     DURABLE,
     FAULTS,
+    deliveries=TOPIC_DELIVERIES,
 )
 PLACEMENT = Scenario(
     "as rendezvous, and users are sent to the brokers where they fit",
@@ -302,6 +307,7 @@ PLACEMENT = Scenario(
     MAX_BROKERS,
     NOT_DURABLE,
     FAULTS,
+    deliveries=TOPIC_DELIVERIES,
 )
 HYBRID = Scenario(
     "clusters of brokers that reach a ring through gateways, under churn",
@@ -309,4 +315,5 @@ HYBRID = Scenario(
     MAX_BROKERS,
     NOT_DURABLE,
     FAULTS,
+    deliveries=TOPIC_DELIVERIES,
 )
