@@ -39,9 +39,7 @@ class Admitted:
     topic: str = ""
 
     def is_about(self, missing: Missing) -> bool:
-        return (
-            self.publisher in ("", missing.publisher) and self.topic in ("", missing.topic)
-        )
+        return self.publisher in ("", missing.publisher) and self.topic in ("", missing.topic)
 
 
 @dataclass
@@ -74,9 +72,9 @@ def _by_told(
     missing: list[Missing], told: list[Admitted], within_s: float, found: Explained
 ) -> list[Missing]:
     of_client: dict[str, list[Admitted]] = defaultdict(list)
-    for each in told:
-        of_client[each.client].append(each)
-    budgets = {id(each): each.count for each in told}
+    for said in told:
+        of_client[said.client].append(said)
+    budgets = {id(said): said.count for said in told}
     left = []
     for each in missing:
         for said in of_client.get(each.client, ()):
@@ -100,14 +98,14 @@ def _by_publications(
     groups: dict[tuple[str, int], list[Missing]] = defaultdict(list)
     for each in missing:
         groups[each.publisher, each.number].append(each)
-    budgets = [each.count or 0 for each in counted]
+    budgets = [said.count or 0 for said in counted]
     left: list[Missing] = []
     for group in sorted(groups.values(), key=lambda g: (-len(g), g[0])):
         called = group[0].called_at
-        for place, each in enumerate(counted):
-            if budgets[place] and called <= each.at <= called + within_s:
+        for place, said in enumerate(counted):
+            if budgets[place] and called <= said.at <= called + within_s:
                 budgets[place] -= 1
-                found.explained[each.how] += len(group)
+                found.explained[said.how] += len(group)
                 break
         else:
             left += group

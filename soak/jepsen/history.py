@@ -3,7 +3,7 @@
 A line is a JSON list: the monotonic time in seconds (one clock for the whole machine), a kind, and
 
     client   name, "native" or "mqtt", broker         there is such a client
-    pub      client, n, topic, value, qos             publish was called; n counts per client, from 1
+    pub      client, n, topic, value, qos             publish was called; n: 1, 2, 3, ... per client
     ack      client, first, last                      publications first..last were acknowledged
     sub      client, sid, wanted, qos                 subscribe was called; wanted: see `matches`
     subok    client, sid                              it was confirmed
@@ -15,14 +15,14 @@ A line is a JSON list: the monotonic time in seconds (one clock for the whole ma
     session  client, is_present                       connected; False: the broker knew no session
     down     client                                   the connection was lost
     will     client, n, topic                         connected with this will
-    cut      client, n                                the connection was cut on purpose: the will goes
+    cut      client, n                                it was cut on purpose: the will goes out
     bye      client, n                                left in order: the will must not come
     retained client, topic, n, asked_at               what a new subscriber was shown (0: nothing)
     fault    id, name, targets, seconds               it begins ...
     over     id                                       ... and is over
     counted  broker, notifications, publications, at_most    so many more were counted as lost
     note     text                                     for the page only: how a plan went, ...
-    finding  text                                     what the trial saw by itself: a broker died, ...
+    finding  text                                     what the trial itself saw: a broker died, ...
 
 Nothing here knows pubweave.
 """

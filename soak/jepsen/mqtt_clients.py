@@ -10,6 +10,7 @@ leaves in order or is cut off. Orders and answers are those of `native_clients`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import sys
@@ -38,7 +39,9 @@ class MqttClient:
 
     keeps_session = True
 
-    def __init__(self, plan: dict[str, Any], config: dict[str, Any], history: HistoryWriter) -> None:
+    def __init__(
+        self, plan: dict[str, Any], config: dict[str, Any], history: HistoryWriter
+    ) -> None:
         self.plan = plan
         self.name: str = plan["name"]
         self.history = history
@@ -52,6 +55,11 @@ class MqttClient:
         self._mids: dict[int, tuple[str, str]] = {}
         self._lock = threading.Lock()
         self.is_up = False
+        self._publishing = threading.Lock()
+        self._waits_for = 0
+        """The packet that is not answered yet."""
+        self._is_accepted = False
+        self._answered = threading.Event()
 
     # --- connections ---------------------------------------------------------------------------
 
@@ -70,6 +78,7 @@ class MqttClient:
         client.on_message = self._on_message
         client.on_subscribe = self._on_subscribe
         client.on_unsubscribe = self._on_unsubscribe
+        client.on_publish = self._on_publish
         return client
 
     def connect(self, client: paho.Client) -> None:
@@ -198,18 +207,26 @@ class MqttClient:
         """One publication, until it is acknowledged or all is over."""
         value, now = self.rng.randrange(VALUES), time.monotonic()
         self.history.write("pub", self.name, n, topic, value, self.plan["qos"], at=now)
-        info = self.client.publish(
-            topic, self.payload(n, topic, value, now), self.plan["qos"], retain
-        )
-        while not self.over.is_set() or time.monotonic() < now + ANSWER_S:
-            if self.plan["qos"] == 0 or info.is_published():
-                break
-            try:
-                info.wait_for_publish(0.2)
-            except (RuntimeError, ValueError):
-                time.sleep(0.2)
-        if self.plan["qos"] and info.is_published():
+        with self._publishing:
+            self._answered.clear()
+            self._waits_for = self.client.publish(
+                topic, self.payload(n, topic, value, now), self.plan["qos"], retain
+            ).mid
+        if not self.plan["qos"]:
+            return
+        while not self._answered.wait(0.5):
+            if self.over.is_set() and time.monotonic() > now + ANSWER_S:
+                return
+        if self._is_accepted:
             self.history.write("ack", self.name, n, n)
+
+    def _on_publish(
+        self, client: paho.Client, _: Any, mid: int, reason: Any, properties: Any
+    ) -> None:
+        with self._publishing:
+            if mid == self._waits_for:
+                self._is_accepted = not reason.is_failure
+                self._answered.set()
 
     def act(self) -> None:
         """What a role does while the traffic lasts; subscribers do nothing."""
@@ -267,6 +284,7 @@ class _OneVisit(MqttClient):
         while not self.over.wait(LOOK_EVERY_S * (0.5 + self.rng.random())):
             self.visits += 1
             self.plan["broker"] = self.rng.choice(sorted(self.config["hosts"]))
+            self.history.write("client", self.name, "mqtt", self.plan["broker"])
             client = self.make(f"{self.name}-{self.visits}")
             client.on_connect = client.on_disconnect = client.on_subscribe = None
             client.on_message = None
@@ -333,8 +351,9 @@ class TestatorRole(_OneVisit):
             time.sleep(0.5)
             return
         client.reconnect_delay_set(600, 600)
-        client.socket().shutdown(socket.SHUT_RDWR)
-        self.history.write("cut", self.name, n)
+        with contextlib.suppress(OSError, AttributeError):  # it is gone already
+            client.socket().shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
+            self.history.write("cut", self.name, n)
 
 
 ROLES = {

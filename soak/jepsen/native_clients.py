@@ -121,7 +121,9 @@ class Subscriber:
         self, sid: str, subscription: pubweave.Subscription, history: HistoryWriter
     ) -> None:
         async for notification in subscription:
-            publisher, number, topic, value, sent_at, _ = notification.payload.decode().split(" ", 5)
+            publisher, number, topic, value, sent_at, _ = notification.payload.decode().split(
+                " ", 5
+            )
             history.write(
                 "got",
                 *(self.name, sid, publisher, int(number), topic, int(value), float(sent_at), 1, 0),
@@ -177,7 +179,8 @@ class Clients:
     async def run(self, begun: asyncio.Event) -> None:
         async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as group:
             clients = {}
-            for each in (*self._publishers, *self._subscribers):
+            everybody: list[Publisher | Subscriber] = [*self._publishers, *self._subscribers]
+            for each in everybody:
                 self._history.write("client", each.name, "native", each.plan["broker"])
                 opening = pubweave.connect(
                     each.plan["addresses"], client_id=each.name, timeout_s=CONNECT_S

@@ -68,7 +68,9 @@ class Nemesis:
             told["outcome"] = await self._strikes(fault.kind)(fault) or ""
         except (SetUpError, OSError) as error:
             told["outcome"] = f"it did not work: {error}"
-        except Exception as error:  # a plan whose store is cut off, say: told, and the trial goes on
+        except (
+            Exception
+        ) as error:  # a plan whose store is cut off, say: told, and the trial goes on
             told["outcome"] = f"{type(error).__name__}: {error}"
         finally:
             told["over_at"] = time.monotonic()
@@ -121,10 +123,16 @@ class Nemesis:
             await self._overlay.bring_up(names)
 
     async def _stop_and_kill(self, fault: Fault) -> None:
+        """It dies without having woken up."""
+        names = list(fault.targets)
         await self._overlay.count_now()
-        await self._stop(fault)
-        await self._overlay.take_down(list(fault.targets), signal.SIGKILL)
-        await self._overlay.bring_up(list(fault.targets))
+        for name in names:
+            self._overlay.brokers[name].send(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(fault.for_s)
+        finally:
+            await self._overlay.take_down(names, signal.SIGKILL)
+            await self._overlay.bring_up(names)
 
     async def _churn(self, fault: Fault) -> None:
         """A broker leaves as it is asked to, and joins again."""

@@ -28,8 +28,8 @@ from pubweave.model.topology import Topology
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.store.embedded_zookeeper import (
     LOG_FILE,
-    START_LIMIT_S,
     STANDALONE_CLASS,
+    START_LIMIT_S,
     ServerProcess,
     common_settings,
     find_jars,
@@ -42,7 +42,7 @@ from pubweave.runtime.store.session import opened_store
 from pubweave.runtime.store.zookeeper_target import parse_target
 from soak.jepsen.c_shims import Preloads
 from soak.jepsen.history import HistoryWriter
-from soak.jepsen.sandbox import SetUpError
+from soak.jepsen.sandbox import SetUpError, die_with_parent
 from soak.jepsen.settings import MQTT_PORT, PORT, STORE_PORT, TrialSettings
 
 UP_LIMIT_S = 90.0
@@ -99,6 +99,7 @@ class Broker:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=die_with_parent,
             )
 
     def send(self, what: signal.Signals) -> bool:
@@ -173,9 +174,13 @@ class TrialOverlay:
 
     @property
     def is_whole(self) -> bool:
-        return bool(self.status) and not self.status["down"] and (
-            self.settings.overlay.strategy != "tree"
-            or self.status["links_up"] == self.status["links"]
+        return (
+            bool(self.status)
+            and not self.status["down"]
+            and (
+                self.settings.overlay.strategy != "tree"
+                or self.status["links_up"] == self.status["links"]
+            )
         )
 
     async def close(self) -> None:
@@ -239,8 +244,7 @@ class TrialOverlay:
         config = self._directory / "brokers" / f"{name}.toml"
         config.write_text(toml(document) + "\n")
         command = [*self._place(name), sys.executable, "-m", "pubweave", "broker"]
-        clocked = name in clocked_brokers(self.settings.names)
-        env = {**environment(), **self._preloads.environment(name, fakes_clock=clocked)}
+        env = {**environment(), **self._preloads.environment(name)}
         log = self._directory / "logs" / f"{name}.log"
         return Broker(name, [*command, "--config", str(config)], env, log)
 
@@ -256,9 +260,7 @@ class TrialOverlay:
             "pid": os.getpid(),
             "started_at": time.time(),
             "strategy": self.settings.overlay.strategy,
-            "brokers": {
-                b: {"address": f"{h}:{PORT}", "pid": None} for b, h in self._hosts.items()
-            },
+            "brokers": {b: {"address": f"{h}:{PORT}", "pid": None} for b, h in self._hosts.items()},
             "links": self._links,
         }
         (self._directory / "run" / "overlay.json").write_text(json.dumps(state))
@@ -336,6 +338,7 @@ class TrialOverlay:
                     stderr=log,
                     limit=1 << 24,
                     start_new_session=True,
+                    preexec_fn=die_with_parent,
                 )
             assert self._watch.stdout is not None
             while line := await self._watch.stdout.readline():
@@ -373,9 +376,7 @@ class TrialOverlay:
 
     async def reshape(self, seed: int) -> str:
         """A plan to another tree, made and applied; how it went in words."""
-        now, target, plan = (
-            self._directory / f"{what}.json" for what in ("now", "target", "plan")
-        )
+        now, target, plan = (self._directory / f"{what}.json" for what in ("now", "target", "plan"))
         self._write_topology(now, await self._stored_links())
         mutate = ["topology", "mutate", str(now), "--ratio", "0.4", "--seed", str(seed)]
         code, said = await self.pubweave(*mutate, "-o", str(target))
@@ -415,6 +416,7 @@ class TrialOverlay:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=die_with_parent,
         )
         try:
             async with asyncio.timeout(COMMAND_LIMIT_S):
@@ -425,8 +427,3 @@ class TrialOverlay:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
         return process.returncode or 0, said.decode(errors="replace")
-
-
-def clocked_brokers(names: list[str]) -> list[str]:
-    """Those whose clocks can be set: every second one, so that the others keep time."""
-    return names[::2]

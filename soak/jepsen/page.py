@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from html import escape
 from pathlib import Path
@@ -23,7 +24,8 @@ body{font:14px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1120px;paddin
 h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 td,th{padding:2px 12px 2px 0;text-align:left;vertical-align:top}td.n{text-align:right}
-th{border-bottom:1px solid #999}.bad{color:#a3262a;font-weight:600}.good{color:#2c6e3f;font-weight:600}
+th{border-bottom:1px solid #999}
+.bad{color:#a3262a;font-weight:600}.good{color:#2c6e3f;font-weight:600}
 pre{background:#f4f4f2;padding:8px;overflow-x:auto;font-size:12px}
 svg text{font:11px system-ui,sans-serif;fill:#444}details{margin:.4em 0}.wide{overflow-x:auto}
 """
@@ -59,8 +61,8 @@ def _summary(found: dict[str, Any]) -> str:
     wanted, due = counts.get("wanted", 0), counts.get("due", 0)
     share = f" ({due / wanted:.1%} of what was wanted)" if wanted else ""
     return (
-        f"<p>{counts.get('published', 0):,} publications, {counts.get('acknowledged', 0):,} of them "
-        f"acknowledged; {counts.get('delivered', 0):,} deliveries; {due:,} due{share}; "
+        f"<p>{counts.get('published', 0):,} publications, {counts.get('acknowledged', 0):,} of "
+        f"them acknowledged; {counts.get('delivered', 0):,} deliveries; {due:,} due{share}; "
         f"{counts.get('missing', 0):,} missing; {counts.get('faults', 0)} faults; "
         f"{found['restarts']} starts of brokers. Latency: median up to "
         f"{_ms(line['all_median_ms'])}, 99% up to {_ms(line['all_p99_ms'])}.</p>"
@@ -157,7 +159,7 @@ def chart(found: dict[str, Any]) -> str:
     height = top + 2 * (PANEL + GAP) + 20
 
     def x(second: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * second / end
+        return float(LEFT + (WIDTH - LEFT - RIGHT) * second / end)
 
     parts = [
         f'<div class=wide><svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" role="img" '
@@ -166,15 +168,15 @@ def chart(found: dict[str, Any]) -> str:
     for each, lane in zip(faults, lanes, strict=True):
         parts.append(_bar(each, x, 14 + lane * LANE, top, height - 20))
     low = top + GAP
-    parts.append(
-        _panel(line, ("published", "delivered"), x, low, "per second", is_log=False)
-    )
+    parts.append(_panel(line, ("published", "delivered"), x, low, "per second", is_log=False))
     low += PANEL + GAP
     parts.append(_panel(line, ("median_ms", "p99_ms"), x, low, "latency, ms", is_log=True))
     step = next(s for s in (10, 30, 60, 120, 300, 600, 1800, 3600) if end / s <= 16)
     for second in range(0, int(end) + 1, step):
         text = f"{second // 60}:{second % 60:02}"
-        parts.append(f'<text x="{x(second):.1f}" y="{height - 4}" text-anchor="middle">{text}</text>')
+        parts.append(
+            f'<text x="{x(second):.1f}" y="{height - 4}" text-anchor="middle">{text}</text>'
+        )
     return "".join([*parts, "</svg></div>"])
 
 
@@ -218,18 +220,19 @@ def _panel(
     line: dict[str, Any], names: tuple[str, str], x: Any, top: float, label: str, *, is_log: bool
 ) -> str:
     """Two lines over time; the second one darker."""
-    values = [v for name in names for v in line[name] if v is not None]
-    highest = max([1.0, *values])
-    if is_log:
-        highest = max(highest, 1000.0)
+    values = sorted(v for name in names for v in line[name] if v is not None)
+    highest = max([1000.0, *values])
+    if not is_log:  # what was held up comes all at once, and would flatten the rest
+        highest = max(1.0, 1.3 * values[int(0.98 * (len(values) - 1))]) if values else 1.0
 
     def y(value: float) -> float:
-        import math
-
         share = math.log10(max(value, 1.0)) / math.log10(highest) if is_log else value / highest
-        return top + PANEL * (1.0 - share)
+        share = min(share, 1.0)
+        return float(top + PANEL * (1.0 - share))
 
-    parts = [f'<text x="{LEFT}" y="{top - 6}">{escape(label)}: {names[0]} (light), {names[1]}</text>']
+    parts = [
+        f'<text x="{LEFT}" y="{top - 6}">{escape(label)}: {names[0]} (light), {names[1]}</text>'
+    ]
     ticks = [highest * share for share in (0.0, 0.5, 1.0)]
     if is_log:
         ticks = [10.0**power for power in range(7) if 10.0**power <= highest]

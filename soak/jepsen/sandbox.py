@@ -29,7 +29,7 @@ SUBNET = "10.77.0"
 HOST_ADDRESS = f"{SUBNET}.1"
 """Clients, ZooKeeper and the nemesis are there."""
 LIMIT_S = 10.0
-ADVICE = "apt-get install iproute2 nftables util-linux faketime gcc libc6-dev"
+ADVICE = "apt-get install iproute2 nftables util-linux gcc libc6-dev"
 
 
 class SetUpError(Exception):
@@ -43,7 +43,6 @@ class Capabilities:
     has_namespaces: bool = True
     has_netem: bool = True
     has_tbf: bool = True
-    faketime: Path | None = None
     gcc: str | None = None
     missing: list[str] = field(default_factory=list)
 
@@ -51,8 +50,7 @@ class Capabilities:
         return {
             "namespaces": self.has_namespaces,
             "slow links": "netem" if self.has_netem else "tbf" if self.has_tbf else "none",
-            "clocks": str(self.faketime) if self.faketime else "none",
-            "slow disks": "an fsync that sleeps" if self.gcc else "none",
+            "clocks and slow disks": "preloaded" if self.gcc else "none",
             "missing": self.missing,
         }
 
@@ -92,7 +90,7 @@ def enter(arguments: Sequence[str], command: Sequence[str]) -> int:
     inside = subprocess.Popen(
         [*command, "--", sys.executable, "-m", "soak.jepsen", *arguments],
         env={**os.environ, INSIDE: "1"},
-        preexec_fn=_die_with_parent,
+        preexec_fn=die_with_parent,
     )
 
     def pass_on(number: int, _: object) -> None:
@@ -106,7 +104,8 @@ def enter(arguments: Sequence[str], command: Sequence[str]) -> int:
     return inside.wait()
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """For a process that was just forked: whoever ends this program ends it, too."""
     ctypes.CDLL(None).prctl(1, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
 
 
@@ -132,13 +131,9 @@ def find_capabilities() -> Capabilities:
     if found.has_namespaces and not found.has_netem:
         how = "slow links have a narrow tbf instead" if found.has_tbf else "no link is slow"
         found.missing.append(f"netem (this kernel is without sch_netem): {how}")
-    places = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-    found.faketime = places[0] if places else None
-    if found.faketime is None:
-        found.missing.append(f"libfaketime: no clock jumps; {ADVICE}")
     found.gcc = shutil.which("gcc")
     if found.gcc is None:
-        found.missing.append(f"gcc: no disk is slow; {ADVICE}")
+        found.missing.append(f"gcc: no clock jumps, no disk is slow; {ADVICE}")
     return found
 
 
@@ -184,7 +179,19 @@ class Network:
             if time.monotonic() > deadline:
                 raise SetUpError("unshare --net gives no network namespace")
             time.sleep(0.005)
-        run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", str(holder.pid))
+        run(
+            "ip",
+            "link",
+            "add",
+            name,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            str(holder.pid),
+        )
         run("ip", "link", "set", name, "master", BRIDGE, "up")
         for command in (
             ("ip", "address", "add", f"{self._address[broker]}/24", "dev", "eth0"),

@@ -51,9 +51,8 @@ def draw_schedule(
     seed: int,
     *,
     weights: dict[str, int],
-    clocked: list[str],
 ) -> list[Fault]:
-    """Faults until shortly before the end, in the order of time; ``clocked``: whose clocks jump."""
+    """Faults until shortly before the end, in the order of time."""
     rng = Random(f"nemesis {seed} {sorted(weights.items())} {minutes:g} {brokers}")
     end_s = minutes * 60.0 - CALM_S
     longest_s = min(LONG_S, max(4.0, minutes * 60.0 / 6.0))
@@ -66,13 +65,12 @@ def draw_schedule(
             deck = [kind for kind in kinds for _ in range(weights[kind])]
             rng.shuffle(deck)
         kind = deck.pop()
-        among = clocked if kind == "clock" else brokers
-        fault = _draw(rng, len(faults), at_s, kind, among, longest_s)
+        fault = _draw(rng, len(faults), at_s, kind, brokers, longest_s)
         for_s = min(fault.for_s, end_s - at_s)
         faults.append(
             Fault(fault.number, at_s, fault.kind, fault.targets, round(for_s, 2), fault.amount)
         )
-        pause_s = for_s * rng.random() if rng.random() < PAIRED else for_s + rng.uniform(4.0, 25.0)
+        pause_s = for_s * rng.random() if rng.random() < PAIRED else for_s + rng.uniform(2.0, 14.0)
         at_s = round(at_s + max(2.0, pause_s), 2)
     return faults
 
@@ -88,7 +86,7 @@ def _draw(
     elif kind in ("kill all", "plan", "remap"):
         count = len(brokers)
     targets = tuple(rng.sample(brokers, min(count, len(brokers))))
-    for_s = rng.uniform(2.0, min(25.0, longest_s))
+    for_s = rng.uniform(2.0, min(18.0, longest_s))
     if rng.random() < 0.15:
         for_s = rng.uniform(for_s, longest_s)
     amount = 0.0

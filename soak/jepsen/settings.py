@@ -161,7 +161,6 @@ def draw_mqtt(settings: TrialSettings, hosts: dict[str, str]) -> dict[str, Any]:
     the roles that come and go: readers of retained messages, clients with wills."""
     rng = Random(f"mqtt {settings.seed}")
     brokers = sorted(hosts)
-    at = lambda: rng.choice(brokers)  # noqa: E731
     clients: list[dict[str, Any]] = []
     for qos in (0, 1, 2):
         topics = rng.sample(MQTT_TOPICS, 2)
@@ -176,7 +175,7 @@ def draw_mqtt(settings: TrialSettings, hosts: dict[str, str]) -> dict[str, Any]:
     clients.append({"role": "reader", "name": "mread", "qos": 1, "topics": ["r/1", "r/2"]})
     clients.append({"role": "testator", "name": "mwill", "qos": 1, "topics": ["w/1"]})
     for number, each in enumerate(clients):
-        each["broker"] = at()
+        each["broker"] = rng.choice(brokers)
         each["version"] = 4 if number % 3 == 1 else 5
     return {
         "clients": clients,

@@ -20,7 +20,7 @@ from soak.jepsen.c_shims import Preloads
 from soak.jepsen.checker import RULES_FILE, Checker, Rules, judge
 from soak.jepsen.history import SUFFIX, HistoryReader, HistoryWriter, Line, read_in_order
 from soak.jepsen.nemesis import Nemesis
-from soak.jepsen.overlay import TrialOverlay, clocked_brokers, environment
+from soak.jepsen.overlay import TrialOverlay, environment
 from soak.jepsen.sandbox import (
     HOST_ADDRESS,
     Capabilities,
@@ -156,7 +156,6 @@ class Trial:
             settings.minutes,
             settings.seed,
             weights=self._possible(settings.weights()),
-            clocked=clocked_brokers(names),
         )
 
     def _possible(self, weights: dict[str, int]) -> dict[str, int]:
@@ -166,10 +165,8 @@ class Trial:
             impossible |= {*ON_NETWORK, "full disk"} - {"cut", "isolate"}
         if not (known.has_netem or known.has_tbf):
             impossible.add("slow link")
-        if known.faketime is None:
-            impossible.add("clock")
         if known.gcc is None:
-            impossible.add("slow disk")
+            impossible |= {"clock", "slow disk"}
         if self.settings.overlay.durability != "journal":
             impossible |= set(ON_DISKS)
         possible = {kind: w for kind, w in weights.items() if kind not in impossible}
@@ -323,7 +320,7 @@ class Trial:
         for each in examples:
             each["at_s"] = round(each["at"] - self._began, 3)
             lines = wanted.get((each["publisher"], each["number"], each["client"]), [])
-            each["excerpt"] = [[round(l[0] - self._began, 3), *l[1:]] for l in lines]
+            each["excerpt"] = [[round(t - self._began, 3), *rest] for t, *rest in lines]
             each["during"] = [
                 f"{f['kind']} {' '.join(f['targets'])}"
                 for f in self._nemesis.struck
