@@ -52,6 +52,12 @@ STATUS_EVERY_S = 2.0
 COMMAND_LIMIT_S = 150.0
 STOP_LIMIT_S = 8.0
 NAME = "soak"
+TELLING = (
+    ("notifications_lost", "dropped"),
+    ("publications_lost_at_most",),
+    ("notifications_lost_at_most",),
+)
+"""Counters of lost notifications (``dropped``: in MQTT sessions), publications, and bounds."""
 
 Place = Callable[[str], list[str]]
 """What to put before a command for it to run where a broker is."""
@@ -142,7 +148,7 @@ class TrialOverlay:
         self._store: ServerProcess | None = None
         self._watch: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._counted: dict[str, tuple[float, dict[str, int]]] = {}
+        self._counted: dict[str, tuple[float, dict[str, Any]]] = {}
         self._status_at = 0.0
         self.status: dict[str, Any] = {}
         self._status_came = asyncio.Event()
@@ -349,19 +355,19 @@ class TrialOverlay:
         now = time.monotonic()
         for name, status in document["broker_status"].items():
             if status["state"] == "up":
-                self._count(now, name, status["uptime_s"], status["counters"])
+                counters = {**status["counters"], **status.get("mqtt", {})}
+                self._count(now, name, status["uptime_s"], counters)
         self.status, self._status_at = document, now
         self._status_came.set()
         self._status_came = asyncio.Event()
 
-    def _count(self, now: float, name: str, uptime_s: float, counters: dict[str, int]) -> None:
+    def _count(self, now: float, name: str, uptime_s: float, counters: dict[str, Any]) -> None:
         """Write down what was counted as lost since the last look at this very process."""
         before_s, before = self._counted.get(name, (0.0, {}))
         if uptime_s < before_s:
             before = {}
         self._counted[name] = uptime_s, counters
-        fields = ("notifications_lost", "publications_lost_at_most", "notifications_lost_at_most")
-        news = [counters[field] - before.get(field, 0) for field in fields]
+        news = [sum(counters.get(f, 0) - before.get(f, 0) for f in fields) for fields in TELLING]
         if any(news):
             self._history.write("counted", name, *news, at=now)
 

@@ -2,6 +2,7 @@
 
     python -m soak.jepsen --minutes 30 --strategy all --seed 1
     python -m soak.jepsen --minutes 5 --strategy tree_journal --only kill --only "full disk"
+    python -m soak.jepsen --minutes 5 --only stop --for 45
     python -m soak.jepsen --minutes 2 --only none              # no faults, for comparison
 
 Exit code 0 if everything holds, 1 on violations, 2 if it could not be set up. Ctrl-C ends a trial
@@ -52,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="FAULT",
         help=f"only these faults: {', '.join(kinds)}; {NONE}",
     )
+    made.add_argument("--for", type=float, dest="for_s", metavar="SECONDS", help="each fault")
     made.add_argument(
         "--confirmed",
         action="store_true",
@@ -100,6 +102,7 @@ async def _all(given: argparse.Namespace) -> int:
             mqtt_rate=given.mqtt_rate,
             payload_bytes=given.payload,
             faults=tuple(given.only),
+            for_s=given.for_s,
             settle_s=given.settle,
             awaits_confirmation=given.confirmed,
             patience_s=given.patience,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 LONG_S = 120.0
@@ -51,8 +51,10 @@ def draw_schedule(
     seed: int,
     *,
     weights: dict[str, int],
+    for_s: float | None = None,
 ) -> list[Fault]:
-    """Faults until shortly before the end, in the order of time."""
+    """Faults until shortly before the end, in the order of time; all last `for_s` if that is
+    given."""
     rng = Random(f"nemesis {seed} {sorted(weights.items())} {minutes:g} {brokers}")
     end_s = minutes * 60.0 - CALM_S
     longest_s = min(LONG_S, max(4.0, minutes * 60.0 / 6.0))
@@ -66,11 +68,11 @@ def draw_schedule(
             rng.shuffle(deck)
         kind = deck.pop()
         fault = _draw(rng, len(faults), at_s, kind, brokers, longest_s)
-        for_s = min(fault.for_s, end_s - at_s)
-        faults.append(
-            Fault(fault.number, at_s, fault.kind, fault.targets, round(for_s, 2), fault.amount)
-        )
-        pause_s = for_s * rng.random() if rng.random() < PAIRED else for_s + rng.uniform(2.0, 14.0)
+        lasts_s = min(for_s or fault.for_s, end_s - at_s)
+        faults.append(replace(fault, for_s=round(lasts_s, 2)))
+        pause_s = lasts_s + rng.uniform(2.0, 14.0)
+        if rng.random() < PAIRED:
+            pause_s = lasts_s * rng.random()
         at_s = round(at_s + max(2.0, pause_s), 2)
     return faults
 

@@ -68,6 +68,8 @@ class TrialSettings:
     payload_bytes: int = 120
     faults: tuple[str, ...] = ()
     """Only these kinds; empty: all."""
+    for_s: float | None = None
+    """How long each of them lasts; None: as drawn."""
     settle_s: float = 20.0
     awaits_confirmation: bool = False
     patience_s: float = 120.0

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import pubweave
 from pubweave.runtime.net.addresses import Address
 from soak.cutting_proxy import CuttingProxy
 from soak.jepsen.c_shims import Preloads
@@ -156,6 +157,7 @@ class Trial:
             settings.minutes,
             settings.seed,
             weights=self._possible(settings.weights()),
+            for_s=settings.for_s,
         )
 
     def _possible(self, weights: dict[str, int]) -> dict[str, int]:
@@ -343,7 +345,8 @@ def _is_about(line: Line, publisher: str, number: int, client: str) -> bool:
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "kernel": platform.release()}
+    source = str(Path(pubweave.__file__).parent)
+    found = {"python": platform.python_version(), "kernel": platform.release(), "source": source}
     for package in ("pubweave", "paho-mqtt", "uvloop", "msgspec"):
         with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
