@@ -96,7 +96,6 @@ class Broker:
         self.is_expected_down = False
 
     async def start(self) -> None:
-        self.is_expected_down = False
         with self._log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -107,6 +106,7 @@ class Broker:
                 start_new_session=True,
                 preexec_fn=die_with_parent,
             )
+        self.is_expected_down = False  # not before: the one before may just have ended
 
     def send(self, what: signal.Signals) -> bool:
         if self.process is None or self.process.returncode is not None:
@@ -291,7 +291,8 @@ class TrialOverlay:
             said = f"broker {broker.name} ended by itself with {code}: {broker.last_words()}"
             self._history.write("finding", said)
             await asyncio.sleep(1.0)
-            await broker.start()
+            if broker.process is process and not broker.kept_down:
+                await broker.start()
 
     async def take_down(self, names: list[str], what: signal.Signals) -> None:
         """Kill, or ask to leave, and keep down until `bring_up`."""

@@ -75,7 +75,10 @@ def main() -> int:
     """Outside: look for a sandbox and go in. Inside: the trials."""
     given = parser().parse_args()
     if given.minutes < 0.75:
-        print("--minutes must be 0.75 at least: the first and last 20 s are calm", file=sys.stderr)
+        print(
+            "--minutes must be 0.75 at least: the first 5 s and the last 20 s are calm",
+            file=sys.stderr,
+        )
         return 2
     if INSIDE not in os.environ and OUTSIDE not in os.environ:
         command = unshare_command()

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from random import Random
 
 LONG_S = 120.0
-CALM_S = 20.0
+CALM_BEFORE_S = 5.0
+CALM_AFTER_S = 20.0
 """Nothing strikes in the first and the last seconds of a trial."""
 
 COMMON = {
@@ -56,12 +57,12 @@ def draw_schedule(
     """Faults until shortly before the end, in the order of time; all last `for_s` if that is
     given."""
     rng = Random(f"nemesis {seed} {sorted(weights.items())} {minutes:g} {brokers}")
-    end_s = minutes * 60.0 - CALM_S
+    end_s = minutes * 60.0 - CALM_AFTER_S
     longest_s = min(LONG_S, max(4.0, minutes * 60.0 / 6.0))
     kinds = sorted(weights)
     deck: list[str] = []
     faults: list[Fault] = []
-    at_s = CALM_S
+    at_s = CALM_BEFORE_S
     while kinds and at_s < end_s - 3.0:
         if not deck:  # like cards: whatever weighs little comes, too
             deck = [kind for kind in kinds for _ in range(weights[kind])]

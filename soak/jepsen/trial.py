@@ -30,7 +30,7 @@ from soak.jepsen.sandbox import (
     SetUpError,
     find_capabilities,
 )
-from soak.jepsen.schedule import CALM_S, ON_DISKS, ON_NETWORK, Fault, draw_schedule
+from soak.jepsen.schedule import CALM_AFTER_S, ON_DISKS, ON_NETWORK, Fault, draw_schedule
 from soak.jepsen.settings import (
     MQTT_PORT,
     PORT,
@@ -137,7 +137,7 @@ class Trial:
             preloads,
             self._history,
             store_host=store_host,
-            links=draw_links(names, settings.seed, is_tree=settings.overlay.strategy == "tree"),
+            links=draw_links(names, settings.seed, is_tree=settings.overlay.has_store),
             disks={name: self.directory / "disks" / name for name in names},
         )
         stack.push_async_callback(self._overlay.close)
@@ -151,6 +151,11 @@ class Trial:
             self._clients.append(await stack.enter_async_context(self._process(name, config)))
         for each in self._clients:
             await each.wait_until_ready()
+        if not settings.awaits_confirmation:
+            self._say(f"all clients are there; {settings.settle_s:g} s for their subscriptions")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(settings.settle_s + 1.0):
+                    await self._stop.wait()
         self._nemesis = Nemesis(self._overlay, self._history, preloads, network, disks, proxies)
         self.schedule = draw_schedule(
             names,
@@ -239,7 +244,7 @@ class Trial:
         for each in self._clients:
             each.order(b"end")
         deadline = time.monotonic() + self.settings.patience_s
-        calm = time.monotonic() + (QUIET_END_S if self._ended_early else CALM_S)
+        calm = time.monotonic() + (QUIET_END_S if self._ended_early else CALM_AFTER_S)
         while time.monotonic() < deadline and not (self._live.open == 0 < time.monotonic() - calm):
             await self._look(deadline, "settling")
         await self._overlay.count_now()

@@ -1,4 +1,4 @@
-"""`soak.jepsen` in small: a minute of a tree under a nemesis, and ends that leave nothing behind."""
+"""`soak.jepsen` in small: a minute of a tree under a nemesis; nothing is left behind."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from soak.jepsen.schedule import CALM_S, COMMON, LONG_S, Fault, draw_schedule
+from soak.jepsen.schedule import CALM_AFTER_S, CALM_BEFORE_S, COMMON, LONG_S, Fault, draw_schedule
 from soak.jepsen.settings import KINDS, TrialSettings, draw_links, draw_mqtt, draw_native
 
 BROKERS = [f"b{number}" for number in range(1, 7)]
@@ -29,8 +29,8 @@ def test_faults_come_in_order_leave_calm_ends_and_some_are_long_or_in_pairs(seed
     faults = draw(seed)
     starts = [fault.at_s for fault in faults]
     assert starts == sorted(starts)
-    assert starts[0] >= CALM_S
-    assert all(f.at_s + f.for_s <= 30 * 60 - CALM_S + 0.01 for f in faults)
+    assert starts[0] >= CALM_BEFORE_S
+    assert all(f.at_s + f.for_s <= 30 * 60 - CALM_AFTER_S + 0.01 for f in faults)
     assert all(0 < f.for_s <= LONG_S for f in faults)
     assert any(f.for_s > 30.0 for f in faults)
     pairs = itertools.pairwise(faults)
