@@ -25,7 +25,7 @@ from soak.jepsen.history import HistoryWriter
 from soak.jepsen.settings import VALUES
 
 CONNECT_S = 60.0
-FLUSH_EVERY_S = 0.5
+LOOK_EVERY_S = 0.1
 ACKNOWLEDGE_EVERY_S = 0.1
 
 
@@ -99,6 +99,7 @@ class Subscriber:
         self._number = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: dict[str, tuple[pubweave.Subscription, dict[str, Any]]] = {}
+        self._confirmed: set[str] = set()
         self.client: pubweave.Client
 
     async def start(self, client: pubweave.Client, history: HistoryWriter) -> None:
@@ -111,7 +112,9 @@ class Subscriber:
         sid = f"{self.name}#{self._number}"
         history.write("sub", self.name, sid, wanted, 1)
         subscription = await self.client.subscribe(filter_text(wanted))
-        history.write("subok", self.name, sid)
+        if getattr(subscription, "is_confirmed", True):
+            self._confirmed.add(sid)
+            history.write("subok", self.name, sid)
         task = asyncio.create_task(self._take(sid, subscription, history))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -129,6 +132,17 @@ class Subscriber:
                 *(self.name, sid, publisher, int(number), topic, int(value), float(sent_at), 1, 0),
             )
 
+    def write_confirmations(self, history: HistoryWriter) -> None:
+        """What was confirmed since, or is not confirmed any more."""
+        for sid, (subscription, _) in self._held.items():
+            is_confirmed = getattr(subscription, "is_confirmed", True)
+            if is_confirmed and sid not in self._confirmed:
+                self._confirmed.add(sid)
+                history.write("subok", self.name, sid)
+            elif not is_confirmed and sid in self._confirmed:
+                self._confirmed.remove(sid)
+                history.write("unsure", self.name, sid)
+
     async def change(self, history: HistoryWriter) -> None:
         """Take one subscription back, and make one like it a moment later."""
         every_s = float(self.plan["changes_every_s"])
@@ -143,15 +157,25 @@ class Subscriber:
             await self._subscribe(wanted, history)
 
 
-async def write_what_is_told(clients: dict[str, pubweave.Client], history: HistoryWriter) -> None:
-    """What the library tells an application: publications that were missed, gaps, refusals."""
+async def write_what_is_told(
+    clients: dict[str, pubweave.Client], subscribers: list[Subscriber], history: HistoryWriter
+) -> None:
+    """What the library tells an application: publications that were missed, gaps, refusals, and
+    whether subscriptions are confirmed."""
     known: dict[str, list[Any]] = {name: [] for name in clients}
+    gaps: dict[str, list[Any]] = {name: [] for name in clients}
     refused = dict.fromkeys(clients, 0)
     while True:
-        await asyncio.sleep(FLUSH_EVERY_S)
+        await asyncio.sleep(LOOK_EVERY_S)
+        for subscriber in subscribers:
+            subscriber.write_confirmations(history)
         for name, client in clients.items():
             for each in _new(client.missed, known[name]):
                 history.write("told", name, each.count, str(each.publisher), each.topic)
+            for gap in _new(getattr(client, "gaps", []), gaps[name]):
+                # Numbers are of all topics of the publisher, so these are as many at most.
+                count = max(1, gap.before - gap.after - 1)
+                history.write("told", name, count, str(gap.publisher), gap.topic)
             if client.refused != refused[name]:
                 refused[name] = client.refused
                 history.write("note", f"{name} was refused: {client.last_refusal}")
@@ -192,7 +216,8 @@ class Clients:
             for publisher in self._publishers:
                 await publisher.start(clients[publisher.name])
             print("ready", flush=True)
-            group.create_task(write_what_is_told(clients, self._history))
+            told = write_what_is_told(clients, self._subscribers, self._history)
+            group.create_task(told)
             await begun.wait()
             for publisher in self._publishers:
                 group.create_task(publisher.publish_until(self.over, self._history))
