@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 WARM := $(VENV)/.warm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check lint types bench bench-planner mutants lock clean
+.PHONY: help setup demo test test-all check lint types bench bench-planner mutants soak lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,9 @@ bench-planner: $(STAMP) $(WARM) ## the planner's bars, met or missed; ARGS="--on
 
 mutants: $(STAMP) ## break protocol code in 100 small ways: which checks notice? ARGS="--count 20"
 	$(BIN)/python -m soak.run_mutants $(ARGS)
+
+soak: $(STAMP) $(WARM) ## real brokers under a nemesis, judged from outside: MINUTES=30 STRATEGY=tree|tree_journal|topic_connected|rendezvous|all SEED=1
+	$(BIN)/python -m soak.jepsen --minutes $(or $(MINUTES),30) --strategy $(or $(STRATEGY),tree) --seed $(or $(SEED),1) $(ARGS)
 
 lock: ## renew requirements.lock from pyproject.toml (versions and hashes, no addresses)
 	$(PYTHON) -m venv $(VENV)-lock

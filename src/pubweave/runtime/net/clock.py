@@ -61,5 +61,6 @@ class DeadlineTimer:
 
     def _fire(self) -> None:
         self._handle = None
-        self._due_at = float("inf")
-        self._callback()
+        self._callback()  # which may want to know how late it is
+        if self._handle is None:
+            self._due_at = float("inf")

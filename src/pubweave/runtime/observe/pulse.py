@@ -93,7 +93,7 @@ def broker_document(status: BrokerStatus | None) -> dict[str, Any]:
         "counters": msgspec.to_builtins(status.counters),
         **{
             name: msgspec.to_builtins(told)
-            for name in ("organizing", "relocation", "migrations", "access")
+            for name in ("organizing", "relocation", "migrations", "journal", "access", "mqtt")
             if (told := getattr(status, name)) is not None
         },
     }

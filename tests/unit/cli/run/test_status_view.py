@@ -18,6 +18,7 @@ from pubweave.model.records.status import (
     BrokerStatus,
     CounterStatus,
     MigrationStatus,
+    MqttStatus,
     OrganizeStatus,
     RateStatus,
     RelocationStatus,
@@ -100,6 +101,15 @@ def test_a_self_organizing_overlay_says_what_it_did() -> None:
     assert broker_document(one)["organizing"]["done"] == 2
     assert organize_line(snapshot(0.0, status("b1", 1, 0))) == ""
     assert "organizing" not in broker_document(status("b1", 1, 0))
+
+
+def test_what_an_mqtt_door_counted_is_in_the_document() -> None:
+    told = MqttStatus(
+        connections=2, sessions=3, waiting=4, dropped=5, qos0_dropped=6, retained=7, redirected=0
+    )
+    one = broker_document(replace(status("b1", 1, 0), mqtt=told))
+    assert (one["mqtt"]["dropped"], one["mqtt"]["qos0_dropped"]) == (5, 6)
+    assert "mqtt" not in broker_document(status("b1", 1, 0))
 
 
 def test_tables_show_brokers_that_are_down_and_count_those_left_out() -> None:

@@ -29,3 +29,22 @@ def test_a_deadline_long_past_is_no_pause_of_the_process() -> None:
         timer.cancel()
 
     asyncio.run(run())
+
+
+def test_a_timer_that_is_late_itself_still_knows_the_pause() -> None:
+    """After a pause the loop calls timers first, before anything else has come in."""
+
+    async def run() -> list[float]:
+        clock = SetClock()
+        noticed: list[float] = []
+        timer = DeadlineTimer(clock, lambda: noticed.append(timer.take_pause(clock.now())))
+        timer.arm(clock.at + 0.01)
+        clock.at += 45.0
+        await asyncio.sleep(0.05)
+        clock.at += 45.0
+        noticed.append(timer.take_pause(clock.now()))
+        return noticed
+
+    assert [round(each, 2) for each in asyncio.run(run())] == [44.99, 0.0], (
+        "nobody was waited for the second time"
+    )

@@ -1,0 +1,3 @@
+from soak.jepsen.run import main
+
+raise SystemExit(main())
