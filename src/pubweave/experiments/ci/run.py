@@ -15,13 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pubweave.design.ci.cycle_traffic import SideCounts, Union, Unions, union_of_histogram
-from pubweave.design.ci.rounds import (
-    LIVE_PATIENCE,
-    LIVE_REQUESTS,
-    LocalOverlay,
-    LocalSettings,
-    TripleCounts,
-)
+from pubweave.design.ci.rounds import LocalOverlay, LocalSettings, TripleCounts
 from pubweave.design.ci.rules import Estimate, Heuristic
 from pubweave.design.tree.cost import links_of, total_cost
 from pubweave.design.tree.global_search import GlobalSearch
@@ -104,14 +98,16 @@ class Variant:
     heuristic: Heuristic
     estimate: Estimate = Estimate.OVERLAP
     least_gain: float = 0.0
+    exchanges: int | None = None
     requests: int | None = None
+    patience: int = 0
 
 
 VARIANTS = {
     "ci": Variant(Heuristic.CI),
     "ci-conjunction": Variant(Heuristic.CI, Estimate.CONJUNCTION),
     "ci-damped": Variant(Heuristic.CI, least_gain=DAMPED_GAIN),
-    "ci-sides": Variant(Heuristic.CI, Estimate.SIDES, requests=LIVE_REQUESTS),
+    "ci-sides": Variant(Heuristic.CI, Estimate.SIDES, requests=3, patience=4),
     "lmst": Variant(Heuristic.MST),
     "lmit": Variant(Heuristic.MIT),
 }
@@ -157,7 +153,13 @@ def _reorganizing(world: CiWorld, variant: str, eta: int, seed: int, intervals: 
     rng = np.random.default_rng([seed, 1])
     chosen = VARIANTS[variant]
     settings = LocalSettings(
-        chosen.heuristic, eta, chosen.least_gain, chosen.requests, LIVE_PATIENCE, chosen.estimate
+        chosen.heuristic,
+        eta,
+        chosen.least_gain,
+        chosen.exchanges,
+        chosen.requests,
+        chosen.patience,
+        chosen.estimate,
     )
     neighbors: list[list[int]] = [[] for _ in world.names]
     for a, b in world.start.tolist():
@@ -178,8 +180,8 @@ def _reorganizing(world: CiWorld, variant: str, eta: int, seed: int, intervals: 
         overlay.prices = prices.communication.tolist()
         overlay.knowledge = interest
         paid.append(_paid(world, k, edges))
-        broadcasts.append(_crossing_cost(overlay.broadcasts(), prices))
         made = overlay.play(rng)
+        broadcasts.append(_crossing_cost(made.crossed, prices))
         reconfigurations.append(_control_cost(made.requested, made.agreed, prices))
         requests += len(made.requested)
         exchanges += len(made.exchanges)
