@@ -36,7 +36,9 @@ from pubweave.model.messages.session import ExchangeRequest, Verdict
 
 
 class CycleCostByInterest:
-    """The `CycleView` of one broker by common interest."""
+    """The `CycleView` of one broker by common interest, which no exchange changes."""
+
+    renewal_s = 0.0
 
     def __init__(
         self,
@@ -57,6 +59,9 @@ class CycleCostByInterest:
     @property
     def rule(self) -> str:
         return self._config.heuristic.value
+
+    def ready_in_s(self, now: float) -> float:
+        return 0.0
 
     # --- evaluation ------------------------------------------------------------------------
 
@@ -93,9 +98,9 @@ class CycleCostByInterest:
 
     # --- consensus -------------------------------------------------------------------------
 
-    def opened(self, request: ExchangeRequest) -> ExchangeRequest | None:
+    def opened(self, request: ExchangeRequest, now: float) -> ExchangeRequest | None:
         nothing = (0.0,) * len(request.brokers)
-        opened = self.added(msgspec.structs.replace(request, costs=nothing))
+        opened = self.added(msgspec.structs.replace(request, costs=nothing), now)
         return opened if isinstance(opened, ExchangeRequest) else None
 
     def fault(self, request: ExchangeRequest, member: int) -> str:
@@ -103,7 +108,7 @@ class CycleCostByInterest:
             return "its costs do not add up"
         return "" if all(map(math.isfinite, request.costs)) else "its costs are no costs"
 
-    def added(self, request: ExchangeRequest) -> ExchangeRequest | CycleRefusal:
+    def added(self, request: ExchangeRequest, now: float) -> ExchangeRequest | CycleRefusal:
         vector = self.vector(request.brokers, request.processing, request.link_costs)
         if vector is None:
             return CycleRefusal(Verdict.DECLINED, f"{self._own} cannot say what it would cost")
@@ -192,6 +197,8 @@ class CycleRefusal:
 
     verdict: Verdict
     reason: str
+    free_in_s: float = 0.0
+    """When it expects to be free, if it is BUSY."""
 
 
 class CycleView(Protocol):
@@ -201,19 +208,26 @@ class CycleView(Protocol):
     def rule(self) -> str:
         """How requests are priced; brokers with another rule decline."""
 
+    @property
+    def renewal_s(self) -> float:
+        """How long after an exchange its brokers know too little of the new traffic."""
+
+    def ready_in_s(self, now: float) -> float:
+        """When this broker knows enough of its traffic to take part; 0 if it does."""
+
     def expected_gain(self, known: Known) -> float:
         """The expected gain of a free link, to decide whose price to probe first."""
 
     def desired_link(self, broker: BrokerId, now: float) -> DesiredLink | None:
         """A desired link to a broker more than a hop away; None if it would not pay."""
 
-    def opened(self, request: ExchangeRequest) -> ExchangeRequest | None:
+    def opened(self, request: ExchangeRequest, now: float) -> ExchangeRequest | None:
         """A new request with this broker's part; None if it knows too little."""
 
     def fault(self, request: ExchangeRequest, member: int) -> str:
         """What is wrong with the parts of earlier members; empty if nothing is."""
 
-    def added(self, request: ExchangeRequest) -> ExchangeRequest | CycleRefusal:
+    def added(self, request: ExchangeRequest, now: float) -> ExchangeRequest | CycleRefusal:
         """The request with this broker's part."""
 
     def removal_costs(self, request: ExchangeRequest) -> Sequence[float] | None:

@@ -18,7 +18,7 @@ from pubweave.core.config.self_organizing import OrganizeConfig
 from pubweave.core.self_organizing.cycle_cost_by_interest import CycleRefusal, DesiredLink
 from pubweave.core.self_organizing.neighborhood import Known, Neighborhood
 from pubweave.core.self_organizing.prices import LinkPrices
-from pubweave.core.self_organizing.traffic_sides import SLICES, SliceRange, TrafficSides
+from pubweave.core.self_organizing.traffic_sides import SLICES, SPAN_SLICES, SliceRange, TrafficSides
 from pubweave.design.ci.cycle_traffic import Union, link_promise, removal_costs_by_sides
 from pubweave.model.bloom import LEAST_BITS, MOST_BITS, BloomFilter, adapted_side_bits
 from pubweave.model.ids import BrokerId
@@ -50,6 +50,13 @@ class CycleCostByTraffic:
         self._prices = prices
         self._cache = cache
 
+    @property
+    def renewal_s(self) -> float:
+        return (SPAN_SLICES + 1) * self._config.interval_s / SLICES
+
+    def ready_in_s(self, now: float) -> float:
+        return 0.0 if self._cache.sound_span() else self._cache.sound_in_s(now)
+
     # --- evaluation ------------------------------------------------------------------------
 
     def expected_gain(self, known: Known) -> float:
@@ -75,7 +82,7 @@ class CycleCostByTraffic:
 
     # --- consensus -------------------------------------------------------------------------
 
-    def opened(self, request: ExchangeRequest) -> ExchangeRequest | None:
+    def opened(self, request: ExchangeRequest, now: float) -> ExchangeRequest | None:
         span = self._cache.sound_span()
         entries = None if span is None else self._cache.side(span, ())
         if span is None or entries is None:
@@ -84,7 +91,7 @@ class CycleCostByTraffic:
         if self._config.adapt_bloom:
             bits = adapted_side_bits(len(entries))
         bare = msgspec.structs.replace(request, last_slice=span.last, slices=span.count, bits=bits)
-        opened = self.added(bare)
+        opened = self.added(bare, now)
         return opened if isinstance(opened, ExchangeRequest) else None
 
     def fault(self, request: ExchangeRequest, member: int) -> str:
@@ -98,7 +105,7 @@ class CycleCostByTraffic:
             return "its filters are too large"
         return ""
 
-    def added(self, request: ExchangeRequest) -> ExchangeRequest | CycleRefusal:
+    def added(self, request: ExchangeRequest, now: float) -> ExchangeRequest | CycleRefusal:
         span = SliceRange(request.last_slice, request.slices)
         member = request.brokers.index(self._own)
         # The link that would close the cycle does not exist yet.
@@ -108,7 +115,8 @@ class CycleCostByTraffic:
                 return CycleRefusal(
                     Verdict.DECLINED, f"{self._own} has more to note than it has room"
                 )
-            return CycleRefusal(Verdict.BUSY, f"{self._own} has not noted all of {span}")
+            reason = f"{self._own} has not noted all of {span}"
+            return CycleRefusal(Verdict.BUSY, reason, self._cache.sound_in_s(now))
         side = BloomFilter(request.bits, 1)
         side.add(keys)
         return msgspec.structs.replace(request, sides=(*request.sides, side.to_bytes()))

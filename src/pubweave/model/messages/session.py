@@ -165,7 +165,8 @@ class InterestBroadcast(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``brokers`` are those it has passed, its origin first, each with its processing cost; between
     them the communication costs of the links and the common interest of their ends. Where rings
-    are priced by sides it tells of the way alone: ``bits`` is 0, and there is no filter."""
+    are priced by sides it tells of the way alone: ``bits`` is 0, and there is no filter. Its
+    origin can take part in no exchange for about ``busy_s``."""
 
     window: int
     hops_left: int
@@ -176,6 +177,7 @@ class InterestBroadcast(msgspec.Struct, frozen=True, array_like=True, gc=False):
     bits: int
     hashes: int
     filter: bytes
+    busy_s: float = 0.0
 
     @property
     def size_bytes(self) -> int:
@@ -222,12 +224,15 @@ class Verdict(enum.Enum):
 
 class ExchangeReply(_Weighed, frozen=True, array_like=True, gc=False):
     """Goes back to whoever asked, and lets the brokers on the way go. ``removed`` is the number
-    of the ring's link that went, if it is known."""
+    of the ring's link that went, if it is known. Who is BUSY says who it is, and when it expects
+    to be free."""
 
     request_id: str
     verdict: Verdict
     reason: str = ""
     removed: int = -1
+    by: BrokerId = ""
+    free_in_s: float = 0.0
 
 
 class Role(enum.Enum):
