@@ -3,8 +3,8 @@
 A round is one broadcast interval: every broker hears of all brokers within eta hops, looks for a
 link it would rather have (evaluation), asks the brokers on the cycle (consensus), and if they
 agree two links are exchanged. Decisions are those of `ci/views`; what is missing here is the
-protocol. A broker takes part in one exchange per round at most, as locks on a cycle demand, so
-every path that was broadcast is still there when it is used.
+protocol. As printed a broker evaluates at every broadcast that it receives and takes part in any
+number of exchanges; both can be bounded (`LocalSettings`).
 
 Brokers are indices, costs plain lists: this walks over a few dozen brokers at a time.
 
@@ -16,7 +16,7 @@ interest is exact there; what Bloom filters would have made of it is in the expe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, permutations
 
@@ -47,8 +47,9 @@ from pubweave.design.tree.problem import (
 )
 from pubweave.design.tree.traffic import Integers, Traffic
 
-MayExchange = Callable[[Pair, Pair], bool]
-"""Whether a link may go for another."""
+MayExchange = Callable[[set[Pair], Pair, Pair], bool]
+"""Whether of the links there are the first may go for the second."""
+
 
 @dataclass(frozen=True)
 class LocalSettings:
@@ -66,6 +67,11 @@ class LocalSettings:
     """Rounds that a broker waits before it asks again for what was denied."""
     estimate: Estimate = Estimate.OVERLAP
     """CI's; the others have no use for one."""
+
+
+LIVE = LocalSettings(requests=3, patience=4, estimate=Estimate.SIDES)
+"""What pays by sides, and what running brokers do (`core.self_organizing`): of settings that are
+equally good the one with the fewest requests (docs/papers/ci.md)."""
 
 
 @dataclass
@@ -88,11 +94,15 @@ class LocalOverlay:
     prices: Sequence[Sequence[float]]
     knowledge: Knowledge
     settings: LocalSettings
-    may_exchange: MayExchange = field(default=lambda removed, added: True)
+    may_exchange: MayExchange = field(default=lambda links, removed, added: True)
     rounds: int = 0
+    links: set[Pair] = field(init=False)
     _denied: dict[Pair, int] = field(default_factory=dict)
     _heard: dict[Pair, int] = field(default_factory=dict)
     """The last round in which a broker (first) heard another's broadcast (second)."""
+
+    def __post_init__(self) -> None:
+        self.links = {pair_of(a, b) for a, ends in enumerate(self.neighbors) for b in ends}
 
     def play(self, rng: np.random.Generator) -> Round:
         """One round, the brokers acting in random order."""
@@ -102,7 +112,7 @@ class LocalOverlay:
         order = rng.permutation(len(self.neighbors)).tolist()
         if self.settings.requests is None:
             self._forget_stale()
-            self._set_view(self._heard)
+            self._set_view()
             for broker in order:
                 self._broadcast(broker)
         else:
@@ -112,7 +122,7 @@ class LocalOverlay:
                 for far in surroundings.hops:
                     self._heard[far, broker] = self.rounds
             self._forget_stale()
-            self._set_view(self._heard)
+            self._set_view()
             for broker in order:
                 self._ask_for_best(broker, self.settings.requests, rng)
         return self._made
@@ -164,7 +174,7 @@ class LocalOverlay:
         return Surroundings(via, hops)
 
     def _is_whole(self, path: tuple[int, ...]) -> bool:
-        return all(far in self.neighbors[near] for near, far in pairwise(path))
+        return all(pair_of(near, far) in self.links for near, far in pairwise(path))
 
     # --- knowledge -------------------------------------------------------------------------
 
@@ -174,7 +184,7 @@ class LocalOverlay:
         for pair in stale:
             del self._heard[pair]
 
-    def _set_view(self, heard: Iterable[Pair] = ()) -> None:
+    def _set_view(self) -> None:
         """What everybody has to go by until the tree changes."""
         prices = PriceLists(self.processing, self.prices)
         if self.settings.heuristic is not Heuristic.CI:
@@ -182,11 +192,11 @@ class LocalOverlay:
         elif self.settings.estimate is Estimate.SIDES:
             self._view = SidesView(prices, self.knowledge.sides(self.neighbors))
         else:
-            self._view = InterestView(prices, self.knowledge, self._overlaps(heard))
+            self._view = InterestView(prices, self.knowledge, self._overlaps())
 
-    def _overlaps(self, heard: Iterable[Pair]) -> list[float | None]:
+    def _overlaps(self) -> list[float | None]:
         common: list[list[float]] = [[] for _ in self.neighbors]
-        for broker, other in heard:
+        for broker, other in self._heard:
             if other != broker:
                 common[broker].append(self.knowledge.common(broker)[other])
         return [
@@ -222,7 +232,7 @@ class LocalOverlay:
         costs = self._view.costs(cycle)
         added = pair_of(cycle[0], cycle[-1])
         for m in range(len(cycle) - 1):
-            if not self.may_exchange(pair_of(cycle[m], cycle[m + 1]), added):
+            if not self.may_exchange(self.links, pair_of(cycle[m], cycle[m + 1]), added):
                 costs[m] = np.inf
         chosen = choose_removal(costs, self.settings.least_gain)
         return None if chosen is None else (pair_of(cycle[chosen], cycle[chosen + 1]), added)
@@ -231,6 +241,8 @@ class LocalOverlay:
         return self._denied.get((path[0], path[-1]), -1) >= self.rounds
 
     def _exchange(self, removed: Pair, added: Pair) -> None:
+        self.links.remove(removed)
+        self.links.add(added)
         for one, other in (removed, removed[::-1]):
             self.neighbors[one].remove(other)
         for one, other in (added, added[::-1]):
@@ -300,21 +312,20 @@ def reorganized(
 ) -> DesignResult:
     """The tree when nothing changes any more, after at most `ROUNDS_MAX` rounds.
 
-    Whoever was denied waits for ``patience`` rounds: only so many and one without any exchange
-    are rest.
+    Whoever was denied waits for ``patience`` rounds, and whoever knows too little for one: only
+    so many and one more without any exchange are rest.
     """
     allowance = Allowance(problem)
     edges = edges_of(problem.source, problem.brokers)
     state = TreeState(problem.traffic, problem.prices, edges)
     allowance.bring_within(state)
-    links = set(state.links)
     overlay = LocalOverlay(
         _neighbors(state.edges, len(problem.brokers)),
         problem.prices.processing.tolist(),
         allowance.candidates.tolist(),
         ExactInterest(problem.traffic, settings.estimate, rng),
         settings,
-        may_exchange=lambda removed, added: allowance.permits(links, removed, added),
+        may_exchange=allowance.permits,
     )
     exchanges = at_rest = 0
     notes: tuple[str, ...] = (f"still changing after {ROUNDS_MAX} rounds",)
@@ -323,21 +334,18 @@ def reorganized(
             notes = (f"ended in round {number}",)
             break
         made = overlay.play(rng).exchanges
-        for removed, added in made:
-            links.remove(removed)
-            links.add(added)
         exchanges += len(made)
         at_rest = 0 if made else at_rest + 1
-        if at_rest > settings.patience:
+        if at_rest > max(1, settings.patience):
             notes = ()
             break
         message = f"{settings.heuristic.value}: round {number}, {len(made)} exchanges"
-        on_progress(DesignProgress(message, _cost(problem, links)))
+        on_progress(DesignProgress(message, _cost(problem, overlay.links)))
     name = settings.heuristic.value
     return DesignResult(
         name if name == "ci" else f"l{name}",
-        links_of(_edges(links), problem.brokers),
-        _cost(problem, links),
+        links_of(_edges(overlay.links), problem.brokers),
+        _cost(problem, overlay.links),
         DesignStatus.RULE,
         rounds=overlay.rounds,
         exchanges=exchanges,

@@ -63,7 +63,6 @@ class Surroundings:
             way.append(self.via[way[-1]])
         return tuple(way)
 
-
     def crossed(self) -> list[tuple[int, int]]:
         """The links that a broadcast of the nearest crosses, as (from, to)."""
         return [(self.via[broker], broker) for broker, hops in self.hops.items() if hops > 0]
