@@ -15,7 +15,7 @@ CACHE_CAPACITY = 8_192
 """Notifications remembered in all (CI section 5)."""
 SIDE_CAPACITY = 65_536
 """Notifications remembered per window where brokers count by sides."""
-SIDE_REQUESTS = 3
+SIDE_REQUESTS = 6
 """Links asked for per interval where brokers count by sides."""
 MOST_HOPS = 16
 """No neighborhood is larger, whatever a neighbor says."""
@@ -45,7 +45,7 @@ class OrganizeConfig:
     exchanges: int = 0
     """How many exchanges a broker takes part in per interval, at most; 0: any number."""
     requests: int | None = None
-    """How many links a broker asks for per interval, at most; 0: any number. By default 3 with
+    """How many links a broker asks for per interval, at most; 0: any number. By default 6 with
     sides, else any number."""
     estimate: Estimate = Estimate.SIDES
     """By what CI prices a ring; the other heuristics do not look at it."""

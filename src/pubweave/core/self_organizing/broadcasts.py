@@ -61,10 +61,11 @@ class Broadcasts:
         for link in self._links():
             self._broadcast(link, message)
 
-    def tell_busy(self, busy_s: float) -> None:
+    def tell_busy(self, busy_s: float, gain: float) -> None:
         """Between two intervals: nobody need ask for a cycle through this broker for so long."""
+        message = msgspec.structs.replace(self._own_message(busy_s), gain=gain)
         for link in self._links():
-            self._broadcast(link, self._own_message(busy_s))
+            self._broadcast(link, message)
 
     def _own_message(self, busy_s: float) -> InterestBroadcast:
         return InterestBroadcast(

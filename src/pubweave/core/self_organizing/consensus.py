@@ -38,6 +38,8 @@ PATIENCE_INTERVALS = 4
 MOST_PATIENCE_INTERVALS = 64
 EXCHANGE_S = 1.0
 """About how long an exchange takes."""
+HALF_LIFE_S = 1.0
+"""By how much better an exchange must be to go first: twice for this much later."""
 MOST_REQUESTS = 256
 """Requests that passed here and were not answered, at most."""
 MOST_BYTES = 1 << 19
@@ -103,10 +105,11 @@ class ExchangeConsensus:
         on_changed: Callable[[Link | None], None],
         price: Callable[[], float],
         on_refused: Callable[[float], None],
-        on_locked: Callable[[float], None],
+        on_locked: Callable[[float, float], None],
     ) -> None:
         """``on_refused`` is called when an own request has failed, ``on_locked`` when an exchange
-        was agreed on, with how long it makes this broker busy, and ``on_changed`` after every
+        was agreed on, with how long it makes this broker busy and what it gains (0 where another
+        broker decided), and ``on_changed`` after every
         exchange around here, with the removed link, if it was removed."""
         self._services = services
         self._config = config
@@ -125,6 +128,7 @@ class ExchangeConsensus:
         self._declined: dict[BrokerId, _Patience] = {}
         self._numbers = 0
         self._heat = 0.0
+        self._best_gain, self._best_at = 0.0, 0.0
         self.is_paused = False
         self.counters = RequestCounters()
 
@@ -175,6 +179,16 @@ class ExchangeConsensus:
         """A broker says that it is busy for so long; not that others say forever."""
         self._busy_until[broker] = now + min(busy_s, EXCHANGE_S + self._config.interval_s)
 
+    def note_gain(self, gain: float, now: float) -> None:
+        """An exchange of this gain was agreed on around here."""
+        if gain > self._bar(now):
+            self._best_gain, self._best_at = gain, now
+
+    def _bar(self, now: float) -> float:
+        """What an exchange must gain now: exchanges are carried out one at a time, and of those
+        that somebody asks for the better ones are to go first."""
+        return self._best_gain * 0.5 ** ((now - self._best_at) / HALF_LIFE_S)
+
     @property
     def _exchange_s(self) -> float:
         """How long a broker is busy that takes part in an exchange from now on."""
@@ -201,8 +215,7 @@ class ExchangeConsensus:
                 cycle,
                 processing=(self._price(), *desired.known.processing),
                 link_costs=(*desired.known.link_costs, desired.direct_cost),
-            ),
-            now,
+            )
         )
         if request is None or not _fits(request, next_hop):
             return False
@@ -230,11 +243,11 @@ class ExchangeConsensus:
         if not reason and is_last and self._services.link(message.brokers[0]) is not None:
             reason = f"{self._services.id} has a link to {message.brokers[0]} already"
         if reason:
-            self._refuse(origin, message, CycleRefusal(Verdict.BUSY, reason, free_in_s))
+            self._refuse(origin, message, CycleRefusal(Verdict.BUSY, reason), free_in_s)
             return
-        added = self._added(message, next_hop, now)
+        added = self._added(message, next_hop)
         if isinstance(added, CycleRefusal):
-            self._refuse(origin, message, added)
+            self._refuse(origin, message, added, self._view.ready_in_s(now))
         elif next_hop is None:
             self._decide(origin, added, now)
         else:
@@ -242,12 +255,12 @@ class ExchangeConsensus:
             self._send(next_hop, added)
 
     def _added(
-        self, message: ExchangeRequest, next_hop: Session | None, now: float
+        self, message: ExchangeRequest, next_hop: Session | None
     ) -> ExchangeRequest | CycleRefusal:
         """The request with this broker's part, if it can give one and the next one take it."""
         if message.rule != self._view.rule:
             return CycleRefusal(Verdict.DECLINED, f"{self._services.id} goes by {self._view.rule}")
-        added = self._view.added(message, now)
+        added = self._view.added(message)
         if isinstance(added, CycleRefusal) or next_hop is None or _fits(added, next_hop):
             return added
         return CycleRefusal(Verdict.DECLINED, f"too large for the window of {next_hop.remote}")
@@ -285,16 +298,29 @@ class ExchangeConsensus:
                 reason = f"{self._services.id} cannot say what it would cost"
             self._refuse(origin, message, CycleRefusal(Verdict.DECLINED, reason))
             return
+        gain = costs[-1] - costs[removed] if costs is not None else 0.0
+        if self._config.is_by_sides and gain < self._bar(now):
+            wait_s = HALF_LIFE_S * math.log2(self._bar(now) / gain)
+            refusal = CycleRefusal(Verdict.DECLINED, "better exchanges go first")
+            self._refuse(origin, message, refusal, wait_s)
+            return
+        self.note_gain(gain, now)
         ring = self._ring(message, len(message.brokers) - 1, now)
         ring.is_agreed, ring.removed = True, removed
         self._note(ring)
-        self._on_locked(self._exchange_s)
+        self._on_locked(self._exchange_s, gain)
         self.counters.agreed += 1
         link = Link.between(ring.cycle[removed], ring.cycle[removed + 1])
         self._services.emit(ProposeExchange(ring.request_id, ring.cycle, link))
         self._send(origin, ExchangeReply(ring.request_id, Verdict.AGREED, removed=removed))
 
-    def _refuse(self, to: Session, message: ExchangeRequest, refusal: CycleRefusal) -> None:
+    def _refuse(
+        self,
+        to: Session,
+        message: ExchangeRequest,
+        refusal: CycleRefusal,
+        free_in_s: float = 0.0,
+    ) -> None:
         self._send(
             to,
             ExchangeReply(
@@ -302,7 +328,7 @@ class ExchangeConsensus:
                 refusal.verdict,
                 refusal.reason,
                 by=self._services.id,
-                free_in_s=refusal.free_in_s,
+                free_in_s=free_in_s,
             ),
         )
 
@@ -320,7 +346,7 @@ class ExchangeConsensus:
             ring.removed = message.removed
         if message.verdict is Verdict.AGREED:
             ring.is_agreed, ring.until = True, now + self._config.lock_s
-            self._on_locked(self._exchange_s)
+            self._on_locked(self._exchange_s, 0.0)
         else:
             self._end(ring, message, now)
         one, other = ring.ends
@@ -351,10 +377,10 @@ class ExchangeConsensus:
         del self._rings[ring.request_id]
         if ring.is_asking:
             self._hear_refusal(ring, message, now)
-        if message.verdict in (Verdict.DONE, Verdict.FAILED):
+        if message.verdict is Verdict.DONE:
             self._took_part_at.append(now)
             removed_link = None
-            if message.verdict is Verdict.DONE and ring.removed >= 0:
+            if ring.removed >= 0:
                 self._heat += 1.0
                 removed_link = Link.between(ring.cycle[ring.removed], ring.cycle[ring.removed + 1])
             self._on_changed(removed_link)
@@ -366,7 +392,10 @@ class ExchangeConsensus:
                 self.note_busy(message.by, message.free_in_s, now)
         elif message.verdict is Verdict.DECLINED:
             self.counters.declined += 1
-            if self._config.is_by_sides:
+            if message.free_in_s:
+                wait_s = min(message.free_in_s, self._config.interval_s)
+                self._declined[ring.cycle[-1]] = _Patience(ring.cycle, 1, now + wait_s)
+            elif self._config.is_by_sides:
                 self._be_patient(ring.cycle, now)
 
     def _be_patient(self, path: tuple[BrokerId, ...], now: float) -> None:

@@ -98,9 +98,9 @@ class CycleCostByInterest:
 
     # --- consensus -------------------------------------------------------------------------
 
-    def opened(self, request: ExchangeRequest, now: float) -> ExchangeRequest | None:
+    def opened(self, request: ExchangeRequest) -> ExchangeRequest | None:
         nothing = (0.0,) * len(request.brokers)
-        opened = self.added(msgspec.structs.replace(request, costs=nothing), now)
+        opened = self.added(msgspec.structs.replace(request, costs=nothing))
         return opened if isinstance(opened, ExchangeRequest) else None
 
     def fault(self, request: ExchangeRequest, member: int) -> str:
@@ -108,7 +108,7 @@ class CycleCostByInterest:
             return "its costs do not add up"
         return "" if all(map(math.isfinite, request.costs)) else "its costs are no costs"
 
-    def added(self, request: ExchangeRequest, now: float) -> ExchangeRequest | CycleRefusal:
+    def added(self, request: ExchangeRequest) -> ExchangeRequest | CycleRefusal:
         vector = self.vector(request.brokers, request.processing, request.link_costs)
         if vector is None:
             return CycleRefusal(Verdict.DECLINED, f"{self._own} cannot say what it would cost")
@@ -197,8 +197,6 @@ class CycleRefusal:
 
     verdict: Verdict
     reason: str
-    free_in_s: float = 0.0
-    """When it expects to be free, if it is BUSY."""
 
 
 class CycleView(Protocol):
@@ -221,13 +219,13 @@ class CycleView(Protocol):
     def desired_link(self, broker: BrokerId, now: float) -> DesiredLink | None:
         """A desired link to a broker more than a hop away; None if it would not pay."""
 
-    def opened(self, request: ExchangeRequest, now: float) -> ExchangeRequest | None:
+    def opened(self, request: ExchangeRequest) -> ExchangeRequest | None:
         """A new request with this broker's part; None if it knows too little."""
 
     def fault(self, request: ExchangeRequest, member: int) -> str:
         """What is wrong with the parts of earlier members; empty if nothing is."""
 
-    def added(self, request: ExchangeRequest, now: float) -> ExchangeRequest | CycleRefusal:
+    def added(self, request: ExchangeRequest) -> ExchangeRequest | CycleRefusal:
         """The request with this broker's part."""
 
     def removal_costs(self, request: ExchangeRequest) -> Sequence[float] | None:

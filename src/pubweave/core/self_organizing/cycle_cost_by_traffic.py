@@ -87,7 +87,7 @@ class CycleCostByTraffic:
 
     # --- consensus -------------------------------------------------------------------------
 
-    def opened(self, request: ExchangeRequest, now: float) -> ExchangeRequest | None:
+    def opened(self, request: ExchangeRequest) -> ExchangeRequest | None:
         span = self._cache.sound_span()
         entries = None if span is None else self._cache.side(span, ())
         if span is None or entries is None:
@@ -96,7 +96,7 @@ class CycleCostByTraffic:
         if self._config.adapt_bloom:
             bits = adapted_side_bits(len(entries))
         bare = msgspec.structs.replace(request, last_slice=span.last, slices=span.count, bits=bits)
-        opened = self.added(bare, now)
+        opened = self.added(bare)
         return opened if isinstance(opened, ExchangeRequest) else None
 
     def fault(self, request: ExchangeRequest, member: int) -> str:
@@ -110,7 +110,7 @@ class CycleCostByTraffic:
             return "its filters are too large"
         return ""
 
-    def added(self, request: ExchangeRequest, now: float) -> ExchangeRequest | CycleRefusal:
+    def added(self, request: ExchangeRequest) -> ExchangeRequest | CycleRefusal:
         span = SliceRange(request.last_slice, request.slices)
         member = request.brokers.index(self._own)
         # The link that would close the cycle does not exist yet.
@@ -120,8 +120,7 @@ class CycleCostByTraffic:
                 return CycleRefusal(
                     Verdict.DECLINED, f"{self._own} has more to note than it has room"
                 )
-            reason = f"{self._own} has not noted all of {span}"
-            return CycleRefusal(Verdict.BUSY, reason, self._cache.sound_in_s(now))
+            return CycleRefusal(Verdict.BUSY, f"{self._own} has not noted all of {span}")
         side = BloomFilter(request.bits, 1)
         side.add(keys)
         return msgspec.structs.replace(request, sides=(*request.sides, side.to_bytes()))

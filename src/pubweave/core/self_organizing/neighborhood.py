@@ -148,7 +148,8 @@ def broadcast_fault(message: InterestBroadcast, sender: BrokerId) -> str:
         return "it travels too far"
     if message.brokers[-1] != sender or len(set(message.brokers)) != count:
         return "its path does not lead here"
-    numbers = (*message.processing, *message.link_costs, *message.link_commons, message.busy_s)
+    numbers = (*message.processing, *message.link_costs, *message.link_commons)
+    numbers = (*numbers, message.busy_s, message.gain)
     if not all(0 <= number < math.inf for number in numbers):
         return "its costs are no costs"
     return ""

@@ -184,6 +184,7 @@ class Organizer(BrokerPart):
             case InterestBroadcast():
                 self._broadcasts.receive(origin, message)
                 self._requests.note_busy(message.brokers[0], message.busy_s, now)
+                self._requests.note_gain(message.gain, now)
             case ExchangeRequest():
                 self._requests.receive_request(origin, message, now)
             case ExchangeReply():

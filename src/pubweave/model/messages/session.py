@@ -166,7 +166,8 @@ class InterestBroadcast(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ``brokers`` are those it has passed, its origin first, each with its processing cost; between
     them the communication costs of the links and the common interest of their ends. Where rings
     are priced by sides it tells of the way alone: ``bits`` is 0, and there is no filter. Its
-    origin can take part in no exchange for about ``busy_s``."""
+    origin takes part in no exchange for about ``busy_s``, and has just agreed to one that saves
+    ``gain``."""
 
     window: int
     hops_left: int
@@ -178,6 +179,7 @@ class InterestBroadcast(msgspec.Struct, frozen=True, array_like=True, gc=False):
     hashes: int
     filter: bytes
     busy_s: float = 0.0
+    gain: float = 0.0
 
     @property
     def size_bytes(self) -> int:
