@@ -245,9 +245,16 @@ class ExchangeConsensus:
         if reason:
             self._refuse(origin, message, CycleRefusal(Verdict.BUSY, reason), free_in_s)
             return
+        for broker in message.brokers:
+            free_at = self._busy_until.get(broker, now)
+            if now < free_at:
+                refusal = CycleRefusal(Verdict.BUSY, f"{broker} has just told that it is busy")
+                self._refuse(origin, message, refusal, free_at - now, by=broker)
+                return
         added = self._added(message, next_hop)
         if isinstance(added, CycleRefusal):
-            self._refuse(origin, message, added, self._view.ready_in_s(now))
+            is_busy = added.verdict is Verdict.BUSY
+            self._refuse(origin, message, added, self._view.ready_in_s(now) if is_busy else 0.0)
         elif next_hop is None:
             self._decide(origin, added, now)
         else:
@@ -320,6 +327,8 @@ class ExchangeConsensus:
         message: ExchangeRequest,
         refusal: CycleRefusal,
         free_in_s: float = 0.0,
+        *,
+        by: BrokerId = "",
     ) -> None:
         self._send(
             to,
@@ -327,7 +336,7 @@ class ExchangeConsensus:
                 message.request_id,
                 refusal.verdict,
                 refusal.reason,
-                by=self._services.id,
+                by=by or self._services.id,
                 free_in_s=free_in_s,
             ),
         )

@@ -226,8 +226,8 @@ class Verdict(enum.Enum):
 
 class ExchangeReply(_Weighed, frozen=True, array_like=True, gc=False):
     """Goes back to whoever asked, and lets the brokers on the way go. ``removed`` is the number
-    of the ring's link that went, if it is known. Who is BUSY says who it is, and when it expects
-    to be free."""
+    of the ring's link that went, if it is known. BUSY says who is, and in how
+    many seconds that broker expects to be free."""
 
     request_id: str
     verdict: Verdict
