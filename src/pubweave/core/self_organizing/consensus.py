@@ -187,7 +187,7 @@ class ExchangeConsensus:
     def _bar(self, now: float) -> float:
         """What an exchange must gain now: exchanges are carried out one at a time, and of those
         that somebody asks for the better ones are to go first."""
-        return self._best_gain * 0.5 ** ((now - self._best_at) / HALF_LIFE_S)
+        return float(self._best_gain * 0.5 ** ((now - self._best_at) / HALF_LIFE_S))
 
     @property
     def _exchange_s(self) -> float:

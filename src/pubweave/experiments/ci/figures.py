@@ -118,7 +118,7 @@ def run_task(task: CiTask) -> list[Run]:
     runs = []
     for alpha in task.points:
         scaled = world.scaled((1 - alpha) * GAMMA, alpha * GAMMA)
-        for name in (STATIC, "ci", "ci-once", "ci-sides", "lmst", "lmit"):
+        for name in (STATIC, "ci", "ci-sides", "lmst", "lmit"):
             runs.append(_run(task, alpha, run_variant(scaled, name, seed=task.seed)))
     return runs
 

@@ -122,6 +122,7 @@ def _figure_5(axes: Any, runs: Sequence[Run]) -> None:
         for name, label, style in (
             ("total", "everything", "-"),
             ("broadcasts", "of it broadcasts", "--"),
+            ("asking", "of it requests", "-."),
             ("reconfigurations", "of it reconfigurations", ":"),
         ):
             groups = [chosen(runs, variant, eta) for eta in etas]
@@ -134,7 +135,7 @@ def _figure_5(axes: Any, runs: Sequence[Run]) -> None:
 
 def _figure_6(axes: Any, runs: Sequence[Run]) -> None:
     alphas = sorted({run.point for run in runs if run.point is not None})
-    for variant in ("ci", "ci-damped", "ci-sides", "lmst", "lmit"):
+    for variant in ("ci", "ci-sides", "lmst", "lmit"):
         points = [ratio(runs, (variant, alpha), (STATIC, alpha)) for alpha in alphas]
         _line(axes, variant, alphas, points, -100, marker="o")
     axes.set_xlabel("alpha: weight of processing costs")
