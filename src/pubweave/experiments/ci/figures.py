@@ -21,7 +21,7 @@ from pubweave.experiments.ci.setting import CiSetting, make_world
 from pubweave.experiments.experiment import Statement
 
 FIGURES = ("ci-fig4", "ci-fig5", "ci-fig6")
-SEEDS, FULL_SEEDS = 4, 25
+SEEDS, FULL_SEEDS = 8, 25
 ETAS = (2, 3, 4, 5, 6, 7, 8)
 ALPHAS, FULL_ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0), tuple(round(0.1 * k, 1) for k in range(11))
 GAMMA = 20.0

@@ -90,7 +90,7 @@ def test_in_brite_s_geometry_every_domain_has_a_plane_of_its_own() -> None:
         places = brite.position[brite.domain == domain]
         assert places.min() < 60
         assert places.max() > 940
-        assert (0 <= places).all()
+        assert (places >= 0).all()
         assert (places <= 1000).all()
     a, b = brite.links.T
     length = np.linalg.norm(brite.position[a] - brite.position[b], axis=1)
