@@ -35,7 +35,7 @@ from pubweave.model.messages.session import ExchangeReply, ExchangeRequest, Verd
 
 PATIENCE_INTERVALS = 4
 """How long a link that was declined by sides is not asked for again; twice as long each time."""
-MOST_PATIENCE_INTERVALS = 64
+MOST_PATIENCE_INTERVALS = 16
 EXCHANGE_S = 1.0
 """About how long an exchange takes."""
 HALF_LIFE_S = 1.0
@@ -109,8 +109,8 @@ class ExchangeConsensus:
     ) -> None:
         """``on_refused`` is called when an own request has failed, ``on_locked`` when an exchange
         was agreed on, with how long it makes this broker busy and what it gains (0 where another
-        broker decided), and ``on_changed`` after every
-        exchange around here, with the removed link, if it was removed."""
+        broker decided), and ``on_changed`` after every exchange around here, with the removed
+        link, if it is known."""
         self._services = services
         self._config = config
         self._view = view
@@ -298,18 +298,17 @@ class ExchangeConsensus:
 
     def _decide(self, origin: Session, message: ExchangeRequest, now: float) -> None:
         costs = self._view.removal_costs(message)
-        removed = None if costs is None else choose_removal(costs, self.least_gain)
-        if removed is None:
-            reason = "it would not pay for all brokers together"
-            if costs is None:
-                reason = f"{self._services.id} cannot say what it would cost"
-            self._refuse(origin, message, CycleRefusal(Verdict.DECLINED, reason))
+        if costs is None:
+            self._decline(origin, message, f"{self._services.id} cannot say what it would cost")
             return
-        gain = costs[-1] - costs[removed] if costs is not None else 0.0
+        removed = choose_removal(costs, self.least_gain)
+        if removed is None:
+            self._decline(origin, message, "it would not pay for all brokers together")
+            return
+        gain = costs[-1] - costs[removed]
         if self._config.is_by_sides and gain < self._bar(now):
             wait_s = HALF_LIFE_S * math.log2(self._bar(now) / gain)
-            refusal = CycleRefusal(Verdict.DECLINED, "better exchanges go first")
-            self._refuse(origin, message, refusal, wait_s)
+            self._decline(origin, message, "better exchanges go first", wait_s)
             return
         self.note_gain(gain, now)
         ring = self._ring(message, len(message.brokers) - 1, now)
@@ -320,6 +319,11 @@ class ExchangeConsensus:
         link = Link.between(ring.cycle[removed], ring.cycle[removed + 1])
         self._services.emit(ProposeExchange(ring.request_id, ring.cycle, link))
         self._send(origin, ExchangeReply(ring.request_id, Verdict.AGREED, removed=removed))
+
+    def _decline(
+        self, origin: Session, message: ExchangeRequest, reason: str, wait_s: float = 0.0
+    ) -> None:
+        self._refuse(origin, message, CycleRefusal(Verdict.DECLINED, reason), wait_s)
 
     def _refuse(
         self,
