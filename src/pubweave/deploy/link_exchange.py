@@ -28,7 +28,7 @@ from pubweave.model.ids import BrokerId, Link
 from pubweave.model.plans import Move, Plan
 
 T = TypeVar("T")
-RETRY_S = 0.25
+RETRY_S = 0.1
 """How soon an exchange that had to wait for another one is handed over again."""
 LOOK_EVERY_INTERVALS = 4
 PROBE_LIMIT_S = 1.0

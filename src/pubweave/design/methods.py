@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pubweave.design.ci.rounds import LIVE_PATIENCE, LIVE_REQUESTS, LocalSettings, reorganized
+from pubweave.design.ci.rounds import LIVE, LocalSettings, reorganized
 from pubweave.design.ci.rules import Estimate, Heuristic
 from pubweave.design.dynatops.mapping.best import best_mapping
 from pubweave.design.dynatops.mapping.problem import MappingProblem
@@ -108,13 +108,12 @@ def common_interest(
 ) -> DesignResult:
     """CI: what brokers come to that exchange links and know only their neighborhood."""
     how = how or Search()
-    is_live = how.estimate is Estimate.SIDES
-    settings = LocalSettings(
-        heuristic,
-        how.eta,
-        how.least_gain,
-        requests=LIVE_REQUESTS if is_live else None,
-        patience=LIVE_PATIENCE if is_live else 0,
+    is_by_sides = heuristic is Heuristic.CI and how.estimate is Estimate.SIDES
+    settings = replace(
+        LIVE if is_by_sides else LocalSettings(),
+        heuristic=heuristic,
+        eta=how.eta,
+        least_gain=how.least_gain,
         estimate=how.estimate,
     )
     return reorganized(problem, settings, stop=how.stop, rng=how.rng, on_progress=how.on_progress)

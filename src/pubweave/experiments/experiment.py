@@ -77,7 +77,7 @@ class Statement:
     wanted: str
     found: str
     is_met: bool | None = None
-    """None: the two are set side by side without a verdict."""
+    """None: the two are set side by side without a verdict, or ``only`` says why there is none."""
     about: str = ""
     """What is measured, where ``wanted`` does not say it."""
     tolerance: float = 0.0
@@ -90,7 +90,7 @@ class Statement:
     @property
     def verdict(self) -> str:
         if self.is_met is None:
-            return ""
+            return self.only
         return " ".join(filter(None, ("met" if self.is_met else "not met", self.only)))
 
 

@@ -203,9 +203,21 @@ def network(graphml: Path, kind: str, seed: int, **rest: Any) -> None:
     type=click.Choice(["random", "minimum"]),
     help="Any tree, or the one of least distance.",
 )
+@click.option(
+    "--geometry",
+    default=underlay.Geometry.PLANAR.value,
+    type=click.Choice([geometry.value for geometry in underlay.Geometry]),
+    help="One plane for all domains, one for each as BRITE has it, or hops alone.",
+)
 @_making_options
 def underlay_command(
-    brokers: int, domains: int, routers_per_domain: int, kind: str, seed: int, **rest: Any
+    brokers: int,
+    domains: int,
+    routers_per_domain: int,
+    kind: str,
+    geometry: str,
+    seed: int,
+    **rest: Any,
 ) -> None:
     """A tree of brokers at random routers of a generated internet, as in the evaluation of CI.
 
@@ -214,7 +226,11 @@ def underlay_command(
       pubweave topology generate underlay -n 100 --tree minimum -o tree.json
     """
     rng = np.random.default_rng(seed)
-    parameters = underlay.UnderlayParameters(domains=domains, routers_per_domain=routers_per_domain)
+    parameters = underlay.UnderlayParameters(
+        domains=domains,
+        routers_per_domain=routers_per_domain,
+        geometry=underlay.Geometry(geometry),
+    )
     placed = underlay.place_brokers(underlay.make_underlay(rng, parameters), brokers, rng)
     made = placed.minimum_overlay() if kind == "minimum" else placed.random_overlay(rng)
     _deliver(made, rng, **rest)

@@ -15,6 +15,8 @@ CACHE_CAPACITY = 8_192
 """Notifications remembered in all (CI section 5)."""
 SIDE_CAPACITY = 65_536
 """Notifications remembered per window where brokers count by sides."""
+SIDE_REQUESTS = 6
+"""Links asked for per interval where brokers count by sides."""
 MOST_HOPS = 16
 """No neighborhood is larger, whatever a neighbor says."""
 
@@ -39,7 +41,12 @@ class OrganizeConfig:
     eta: int = 4
     """How many hops a broadcast travels: the neighborhood."""
     interval_s: float = 5.0
-    """One broadcast, and at most one exchange, per broker and interval."""
+    """One broadcast per broker and interval."""
+    exchanges: int = 0
+    """How many exchanges a broker takes part in per interval, at most; 0: any number."""
+    requests: int | None = None
+    """How many links a broker asks for per interval, at most; 0: any number. By default 6 with
+    sides, else any number."""
     estimate: Estimate = Estimate.SIDES
     """By what CI prices a ring; the other heuristics do not look at it."""
     cache_entries: int | None = None
@@ -72,6 +79,8 @@ class OrganizeConfig:
             raise ValueError("eta must be at least 2")
         if self.eta > MOST_HOPS:
             raise ValueError(f"eta must be at most {MOST_HOPS}")
+        if self.exchanges < 0 or (self.requests or 0) < 0:
+            raise ValueError("exchanges and requests must be 0 or more")
         for name in ("interval_s", "lock_s"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be more than 0")
@@ -85,6 +94,13 @@ class OrganizeConfig:
     def is_by_sides(self) -> bool:
         """Whether rings are priced by all that passes them (`design.ci.cycle_traffic`)."""
         return self.heuristic is Heuristic.CI and self.estimate is Estimate.SIDES
+
+    @property
+    def requests_per_interval(self) -> int | None:
+        """None: any number."""
+        if self.requests is None:
+            return SIDE_REQUESTS if self.is_by_sides else None
+        return self.requests or None
 
     @property
     def capacity(self) -> int:

@@ -52,11 +52,23 @@ class Broadcasts:
 
     # --- sending ---------------------------------------------------------------------------
 
-    def send(self) -> None:
-        """Begin a new interval: discard stale knowledge, sample prices, and broadcast."""
-        self._neighborhood.forget_stale()
+    def send(self, busy_s: float) -> None:
+        """Once per interval: sample prices, and broadcast."""
         self._prices.sample(self._links())
-        message = InterestBroadcast(
+        message = self._own_message(busy_s)
+        if self._interest is not None:
+            message = self._with_filter(message, self._interest)
+        for link in self._links():
+            self._broadcast(link, message)
+
+    def tell_busy(self, busy_s: float, gain: float) -> None:
+        """Between two intervals: nobody need ask for a cycle through this broker for so long."""
+        message = msgspec.structs.replace(self._own_message(busy_s), gain=gain)
+        for link in self._links():
+            self._broadcast(link, message)
+
+    def _own_message(self, busy_s: float) -> InterestBroadcast:
+        return InterestBroadcast(
             window=0,
             hops_left=self._config.eta - 1,
             brokers=(self._services.id,),
@@ -66,11 +78,8 @@ class Broadcasts:
             bits=0,
             hashes=0,
             filter=b"",
+            busy_s=busy_s,
         )
-        if self._interest is not None:
-            message = self._with_filter(message, self._interest)
-        for link in self._links():
-            self._broadcast(link, message)
 
     def _with_filter(
         self, message: InterestBroadcast, interest: NotificationCache

@@ -36,7 +36,9 @@ from pubweave.model.messages.session import ExchangeRequest, Verdict
 
 
 class CycleCostByInterest:
-    """The `CycleView` of one broker by common interest."""
+    """The `CycleView` of one broker by common interest, which no exchange changes."""
+
+    renewal_s = 0.0
 
     def __init__(
         self,
@@ -57,6 +59,9 @@ class CycleCostByInterest:
     @property
     def rule(self) -> str:
         return self._config.heuristic.value
+
+    def ready_in_s(self, now: float) -> float:
+        return 0.0
 
     # --- evaluation ------------------------------------------------------------------------
 
@@ -200,6 +205,13 @@ class CycleView(Protocol):
     @property
     def rule(self) -> str:
         """How requests are priced; brokers with another rule decline."""
+
+    @property
+    def renewal_s(self) -> float:
+        """How long after an exchange its brokers know too little of the new traffic."""
+
+    def ready_in_s(self, now: float) -> float:
+        """When this broker knows enough of its traffic to take part; 0 if it does."""
 
     def expected_gain(self, known: Known) -> float:
         """The expected gain of a free link, to decide whose price to probe first."""

@@ -18,7 +18,12 @@ from pubweave.core.config.self_organizing import OrganizeConfig
 from pubweave.core.self_organizing.cycle_cost_by_interest import CycleRefusal, DesiredLink
 from pubweave.core.self_organizing.neighborhood import Known, Neighborhood
 from pubweave.core.self_organizing.prices import LinkPrices
-from pubweave.core.self_organizing.traffic_sides import SLICES, SliceRange, TrafficSides
+from pubweave.core.self_organizing.traffic_sides import (
+    SLICES,
+    SPAN_SLICES,
+    SliceRange,
+    TrafficSides,
+)
 from pubweave.design.ci.cycle_traffic import Union, link_promise, removal_costs_by_sides
 from pubweave.model.bloom import LEAST_BITS, MOST_BITS, BloomFilter, adapted_side_bits
 from pubweave.model.ids import BrokerId
@@ -49,6 +54,13 @@ class CycleCostByTraffic:
         self._neighborhood = neighborhood
         self._prices = prices
         self._cache = cache
+
+    @property
+    def renewal_s(self) -> float:
+        return (SPAN_SLICES + 1) * self._config.interval_s / SLICES
+
+    def ready_in_s(self, now: float) -> float:
+        return 0.0 if self._cache.sound_span() else self._cache.sound_in_s(now)
 
     # --- evaluation ------------------------------------------------------------------------
 

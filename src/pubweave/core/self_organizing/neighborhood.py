@@ -37,6 +37,8 @@ class Known:
     """How many notifications of a window both were interested in (I_ij)."""
     hits: dict[int, Keys] = field(default_factory=dict)
     """By window: own entries that the other broker seems to have, too."""
+    is_idle: bool = False
+    """Its clients had nothing to do with any notification."""
     has_second_chance: bool = True
 
     def has_link(self, link: Link) -> bool:
@@ -70,7 +72,7 @@ class Neighborhood:
 
     def learn_path(self, message: InterestBroadcast, link_cost: float) -> None:
         """A broadcast arrived over a link of this cost: keep its path only."""
-        self._keep(message, link_cost, 0.0, 0.0, {})
+        self._keep(message, link_cost, 0.0, 0.0, {}, is_idle=False)
 
     def learn(
         self, message: InterestBroadcast, keys: Keys, link_cost: float, link_common: float
@@ -86,7 +88,8 @@ class Neighborhood:
             before = self._known.get(message.brokers[0])
             kept = {**(before.hits if before is not None else {}), message.window: keys[mask]}
             kept = {window: kept[window] for window in sorted(kept)[-WINDOWS_OF_HITS:]}
-        self._keep(message, link_cost, link_common, common, kept)
+        is_idle = not filter_.false_positive_rate
+        self._keep(message, link_cost, link_common, common, kept, is_idle=is_idle)
 
     def _keep(
         self,
@@ -95,6 +98,8 @@ class Neighborhood:
         link_common: float,
         common: float,
         hits: dict[int, Keys],
+        *,
+        is_idle: bool,
     ) -> None:
         self._known[message.brokers[0]] = Known(
             path=(self._own, *reversed(message.brokers)),
@@ -103,6 +108,7 @@ class Neighborhood:
             link_commons=(link_common, *reversed(message.link_commons)),
             common=common,
             hits=hits,
+            is_idle=is_idle,
         )
 
     def joint_hits(self, one: BrokerId, other: BrokerId) -> int | None:
@@ -143,6 +149,7 @@ def broadcast_fault(message: InterestBroadcast, sender: BrokerId) -> str:
     if message.brokers[-1] != sender or len(set(message.brokers)) != count:
         return "its path does not lead here"
     numbers = (*message.processing, *message.link_costs, *message.link_commons)
+    numbers = (*numbers, message.busy_s, message.gain)
     if not all(0 <= number < math.inf for number in numbers):
         return "its costs are no costs"
     return ""

@@ -84,6 +84,11 @@ class NotificationCache:
         last = max(self._done)
         return last, self._done[last]
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing concerned this broker's clients in the last window and since."""
+        return not self._current and not len(self.last_window()[1])
+
     def _keys_of(self, entries: list[tuple[str, int]]) -> Keys:
         made = self._make_keys.make(
             [entry[0] for entry in entries], [entry[1] for entry in entries]

@@ -2,11 +2,12 @@
 
 Present only in brokers that organize themselves. Time is divided into windows of one interval on
 the common clock. In the first part of a window a broker broadcasts to its neighborhood
-(`broadcasts`); in the second part, when it has received the others' broadcasts, it asks for the
-link with the highest expected gain (`self_organizing/consensus`), and if refused for the next one,
-a few times. Each broker has its own moment within both parts, so that not all ask at once. What is
-noted of publications, and how a cycle is priced by it, depends on the estimate
-(`self_organizing/cycle_cost_by_interest`).
+(`broadcasts`). It asks for links (`self_organizing/consensus`), those with the highest expected
+gain first: by interest in the second part, when it has received the others' broadcasts, and again
+after every answer; by sides at moments all over the window, for all brokers desire links all the
+time. Moments are drawn anew for each window, so that nobody is always in the same one's way. What
+is noted of publications, and how a cycle is priced by it, depends on the estimate
+(`self_organizing/cycle_cost_by_interest`). Where nothing flows, nothing is said.
 """
 
 from __future__ import annotations
@@ -54,10 +55,7 @@ BROADCASTING = (0.02, 0.3)
 """The part of a window in which brokers broadcast."""
 ASKING = (0.5, 0.9)
 """The part of a window in which brokers ask for links, after the broadcasts."""
-ASKING_BY_SIDES = (0.2, 0.95)
-"""The part of a slice in which they do; it needs only earlier slices of the others."""
-REQUESTS_PER_INTERVAL = 3
-"""How many links a broker asks for per interval, each after the refusal of the one before."""
+ALL_OF_IT = (0.0, 1.0)
 
 
 class Unorganized(BrokerPart):
@@ -106,12 +104,12 @@ class Organizer(BrokerPart):
             on_changed=self._on_changed,
             price=self._prices.broker_price,
             on_refused=self._on_refused,
+            on_locked=self._broadcasts.tell_busy,
         )
         self._tried: set[BrokerId] = set()
         self._messages_out = 0
         self._bytes_out = 0
-        # Each broker has its own moment in the parts of a window, always the same.
-        self._moment = zlib.crc32(services.id.encode()) % 1000 / 1000
+        self._asked = 0
         self._broadcast_at = self._next_broadcast(now)
         self._ask_at = self._next_ask(now)
 
@@ -135,21 +133,22 @@ class Organizer(BrokerPart):
         return self._instant(after, BROADCASTING, self.config.interval_s)
 
     def _next_ask(self, after: float) -> float:
-        """Once per interval, with more requests after refusals. By sides every broker desires links
-        all the time: one request per slice, or they would block each other."""
         interval_s = self.config.interval_s
         if self.config.is_by_sides:
-            return self._instant(after, ASKING_BY_SIDES, interval_s / SLICES)
+            times = self.config.requests_per_interval or SLICES
+            return self._instant(after, ALL_OF_IT, interval_s / times)
         return self._instant(after, ASKING, interval_s)
 
     def _instant(self, after: float, part: tuple[float, float], every_s: float) -> float:
-        """The next moment of this broker in a part of a period."""
+        """The next moment of this broker in a part of a period: another one in each period."""
         low, high = part
-        offset_s = every_s * (low + (high - low) * self._moment)
-        number = math.floor((after - offset_s) / every_s) + 1
-        while number * every_s + offset_s <= after:  # rounded down
+        number = math.floor(after / every_s)
+        while True:
+            drawn = zlib.crc32(f"{self._services.id} {number}".encode()) / 2**32
+            moment = (number + low + (high - low) * drawn) * every_s
+            if moment > after:
+                return moment
             number += 1
-        return number * every_s + offset_s
 
     def event_handlers(self) -> Mapping[type[Any], EventHandler]:
         return dict.fromkeys(
@@ -184,6 +183,8 @@ class Organizer(BrokerPart):
         match message:
             case InterestBroadcast():
                 self._broadcasts.receive(origin, message)
+                self._requests.note_busy(message.brokers[0], message.busy_s, now)
+                self._requests.note_gain(message.gain, now)
             case ExchangeRequest():
                 self._requests.receive_request(origin, message, now)
             case ExchangeReply():
@@ -213,26 +214,40 @@ class Organizer(BrokerPart):
 
     # --- asking ----------------------------------------------------------------------------
 
+    @property
+    def _is_idle(self) -> bool:
+        """Nothing flows here or, where only local clients count, in the neighborhood."""
+        if not self.cache.is_idle:
+            return False
+        return self.config.is_by_sides or all(known.is_idle for _, known in self._neighborhood)
+
     def _begin_interval(self, now: float) -> None:
         """Probe prices, broadcast, and allow the same links to be asked for again."""
         self._requests.cool(now)
+        self._tried.clear()
+        self._asked = 0
+        self._neighborhood.forget_stale()
+        if self._is_idle:
+            return
         for broker in self._prices.to_probe(self._promising(), now):
             self._services.emit(ProbeBroker(broker))
-        self._broadcasts.send()
-        self._tried.clear()
+        self._broadcasts.send(self._requests.why_not(now)[1] or self._view.ready_in_s(now))
 
     def _on_refused(self, now: float) -> None:
-        if not self.config.is_by_sides:
+        if not self.config.is_by_sides or self.config.requests_per_interval is None:
             self._ask_next(now)
 
     def _ask_next(self, now: float) -> None:
         """Ask for the best link that was not asked for in this interval yet."""
-        if len(self._tried) >= REQUESTS_PER_INTERVAL or self._requests.why_not(now):
+        limit = self.config.requests_per_interval
+        is_over = limit is not None and self._asked >= limit
+        if is_over or self._is_idle or not self._requests.may_ask(now):
             return
         candidates = filter(None, (self._desired_link(b, now) for b in self._promising()))
         for desired in sorted(candidates, key=lambda desired: (-desired.gain, desired.turn)):
             self._tried.add(desired.known.path[-1])
             if self._requests.ask(desired, now):
+                self._asked += 1
                 return
 
     def _promising(self) -> list[BrokerId]:
@@ -242,7 +257,10 @@ class Organizer(BrokerPart):
         return [broker for _, broker in sorted(far, reverse=True)]
 
     def _desired_link(self, broker: BrokerId, now: float) -> DesiredLink | None:
-        if broker in self._tried or not self._requests.may_ask_for(broker):
+        known = self._neighborhood.get(broker)
+        if broker in self._tried or known is None:
+            return None
+        if not self._requests.may_ask_for(known.path, now):
             return None
         if self._services.link(broker) is not None:
             return None  # the known path there is outdated

@@ -5,7 +5,7 @@ concerned its own clients, or crossed a link that is not in the cycle. The cycle
 a request arrives, so a publication is noted with all that it touched, as a set of bits: one for
 clients, one for each link.
 
-Slices are thirds of an interval, the same for all brokers (`Windows`). A slice is used only if it
+Slices are parts of an interval, the same for all brokers (`Windows`). A slice is used only if it
 is *sound*: the broker ran from its beginning to its end, noted everything, and its links did not
 change. An incomplete slice would make a busy link look idle. Slices are short, so those that an
 exchange spoils are soon over.
@@ -28,11 +28,11 @@ from pubweave.model.bloom import Keys, mix
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
 
-SLICES = 3
-"""Per interval; the most by which a cycle is priced."""
-LEAST_SLICES = 2
-"""Fewer do not suffice."""
-SLICES_KEPT = 3 * SLICES
+SLICES = 6
+"""Per interval."""
+SPAN_SLICES = 3
+"""By how many a cycle is priced: a broker that took part in an exchange needs new ones first."""
+SLICES_KEPT = 2 * SLICES
 _NOTES_AT_ONCE = 4_096
 _CLIENT = 1
 """The bit of a path that touched a client."""
@@ -86,6 +86,8 @@ class TrafficSides:
         self._overflowed: dict[int, None] = {}
         self.overflows = 0
         """How many slices had more entries than there is room for."""
+        self._active = self._windows.number
+        """The last slice with anything in it."""
         self._begin(is_whole=False)
 
     @property
@@ -158,6 +160,8 @@ class TrafficSides:
         self._digest()
         # After a pause of a whole slice the notes are of two slices.
         is_whole = self._is_sound and ended == 1
+        if self._count or not is_whole:
+            self._active = self._windows.number
         if self._count > self._capacity:
             self.overflows += 1
             self._overflowed[number] = None
@@ -186,11 +190,29 @@ class TrafficSides:
         self._is_sound = False
 
     def sound_span(self) -> SliceRange | None:
-        """The last slices, as many as are sound; None if those are too few."""
+        """The last slices; None if they are not sound."""
+        if self._sound_count() < SPAN_SLICES:
+            return None
+        return SliceRange(self.last_number, SPAN_SLICES)
+
+    def sound_in_s(self, now: float) -> float:
+        """In how many seconds there is a sound span, if nothing happens."""
+        missing = SPAN_SLICES
+        if self._is_sound:
+            missing -= 1 + self._sound_count()
+        return max(0.0, self.turn_at - now) + max(0, missing) * self._windows.interval_s
+
+    def _sound_count(self) -> int:
+        """How many of the last slices are sound, at most a span."""
         count = 0
-        while count < SLICES and self.last_number - count in self._done:
+        while count < SPAN_SLICES and self.last_number - count in self._done:
             count += 1
-        return SliceRange(self.last_number, count) if count >= LEAST_SLICES else None
+        return count
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing was noted for an interval."""
+        return not self._noted and not self._count and self.last_number - self._active >= SLICES
 
     def side(self, span: SliceRange, cycle_neighbors: Collection[BrokerId]) -> Keys | None:
         """The entries that touched a client or a link to any other neighbor; None if a slice is
@@ -213,19 +235,19 @@ class Windows:
     """The current window of a broker."""
 
     def __init__(self, interval_s: float, now: float) -> None:
-        self._interval_s = interval_s
+        self.interval_s = interval_s
         self.number = int(now // interval_s)
 
     @property
     def ends_at(self) -> float:
-        return (self.number + 1) * self._interval_s
+        return (self.number + 1) * self.interval_s
 
     def turn(self, now: float) -> int:
         """Advance to the window of this instant; how many windows have ended."""
         if now < self.ends_at:
             return 0
         # At the very end of a window the quotient may be rounded down to its number.
-        before, self.number = self.number, max(self.number + 1, int(now // self._interval_s))
+        before, self.number = self.number, max(self.number + 1, int(now // self.interval_s))
         return self.number - before
 
 

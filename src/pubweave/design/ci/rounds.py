@@ -3,8 +3,8 @@
 A round is one broadcast interval: every broker hears of all brokers within eta hops, looks for a
 link it would rather have (evaluation), asks the brokers on the cycle (consensus), and if they
 agree two links are exchanged. Decisions are those of `ci/views`; what is missing here is the
-protocol. A broker takes part in one exchange per round at most, as locks on a cycle demand, so
-every path that was broadcast is still there when it is used.
+protocol. As printed a broker evaluates at every broadcast that it receives and takes part in any
+number of exchanges; both can be bounded (`LocalSettings`).
 
 Brokers are indices, costs plain lists: this walks over a few dozen brokers at a time.
 
@@ -15,13 +15,15 @@ interest is exact there; what Bloom filters would have made of it is in the expe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, permutations
 
 import numpy as np
 
 from pubweave.design.ci.cycle_traffic import SideCounts
-from pubweave.design.ci.rules import Estimate, Heuristic, choose_removal
+from pubweave.design.ci.rules import Estimate, Heuristic, choose_removal, neighborhood_overlap
 from pubweave.design.ci.views import (
     InterestView,
     Knowledge,
@@ -45,34 +47,42 @@ from pubweave.design.tree.problem import (
 )
 from pubweave.design.tree.traffic import Integers, Traffic
 
-MayExchange = Callable[[Pair, Pair], bool]
-"""Whether a link may go for another."""
-
-LIVE_REQUESTS, LIVE_PATIENCE = 3, 4
-"""What brokers of a running overlay allow themselves; see `LocalSettings`."""
+MayExchange = Callable[[set[Pair], Pair, Pair], bool]
+"""Whether of the links there are the first may go for the second."""
 
 
 @dataclass(frozen=True)
 class LocalSettings:
-    """How brokers reorganize; ``requests`` bounds what each asks for in a round."""
+    """How brokers reorganize. The defaults are the paper's; `LIVE` is what pays best by sides."""
 
     heuristic: Heuristic = Heuristic.CI
     eta: int = 4
     least_gain: float = 0.0
+    exchanges: int | None = None
+    """How many exchanges a broker takes part in per round; None: any number."""
     requests: int | None = None
+    """How many links a broker asks for per round when it has heard of all others, the best first;
+    None: it evaluates at every broadcast that it receives."""
     patience: int = 0
     """Rounds that a broker waits before it asks again for what was denied."""
     estimate: Estimate = Estimate.OVERLAP
     """CI's; the others have no use for one."""
 
 
-@dataclass(frozen=True)
+LIVE = LocalSettings(requests=3, patience=4, estimate=Estimate.SIDES)
+"""What pays by sides, and what running brokers do (`core.self_organizing`): of settings that are
+equally good the one with the fewest requests (docs/papers/ci.md)."""
+
+
+@dataclass
 class Round:
     """What happened in a round; paths include both ends."""
 
-    exchanges: tuple[tuple[Pair, Pair], ...]
-    requested: tuple[tuple[int, ...], ...]
-    agreed: tuple[tuple[int, ...], ...]
+    crossed: list[tuple[int, int]] = field(default_factory=list)
+    """Links that broadcasts crossed, as (from, to)."""
+    requested: list[tuple[int, ...]] = field(default_factory=list)
+    agreed: list[tuple[int, ...]] = field(default_factory=list)
+    exchanges: list[tuple[Pair, Pair]] = field(default_factory=list)
 
 
 @dataclass
@@ -84,55 +94,71 @@ class LocalOverlay:
     prices: Sequence[Sequence[float]]
     knowledge: Knowledge
     settings: LocalSettings
-    may_exchange: MayExchange = field(default=lambda removed, added: True)
+    may_exchange: MayExchange = field(default=lambda links, removed, added: True)
     rounds: int = 0
+    links: set[Pair] = field(init=False)
     _denied: dict[Pair, int] = field(default_factory=dict)
+    _heard: dict[Pair, int] = field(default_factory=dict)
+    """The last round in which a broker (first) heard another's broadcast (second)."""
+
+    def __post_init__(self) -> None:
+        self.links = {pair_of(a, b) for a, ends in enumerate(self.neighbors) for b in ends}
 
     def play(self, rng: np.random.Generator) -> Round:
         """One round, the brokers acting in random order."""
         self.rounds += 1
-        near = {broker: self._surroundings(broker) for broker in range(len(self.neighbors))}
-        view = self._view(near, rng)
-        busy: set[int] = set()
-        exchanges: list[tuple[Pair, Pair]] = []
-        requested: list[tuple[int, ...]] = []
-        agreed: list[tuple[int, ...]] = []
-        for broker in rng.permutation(len(self.neighbors)).tolist():
-            if broker in busy:
-                continue
-            wishes = [w for w in view.wishes(broker, near[broker]) if not self._is_denied(w.path)]
-            wishes.sort(key=lambda wish: -wish.promise)
-            for wish in wishes[: self.settings.requests]:
-                if not busy.isdisjoint(wish.path):
-                    continue
-                requested.append(wish.path)
-                exchange = self._consensus(view, wish.path)
-                if exchange is None:
-                    self._deny(wish.path)
-                    continue
-                self._exchange(*exchange)
-                exchanges.append(exchange)
-                agreed.append(wish.path)
-                busy.update(wish.path)
-                break
-        return Round(tuple(exchanges), tuple(requested), tuple(agreed))
+        self._made = Round()
+        self._taken_part: Counter[int] = Counter()
+        order = rng.permutation(len(self.neighbors)).tolist()
+        if self.settings.requests is None:
+            self._forget_stale()
+            self._set_view()
+            for broker in order:
+                self._broadcast(broker)
+        else:
+            near = {broker: self._surroundings(broker) for broker in order}
+            for broker, surroundings in near.items():
+                self._made.crossed += surroundings.crossed()
+                for far in surroundings.hops:
+                    self._heard[far, broker] = self.rounds
+            self._forget_stale()
+            self._set_view()
+            for broker in order:
+                self._ask_for_best(broker, self.settings.requests, rng)
+        return self._made
 
-    def broadcasts(self) -> list[tuple[int, int]]:
-        """The links that broadcasts cross in a round, as (from, to): eta hops from everyone."""
-        crossed: list[tuple[int, int]] = []
-        for broker in range(len(self.neighbors)):
-            near = self._surroundings(broker)
-            crossed.extend((near.via[b], b) for b, hops in near.hops.items() if hops > 0)
-        return crossed
+    # --- evaluation ------------------------------------------------------------------------
 
-    def _view(self, near: dict[int, Surroundings], rng: np.random.Generator) -> View:
-        """What everybody has to go by in this round."""
-        prices = PriceLists(self.processing, self.prices)
-        if self.settings.heuristic is not Heuristic.CI:
-            return WeightView(self.settings.heuristic, prices, self.knowledge)
-        if self.settings.estimate is Estimate.SIDES:
-            return SidesView(prices, self.knowledge.sides(self.neighbors), rng)
-        return InterestView(prices, self.knowledge, near)
+    def _broadcast(self, origin: int) -> None:
+        """As printed: who hears a broadcast evaluates a link to its origin, and asks for it."""
+        near = self._surroundings(origin)
+        self._made.crossed += near.crossed()
+        for broker in near.hops:
+            self._heard[broker, origin] = self.rounds
+        for broker, hops in near.hops.items():
+            path = near.path_from(broker)
+            # Earlier hearers may have changed the tree meanwhile: then a request leads nowhere.
+            if hops > 1 and self._is_whole(path) and self._view.promise(path) is not None:
+                self._request(path)
+
+    def _ask_for_best(self, broker: int, requests: int, rng: np.random.Generator) -> None:
+        near = self._surroundings(broker)
+        far = [other for other, hops in near.hops.items() if hops > 1]
+        promised: list[tuple[float, tuple[int, ...]]] = []
+        # Where promises are equal every link gets its turn.
+        for place in rng.permutation(len(far)).tolist():
+            path = near.path_to(far[place])
+            promise = None if self._is_denied(path) else self._view.promise(path)
+            if promise is not None:
+                promised.append((promise, path))
+        promised.sort(key=lambda found: -found[0])
+        asked = 0
+        for _, path in promised:
+            if asked == requests:
+                return
+            if self._is_whole(path) and self._may_take_part(path):
+                self._request(path)
+                asked += 1
 
     def _surroundings(self, broker: int) -> Surroundings:
         via, hops = {broker: broker}, {broker: 0}
@@ -147,12 +173,66 @@ class LocalOverlay:
             layer = following
         return Surroundings(via, hops)
 
-    def _consensus(self, view: View, cycle: tuple[int, ...]) -> tuple[Pair, Pair] | None:
+    def _is_whole(self, path: tuple[int, ...]) -> bool:
+        return all(pair_of(near, far) in self.links for near, far in pairwise(path))
+
+    # --- knowledge -------------------------------------------------------------------------
+
+    def _forget_stale(self) -> None:
+        """What was not heard in this round or the last one: the paper's second chance."""
+        stale = [pair for pair, heard in self._heard.items() if heard < self.rounds - 1]
+        for pair in stale:
+            del self._heard[pair]
+
+    def _set_view(self) -> None:
+        """What everybody has to go by until the tree changes."""
+        prices = PriceLists(self.processing, self.prices)
+        if self.settings.heuristic is not Heuristic.CI:
+            self._view: View = WeightView(self.settings.heuristic, prices, self.knowledge)
+        elif self.settings.estimate is Estimate.SIDES:
+            self._view = SidesView(prices, self.knowledge.sides(self.neighbors))
+        else:
+            self._view = InterestView(prices, self.knowledge, self._overlaps())
+
+    def _overlaps(self) -> list[float | None]:
+        common: list[list[float]] = [[] for _ in self.neighbors]
+        for broker, other in self._heard:
+            if other != broker:
+                common[broker].append(self.knowledge.common(broker)[other])
+        return [
+            neighborhood_overlap(self.knowledge.own(broker), commons)
+            for broker, commons in enumerate(common)
+        ]
+
+    # --- consensus -------------------------------------------------------------------------
+
+    def _request(self, path: tuple[int, ...]) -> None:
+        if not self._may_take_part(path):
+            return
+        self._made.requested.append(path)
+        exchange = self._agreed(path)
+        if exchange is None:
+            if self.settings.patience:
+                self._denied[path[0], path[-1]] = self.rounds + self.settings.patience
+            return
+        self._made.agreed.append(path)
+        self._made.exchanges.append(exchange)
+        self._taken_part.update(path)
+        self._exchange(*exchange)
+
+    def _may_take_part(self, path: tuple[int, ...]) -> bool:
+        limit = self.settings.exchanges
+        return limit is None or all(self._taken_part[broker] < limit for broker in path)
+
+    def _agreed(self, cycle: tuple[int, ...]) -> tuple[Pair, Pair] | None:
         """What the brokers of the cycle agree on (Eqs. 8-10): the links to remove and to add."""
-        costs = view.costs(cycle)
+        is_by_interest = isinstance(self._view, InterestView)
+        if is_by_interest and not all(pair in self._heard for pair in permutations(cycle, 2)):
+            return None  # somebody has yet to hear from another one
+        costs = self._view.costs(cycle)
         added = pair_of(cycle[0], cycle[-1])
         for m in range(len(cycle) - 1):
-            if not self.may_exchange(pair_of(cycle[m], cycle[m + 1]), added):
+            if not self.may_exchange(self.links, pair_of(cycle[m], cycle[m + 1]), added):
                 costs[m] = np.inf
         chosen = choose_removal(costs, self.settings.least_gain)
         return None if chosen is None else (pair_of(cycle[chosen], cycle[chosen + 1]), added)
@@ -160,15 +240,15 @@ class LocalOverlay:
     def _is_denied(self, path: tuple[int, ...]) -> bool:
         return self._denied.get((path[0], path[-1]), -1) >= self.rounds
 
-    def _deny(self, path: tuple[int, ...]) -> None:
-        if self.settings.patience:
-            self._denied[path[0], path[-1]] = self.rounds + self.settings.patience
-
     def _exchange(self, removed: Pair, added: Pair) -> None:
+        self.links.remove(removed)
+        self.links.add(added)
         for one, other in (removed, removed[::-1]):
             self.neighbors[one].remove(other)
         for one, other in (added, added[::-1]):
             self.neighbors[one] = sorted([*self.neighbors[one], other])
+        if isinstance(self._view, SidesView):
+            self._set_view()
 
 
 ROUNDS_MAX = 200
@@ -232,21 +312,20 @@ def reorganized(
 ) -> DesignResult:
     """The tree when nothing changes any more, after at most `ROUNDS_MAX` rounds.
 
-    Whoever was denied waits for ``patience`` rounds: only so many and one without any exchange
-    are rest.
+    Whoever was denied waits for ``patience`` rounds, and whoever knows too little for one: only
+    so many and one more without any exchange are rest.
     """
     allowance = Allowance(problem)
     edges = edges_of(problem.source, problem.brokers)
     state = TreeState(problem.traffic, problem.prices, edges)
     allowance.bring_within(state)
-    links = set(state.links)
     overlay = LocalOverlay(
         _neighbors(state.edges, len(problem.brokers)),
         problem.prices.processing.tolist(),
         allowance.candidates.tolist(),
         ExactInterest(problem.traffic, settings.estimate, rng),
         settings,
-        may_exchange=lambda removed, added: allowance.permits(links, removed, added),
+        may_exchange=allowance.permits,
     )
     exchanges = at_rest = 0
     notes: tuple[str, ...] = (f"still changing after {ROUNDS_MAX} rounds",)
@@ -255,21 +334,18 @@ def reorganized(
             notes = (f"ended in round {number}",)
             break
         made = overlay.play(rng).exchanges
-        for removed, added in made:
-            links.remove(removed)
-            links.add(added)
         exchanges += len(made)
         at_rest = 0 if made else at_rest + 1
-        if at_rest > settings.patience:
+        if at_rest > max(1, settings.patience):
             notes = ()
             break
         message = f"{settings.heuristic.value}: round {number}, {len(made)} exchanges"
-        on_progress(DesignProgress(message, _cost(problem, links)))
+        on_progress(DesignProgress(message, _cost(problem, overlay.links)))
     name = settings.heuristic.value
     return DesignResult(
         name if name == "ci" else f"l{name}",
-        links_of(_edges(links), problem.brokers),
-        _cost(problem, links),
+        links_of(_edges(overlay.links), problem.brokers),
+        _cost(problem, overlay.links),
         DesignStatus.RULE,
         rounds=overlay.rounds,
         exchanges=exchanges,

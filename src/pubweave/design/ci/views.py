@@ -1,4 +1,4 @@
-"""How brokers see a cycle, by heuristic and estimate: which links they would like to have
+"""How brokers see a cycle, by heuristic and estimate: whether they would like to have its link
 (evaluation), and what each removal would cost (consensus).
 
 Three views: by cost and common interest as CI prints it, by all that passes the cycle (`sides`),
@@ -8,20 +8,18 @@ lists, by index."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
-
-import numpy as np
+from typing import Protocol
 
 from pubweave.design.ci.cycle_traffic import SideCounts, link_promise, removal_costs_by_sides
 from pubweave.design.ci.rules import (
     Heuristic,
     TripleEstimate,
     add_costs,
-    indirect_cost,
     link_weight,
-    neighborhood_overlap,
+    path_costs,
     removal_costs,
     removal_weights,
     wants_lighter_link,
@@ -49,13 +47,6 @@ class Knowledge(Protocol):
         ...
 
 
-class CandidateLink(NamedTuple):
-    """A link that a broker would like to have, to the other end of a path."""
-
-    promise: float
-    path: tuple[int, ...]
-
-
 @dataclass
 class Surroundings:
     """The brokers within eta hops, nearest first, each with the one before it on the path."""
@@ -64,20 +55,25 @@ class Surroundings:
     hops: dict[int, int]
 
     def path_to(self, far: int) -> tuple[int, ...]:
+        return self.path_from(far)[::-1]
+
+    def path_from(self, far: int) -> tuple[int, ...]:
         way = [far]
         while self.hops[way[-1]] > 0:
             way.append(self.via[way[-1]])
-        return tuple(reversed(way))
+        return tuple(way)
 
-    def paths(self) -> list[tuple[int, ...]]:
-        """To everyone who is no neighbor yet."""
-        return [self.path_to(far) for far, hops in self.hops.items() if hops > 1]
+    def crossed(self) -> list[tuple[int, int]]:
+        """The links that a broadcast of the nearest crosses, as (from, to)."""
+        return [(self.via[broker], broker) for broker, hops in self.hops.items() if hops > 0]
 
 
 class View(Protocol):
-    """What brokers make of their knowledge in one round."""
+    """What brokers make of their knowledge as long as the tree stays as it is."""
 
-    def wishes(self, broker: int, near: Surroundings) -> list[CandidateLink]: ...
+    def promise(self, path: tuple[int, ...]) -> float | None:
+        """What its first broker hopes for from a link to the last; None if it wants none."""
+        ...
 
     def costs(self, cycle: tuple[int, ...]) -> list[float]:
         """Of every cycle link's removal, all members together; the last is the proposed link's."""
@@ -91,7 +87,11 @@ class PriceLists:
     processing: Sequence[float]
     links: Sequence[Sequence[float]]
 
+    def of_brokers(self, path: Sequence[int]) -> list[float]:
+        return [self.processing[broker] for broker in path]
+
     def of_cycle(self, cycle: Sequence[int]) -> list[float]:
+        """Of its links, the one that closes it last."""
         size = len(cycle)
         return [self.links[cycle[m]][cycle[(m + 1) % size]] for m in range(size)]
 
@@ -104,26 +104,21 @@ class WeightView:
         self._prices = prices
         self._knowledge = knowledge
 
-    def wishes(self, broker: int, near: Surroundings) -> list[CandidateLink]:
-        heaviest = {broker: -np.inf}
-        found = []
-        for far, hops in near.hops.items():
-            if hops == 0:
-                continue
-            via = near.via[far]
-            heaviest[far] = max(heaviest[via], self._weight(via, far))
-            weight = self._weight(broker, far)
-            is_known = self._prices.links[broker][far] < np.inf
-            if hops > 1 and is_known and wants_lighter_link(weight, [heaviest[far]]):
-                found.append(CandidateLink(heaviest[far] - weight, near.path_to(far)))
-        return found
+    def promise(self, path: tuple[int, ...]) -> float | None:
+        if self._prices.links[path[0]][path[-1]] == math.inf:
+            return None
+        *of_path, direct = self._weights(path)
+        return max(of_path) - direct if wants_lighter_link(direct, of_path) else None
 
     def costs(self, cycle: tuple[int, ...]) -> list[float]:
         size = len(cycle)
         return add_costs(
-            removal_weights(m, self._weight(cycle[m], cycle[(m + 1) % size]), size)
-            for m in range(size)
+            removal_weights(m, weight, size) for m, weight in enumerate(self._weights(cycle))
         )
+
+    def _weights(self, cycle: Sequence[int]) -> list[float]:
+        size = len(cycle)
+        return [self._weight(cycle[m], cycle[(m + 1) % size]) for m in range(size)]
 
     def _weight(self, a: int, b: int) -> float:
         common = self._knowledge.common(a)[b]
@@ -131,31 +126,22 @@ class WeightView:
 
 
 class SidesView:
-    """Wishes by prices alone, costs by all that passes the cycle."""
+    """Promises by prices alone, costs by all that passes the cycle."""
 
-    def __init__(self, prices: PriceLists, sides: SideCounts, rng: np.random.Generator) -> None:
+    def __init__(self, prices: PriceLists, sides: SideCounts) -> None:
         self._prices = prices
         self._sides = sides
-        self._rng = rng
 
-    def wishes(self, broker: int, near: Surroundings) -> list[CandidateLink]:
-        found = []
-        for path in near.paths():
-            *path_links, direct = self._prices.of_cycle(path)
-            if direct == np.inf:
-                continue
-            processing = [self._prices.processing[member] for member in path]
-            promise = round(link_promise(processing, path_links, direct), 9)
-            if promise >= 0:
-                found.append(CandidateLink(promise, path))
-        # Where all prices are equal so are promises: then every link gets its turn.
-        return [found[place] for place in self._rng.permutation(len(found))]
+    def promise(self, path: tuple[int, ...]) -> float | None:
+        *path_links, direct = self._prices.of_cycle(path)
+        if direct == math.inf:
+            return None
+        promise = round(link_promise(self._prices.of_brokers(path), path_links, direct), 9)
+        return promise if promise >= 0 else None
 
     def costs(self, cycle: tuple[int, ...]) -> list[float]:
         return removal_costs_by_sides(
-            [self._prices.processing[member] for member in cycle],
-            self._prices.of_cycle(cycle),
-            self._sides.union(cycle),
+            self._prices.of_brokers(cycle), self._prices.of_cycle(cycle), self._sides.union(cycle)
         )
 
 
@@ -163,70 +149,46 @@ class InterestView:
     """CI as printed: every broker by what its own clients have in common with others'."""
 
     def __init__(
-        self, prices: PriceLists, knowledge: Knowledge, near: dict[int, Surroundings]
+        self, prices: PriceLists, knowledge: Knowledge, overlaps: Sequence[float | None]
     ) -> None:
+        """``overlaps``: phi (Eq. 6) of each broker; None where it knows too few others."""
         self._prices = prices
         self._knowledge = knowledge
-        self._near = near
-        self._overlaps: dict[int, float | None] = {}
+        self._overlaps = overlaps
 
-    def wishes(self, broker: int, near: Surroundings) -> list[CandidateLink]:
-        """Eq. 7 outwards from the broker, each C_ij from that of the one before."""
-        common = self._knowledge.common(broker)
-        overlap = self._overlap(broker)
-        if overlap is None:
-            return []
-        direct, processing = self._prices.links[broker], self._prices.processing
-        cost = {broker: 0.0}
-        found = []
-        for far, hops in near.hops.items():
-            if hops == 0:
-                continue
-            if hops == 1:
-                cost[far] = direct[far]
-                continue
-            via = near.via[far]
-            triple = self._knowledge.triple(broker, via, far)
-            if triple is None:
-                triple = min(overlap, common[via], common[far])
-            link_cost = self._prices.links[via][far]
-            cost[far] = indirect_cost(cost[via], processing[via], link_cost, common[far], triple)
-            if wants_link(direct[far], cost[far], common[far]):
-                found.append(
-                    CandidateLink((cost[far] - direct[far]) * common[far], near.path_to(far))
-                )
-        return found
+    def promise(self, path: tuple[int, ...]) -> float | None:
+        """Eqs. 5 and 7, weighed with the common interest."""
+        broker, far = path[0], path[-1]
+        common = self._knowledge.common(broker)[far]
+        direct = self._prices.links[broker][far]
+        # The evaluation is to end without common interest: that is most pairs.
+        if common <= 0.0 or direct == math.inf or self._overlaps[broker] is None:
+            return None
+        cost = path_costs(
+            self._prices.of_brokers(path),
+            self._prices.of_cycle(path),
+            *self._interests(broker, path),
+        )[-1]
+        return (cost - direct) * common if wants_link(direct, cost, common) else None
 
     def costs(self, cycle: tuple[int, ...]) -> list[float]:
         """Eqs. 8 and 9."""
-        link_costs = self._prices.of_cycle(cycle)
-        return add_costs(self._costs_of(member, cycle, link_costs) for member in range(len(cycle)))
+        processing, link_costs = self._prices.of_brokers(cycle), self._prices.of_cycle(cycle)
+        return add_costs(
+            removal_costs(member, processing, link_costs, *self._interests(broker, cycle))
+            for member, broker in enumerate(cycle)
+        )
 
-    def _costs_of(
-        self, member: int, cycle: tuple[int, ...], link_costs: Sequence[float]
-    ) -> list[float]:
-        broker = cycle[member]
+    def _interests(
+        self, broker: int, cycle: tuple[int, ...]
+    ) -> tuple[Sequence[float], TripleEstimate]:
+        """I(broker, member) of all members, and its I(broker, via, far)."""
         row = self._knowledge.common(broker)
         common = [row[other] for other in cycle]
-        processing = [self._prices.processing[other] for other in cycle]
-        triples = self._triples(broker, cycle, common)
-        return removal_costs(member, processing, link_costs, common, triples)
-
-    def _triples(
-        self, broker: int, cycle: tuple[int, ...], common: Sequence[float]
-    ) -> TripleEstimate:
-        # Whoever is on a cycle of three or more hears of at least two others.
-        overlap = self._overlap(broker) or 0.0
+        overlap = self._overlaps[broker] or 0.0
 
         def estimate(via: int, far: int) -> float:
             known = self._knowledge.triple(broker, cycle[via], cycle[far])
             return min(overlap, common[via], common[far]) if known is None else known
 
-        return estimate
-
-    def _overlap(self, broker: int) -> float | None:
-        if broker not in self._overlaps:
-            row = self._knowledge.common(broker)
-            others = [row[other] for other in self._near[broker].hops if other != broker]
-            self._overlaps[broker] = neighborhood_overlap(self._knowledge.own(broker), others)
-        return self._overlaps[broker]
+        return common, estimate

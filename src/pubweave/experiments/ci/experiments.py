@@ -31,7 +31,7 @@ from pubweave.experiments.experiment import (
 )
 
 IN_THIS_PROCESS = "none"
-PARTS = ("notifications", "broadcasts", "reconfigurations", "exchanges")
+PARTS = ("notifications", "broadcasts", "asking", "reconfigurations", "exchanges")
 
 
 @dataclass(frozen=True, kw_only=True)

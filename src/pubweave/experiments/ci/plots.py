@@ -17,6 +17,8 @@ COLOURS = {
     "ci-conjunction": "#8ac926",
     "ci-damped": "#1b4965",
     "ci-sides": "#7b2cbf",
+    "ci-once": "#74c69d",
+    "ci-sides-once": "#c77dff",
     "lmst": "#d1495b",
     "lmit": "#e09f3e",
     "best": "#222222",
@@ -27,6 +29,8 @@ LABELS = {
     "ci-conjunction": "CI, conjunction",
     "ci-damped": "CI, damped",
     "ci-sides": "CI by sides (ours)",
+    "ci-once": "CI, one exchange per interval",
+    "ci-sides-once": "CI by sides, one exchange per interval",
     "lmst": "lMST",
     "lmit": "lMIT",
     "best": "best of a global search",
@@ -118,6 +122,7 @@ def _figure_5(axes: Any, runs: Sequence[Run]) -> None:
         for name, label, style in (
             ("total", "everything", "-"),
             ("broadcasts", "of it broadcasts", "--"),
+            ("asking", "of it requests", "-."),
             ("reconfigurations", "of it reconfigurations", ":"),
         ):
             groups = [chosen(runs, variant, eta) for eta in etas]
@@ -130,7 +135,7 @@ def _figure_5(axes: Any, runs: Sequence[Run]) -> None:
 
 def _figure_6(axes: Any, runs: Sequence[Run]) -> None:
     alphas = sorted({run.point for run in runs if run.point is not None})
-    for variant in ("ci", "ci-damped", "ci-sides", "lmst", "lmit"):
+    for variant in ("ci", "ci-sides", "lmst", "lmit"):
         points = [ratio(runs, (variant, alpha), (STATIC, alpha)) for alpha in alphas]
         _line(axes, variant, alphas, points, -100, marker="o")
     axes.set_xlabel("alpha: weight of processing costs")

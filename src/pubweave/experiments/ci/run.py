@@ -10,18 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from pubweave.design.ci.cycle_traffic import SideCounts, Union, Unions, union_of_histogram
-from pubweave.design.ci.rounds import (
-    LIVE_PATIENCE,
-    LIVE_REQUESTS,
-    LocalOverlay,
-    LocalSettings,
-    TripleCounts,
-)
+from pubweave.design.ci.rounds import LIVE, LocalOverlay, LocalSettings, TripleCounts
 from pubweave.design.ci.rules import Estimate, Heuristic
 from pubweave.design.tree.cost import links_of, total_cost
 from pubweave.design.tree.global_search import GlobalSearch
@@ -97,24 +92,18 @@ DAMPED_GAIN = 0.3
 STATIC, BEST = "static", "best"
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A heuristic with its switches: the paper's own have none."""
-
-    heuristic: Heuristic
-    estimate: Estimate = Estimate.OVERLAP
-    least_gain: float = 0.0
-    requests: int | None = None
-
-
 VARIANTS = {
-    "ci": Variant(Heuristic.CI),
-    "ci-conjunction": Variant(Heuristic.CI, Estimate.CONJUNCTION),
-    "ci-damped": Variant(Heuristic.CI, least_gain=DAMPED_GAIN),
-    "ci-sides": Variant(Heuristic.CI, Estimate.SIDES, requests=LIVE_REQUESTS),
-    "lmst": Variant(Heuristic.MST),
-    "lmit": Variant(Heuristic.MIT),
+    "ci": LocalSettings(),
+    "ci-conjunction": LocalSettings(estimate=Estimate.CONJUNCTION),
+    "ci-damped": LocalSettings(least_gain=DAMPED_GAIN),
+    "ci-once": LocalSettings(exchanges=1),
+    "ci-sides": LIVE,
+    "ci-sides-once": replace(LIVE, exchanges=1),
+    "lmst": LocalSettings(Heuristic.MST),
+    "lmit": LocalSettings(Heuristic.MIT),
 }
+"""The paper's own have no switches; those that end in once let a broker take part in one exchange
+per interval."""
 ALL = (STATIC, *VARIANTS, BEST)
 """best is the global search with each interval's notifications known in advance and nothing paid
 for its changes: what no heuristic can hope for."""
@@ -128,13 +117,15 @@ class Series:
     eta: int
     notifications: list[float]
     broadcasts: list[float]
+    asking: list[float]
+    """For requests, most of which come to nothing."""
     reconfigurations: list[float]
     requests: int
     exchanges: int
 
     @property
     def total(self) -> Floats:
-        parts = np.array([self.notifications, self.broadcasts, self.reconfigurations])
+        parts = np.array([self.notifications, self.broadcasts, self.asking, self.reconfigurations])
         summed: Floats = parts.sum(axis=0)
         return summed
 
@@ -146,19 +137,20 @@ def run_variant(
     intervals = world.setting.intervals if until is None else until // world.setting.interval_ticks
     if variant == STATIC:
         costs = [_paid(world, k, world.start) for k in range(intervals)]
-        return Series(variant, eta, costs, [0.0] * intervals, [0.0] * intervals, 0, 0)
+        return _unmanaged(variant, eta, costs)
     if variant == BEST:
-        costs = _best_costs(world, intervals, seed)
-        return Series(variant, eta, costs, [0.0] * intervals, [0.0] * intervals, 0, 0)
+        return _unmanaged(variant, eta, _best_costs(world, intervals, seed))
     return _reorganizing(world, variant, eta, seed, intervals)
+
+
+def _unmanaged(variant: str, eta: int, costs: list[float]) -> Series:
+    nothing = [0.0] * len(costs)
+    return Series(variant, eta, costs, nothing, nothing, nothing, 0, 0)
 
 
 def _reorganizing(world: CiWorld, variant: str, eta: int, seed: int, intervals: int) -> Series:
     rng = np.random.default_rng([seed, 1])
-    chosen = VARIANTS[variant]
-    settings = LocalSettings(
-        chosen.heuristic, eta, chosen.least_gain, chosen.requests, LIVE_PATIENCE, chosen.estimate
-    )
+    settings = replace(VARIANTS[variant], eta=eta)
     neighbors: list[list[int]] = [[] for _ in world.names]
     for a, b in world.start.tolist():
         neighbors[a].append(b)
@@ -166,26 +158,29 @@ def _reorganizing(world: CiWorld, variant: str, eta: int, seed: int, intervals: 
     overlay: LocalOverlay | None = None
     paid: list[float] = []
     broadcasts: list[float] = []
+    asking: list[float] = []
     reconfigurations: list[float] = []
     requests = exchanges = 0
     edges = world.start
     for k in range(intervals):
         prices = world.prices(k)
-        interest = FilterInterest(world.common(k), world.traffic[k], chosen.estimate, rng)
+        interest = FilterInterest(world.common(k), world.traffic[k], settings.estimate, rng)
         if overlay is None:
             overlay = LocalOverlay(neighbors, [], [], interest, settings)
         overlay.processing = prices.processing.tolist()
         overlay.prices = prices.communication.tolist()
         overlay.knowledge = interest
         paid.append(_paid(world, k, edges))
-        broadcasts.append(_crossing_cost(overlay.broadcasts(), prices))
         made = overlay.play(rng)
-        reconfigurations.append(_control_cost(made.requested, made.agreed, prices))
+        broadcasts.append(_crossing_cost(made.crossed, prices))
+        asking.append(_crossing_cost(_hops(made.requested), prices))
+        rings = [(*path, path[0]) for path in made.agreed]
+        reconfigurations.append(2 * _crossing_cost(_hops(rings), prices))
         requests += len(made.requested)
         exchanges += len(made.exchanges)
         if made.exchanges:
             edges = _edges(overlay.neighbors)
-    return Series(variant, eta, paid, broadcasts, reconfigurations, requests, exchanges)
+    return Series(variant, eta, paid, broadcasts, asking, reconfigurations, requests, exchanges)
 
 
 def _paid(world: CiWorld, interval: int, edges: Integers) -> float:
@@ -198,15 +193,8 @@ def _crossing_cost(crossed: Iterable[tuple[int, int]], prices: Prices) -> float:
     return float(links + prices.processing[ends[:, 1]].sum())
 
 
-def _control_cost(
-    requested: Iterable[tuple[int, ...]], agreed: Iterable[tuple[int, ...]], prices: Prices
-) -> float:
-    hops = [(path[m], path[m + 1]) for path in requested for m in range(len(path) - 1)]
-    for path in agreed:
-        ring = [*path, path[0]]
-        once = [(ring[m], ring[m + 1]) for m in range(len(path))]
-        hops += once + once
-    return _crossing_cost(hops, prices)
+def _hops(paths: Iterable[tuple[int, ...]]) -> list[tuple[int, int]]:
+    return [hop for path in paths for hop in pairwise(path)]
 
 
 def _edges(neighbors: list[list[int]]) -> Integers:

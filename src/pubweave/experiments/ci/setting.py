@@ -19,7 +19,12 @@ import numpy as np
 
 from pubweave.design.tree.cost import common_interest, edges_of
 from pubweave.design.tree.traffic import Floats, Integers, Prices, Traffic
-from pubweave.generate.topologies.underlay import UnderlayParameters, make_underlay, place_brokers
+from pubweave.generate.topologies.underlay import (
+    Geometry,
+    UnderlayParameters,
+    make_underlay,
+    place_brokers,
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class CiSetting:
     processing_max: float = 10.0
     domains: int = 100
     routers_per_domain: int = 101
+    geometry: Geometry = Geometry.BRITE
 
     @property
     def intervals(self) -> int:
@@ -90,7 +96,9 @@ def make_world(seed: int, setting: CiSetting) -> CiWorld:
     """The same seed, the same world; prices scale with the setting's maxima."""
     rng = np.random.default_rng([seed, 2007])
     parameters = UnderlayParameters(
-        domains=setting.domains, routers_per_domain=setting.routers_per_domain
+        domains=setting.domains,
+        routers_per_domain=setting.routers_per_domain,
+        geometry=setting.geometry,
     )
     underlay = make_underlay(rng, parameters)
     first, second = (place_brokers(underlay, setting.brokers, rng) for _ in range(2))

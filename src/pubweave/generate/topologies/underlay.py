@@ -5,11 +5,15 @@ A top-down network in the manner of BRITE: domains grow by preferential attachme
 ends at a random router of each. Brokers sit at random routers, and what counts between two of
 them is the shortest path below.
 
+How long a link is depends on the geometry (`Geometry`): one plane for all, a plane for each domain
+as BRITE has it, or hops.
+
 Routers are numbered, not named: they are no brokers. Every underlay is connected.
 """
 
 from __future__ import annotations
 
+import enum
 import heapq
 from dataclasses import dataclass
 
@@ -24,11 +28,24 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
+class Geometry(enum.Enum):
+    """Where routers are, and so how long links are."""
+
+    PLANAR = "planar"
+    """Domains are small squares at random places of one plane: the distance there."""
+    BRITE = "brite"
+    """Every domain has its own plane, as large as all others and not shifted: a link between two
+    domains is as long as its routers' own coordinates are apart."""
+    HOPS = "hops"
+    """Planar, but every link has the same length."""
+
+
 @dataclass(frozen=True)
 class UnderlayParameters:
     """The scale of CI section 5 and the numbers of BRITE's top-down sample configuration.
 
-    Distances are in units of the plane on which domains lie. BRITE also has an alpha of 0.15; it
+    Distances are in units of the plane on which domains (or, in BRITE's geometry, the routers of
+    each domain) lie. BRITE also has an alpha of 0.15; it
     scales all of Waxman's probabilities alike and cancels where each router draws its links.
     """
 
@@ -39,14 +56,23 @@ class UnderlayParameters:
     waxman_beta: float = 0.2
     plane_side: float = 1000.0
     domain_side: float = 100.0
+    """Of a domain's square in one plane; BRITE's domains are as large as the plane."""
     ms_per_unit: float = 0.025
     """One unit is taken as 5 km, and light in fibre needs 1 ms for 200 km."""
+    geometry: Geometry = Geometry.PLANAR
+    hop_ms: float = 1.0
+    """The latency of every link where hops count."""
+
+    @property
+    def square_side(self) -> float:
+        """Of the square in which the routers of one domain lie."""
+        return self.plane_side if self.geometry is Geometry.BRITE else self.domain_side
 
     def __post_init__(self) -> None:
         for name in ("domains", "routers_per_domain", "domain_links", "router_links"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("waxman_beta", "plane_side", "domain_side", "ms_per_unit"):
+        for name in ("waxman_beta", "plane_side", "domain_side", "ms_per_unit", "hop_ms"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
 
@@ -120,7 +146,9 @@ def make_underlay(
     chosen = parameters or UnderlayParameters()
     per_domain = chosen.routers_per_domain
     centres = rng.uniform(0, chosen.plane_side, size=(chosen.domains, 2))
-    offsets = rng.uniform(-0.5, 0.5, size=(chosen.domains, per_domain, 2)) * chosen.domain_side
+    offsets = rng.uniform(-0.5, 0.5, size=(chosen.domains, per_domain, 2)) * chosen.square_side
+    if chosen.geometry is Geometry.BRITE:
+        centres[:] = chosen.plane_side / 2
     position = (centres[:, None, :] + offsets).reshape(-1, 2)
     links: list[tuple[int, int]] = []
     for domain in range(chosen.domains):
@@ -133,7 +161,10 @@ def make_underlay(
     pairs = np.array(links, dtype=np.int64).reshape(-1, 2)
     length = np.linalg.norm(position[pairs[:, 0]] - position[pairs[:, 1]], axis=1)
     domain_of = np.repeat(np.arange(chosen.domains), per_domain)
-    return Underlay(domain_of, position, pairs, length * chosen.ms_per_unit)
+    latency_ms = length * chosen.ms_per_unit
+    if chosen.geometry is Geometry.HOPS:
+        latency_ms = np.full(len(pairs), chosen.hop_ms)
+    return Underlay(domain_of, position, pairs, latency_ms)
 
 
 def place_brokers(underlay: Underlay, broker_count: int, rng: np.random.Generator) -> PlacedBrokers:
@@ -156,7 +187,7 @@ def _waxman_links(
     Waxman's probability for two routers is proportional to exp(-distance / (beta * L)), L being
     the greatest distance the domain's square allows.
     """
-    scale = parameters.waxman_beta * parameters.domain_side * np.sqrt(2)
+    scale = parameters.waxman_beta * parameters.square_side * np.sqrt(2)
     links: list[tuple[int, int]] = []
     for router in range(1, len(places)):
         distance = np.linalg.norm(places[:router] - places[router], axis=1)

@@ -189,7 +189,9 @@ class InterestBroadcast(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     ``brokers`` are those it has passed, its origin first, each with its processing cost; between
     them the communication costs of the links and the common interest of their ends. Where rings
-    are priced by sides it tells of the way alone: ``bits`` is 0, and there is no filter."""
+    are priced by sides it tells of the way alone: ``bits`` is 0, and there is no filter. Its
+    origin takes part in no exchange for about ``busy_s``, and has just agreed to one that saves
+    ``gain``."""
 
     window: int
     hops_left: int
@@ -200,6 +202,8 @@ class InterestBroadcast(msgspec.Struct, frozen=True, array_like=True, gc=False):
     bits: int
     hashes: int
     filter: bytes
+    busy_s: float = 0.0
+    gain: float = 0.0
 
     @property
     def size_bytes(self) -> int:
@@ -246,12 +250,15 @@ class Verdict(enum.Enum):
 
 class ExchangeReply(_Weighed, frozen=True, array_like=True, gc=False):
     """Goes back to whoever asked, and lets the brokers on the way go. ``removed`` is the number
-    of the ring's link that went, if it is known."""
+    of the ring's link that went, if it is known. BUSY says who is, and in how
+    many seconds that broker expects to be free."""
 
     request_id: str
     verdict: Verdict
     reason: str = ""
     removed: int = -1
+    by: BrokerId = ""
+    free_in_s: float = 0.0
 
 
 class Role(enum.Enum):

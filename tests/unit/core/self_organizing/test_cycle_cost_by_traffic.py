@@ -20,7 +20,12 @@ from pubweave.core.self_organizing.cycle_cost_by_traffic import (
 )
 from pubweave.core.self_organizing.neighborhood import Neighborhood
 from pubweave.core.self_organizing.prices import LinkPrices
-from pubweave.core.self_organizing.traffic_sides import SliceRange, TrafficSides
+from pubweave.core.self_organizing.traffic_sides import (
+    SLICES,
+    SPAN_SLICES,
+    SliceRange,
+    TrafficSides,
+)
 from pubweave.core.session.session import Session
 from pubweave.design.ci.cycle_traffic import removal_costs_by_sides
 from pubweave.design.tree.cost import total_cost
@@ -32,7 +37,7 @@ from tests.naive.delivery_trees import delivery, way
 from tests.naive.design_instances import random_edges, random_prices
 
 CONFIG = OrganizeConfig(interval_s=3.0, link_price=LinkPrice.HOPS)
-SPAN = SliceRange(2, 2)
+SPAN = SliceRange(SPAN_SLICES, SPAN_SLICES)
 """The slices of a second in which something was noted."""
 CLIENT = Session("c", own_epoch=1, is_client=True, limits=SessionLimits())
 
@@ -77,7 +82,8 @@ class World:
                 note(passage.broker, passage.came_from, passage.went_to, passage.is_wanted,
                      f"p{kind}", weight)  # fmt: skip
         for cache in caches.values():
-            cache.turn(3.0)
+            for number in range(2, SPAN_SLICES + 1):
+                cache.turn(1.0 + number)
         ways = [way(neighbors, a, b) for a in names for b in names if a != b]
         rings = [path for path in ways if len(path) > 2]
         ring = rings[int(rng.integers(len(rings)))]
@@ -111,7 +117,7 @@ def _notebooks(neighbors: Mapping[str, list[str]]):  # type: ignore[no-untyped-d
         for name, near in neighbors.items()
     }
     caches = {
-        name: TrafficSides(10**6, 3.0, 0.0, lambda name=name: links[name].values())
+        name: TrafficSides(10**6, 1.0 * SLICES, 0.0, lambda name=name: links[name].values())
         for name in neighbors
     }
     for cache in caches.values():
@@ -202,12 +208,12 @@ def test_who_has_not_noted_all_of_the_slices_is_busy_and_who_has_no_room_decline
     unknown = first.added(msgspec.structs.replace(world.request(), last_slice=7))
     assert isinstance(unknown, CycleRefusal)
     assert unknown.verdict is Verdict.BUSY
-    full = TrafficSides(1, 3.0, 0.0, lambda: [])
+    full = TrafficSides(1, 1.0 * SLICES, 0.0, lambda: [])
     full.turn(1.0)
     for sequence in (1, 2):
         full.routed(make_publication("p", sequence, "t", {}, b"", 0.0), CLIENT, ())
-    full.turn(2.0)
-    full.turn(3.0)
+    for number in range(1, SPAN_SLICES + 1):
+        full.turn(1.0 + number)
     refused = view(world.ring[0], full).added(world.request())
     assert isinstance(refused, CycleRefusal)
     assert refused.verdict is Verdict.DECLINED
@@ -219,12 +225,13 @@ def test_whoever_asks_names_its_last_sound_slices_and_the_size_of_filters() -> N
     bare = msgspec.structs.replace(world.request(), last_slice=0, slices=0, bits=0)
     opened = view(world.ring[0], cache).opened(bare)
     assert opened is not None
-    assert (opened.last_slice, opened.slices, opened.bits, len(opened.sides)) == (2, 2, 100_000, 1)
+    asked = (opened.last_slice, opened.slices, opened.bits, len(opened.sides))
+    assert asked == (SPAN.last, SPAN.count, 100_000, 1)
     adapted = view(world.ring[0], cache, replace(CONFIG, adapt_bloom=True)).opened(bare)
     assert adapted is not None
     assert adapted.bits == 16_384
     cache.spoil()
-    cache.turn(4.0)
+    cache.turn(2.0 + SPAN_SLICES)
     assert view(world.ring[0], cache).opened(bare) is None
 
 
@@ -270,8 +277,8 @@ def wishing(config: OrganizeConfig) -> tuple[CycleCostByTraffic, TrafficSides]:
         message = InterestBroadcast(0, 4 - len(brokers), brokers, (1.0,) * len(brokers), costs,
                                     (0.0,) * passed, 0, 0, b"")  # fmt: skip
         around.learn_path(message, 1.0)
-    cache = TrafficSides(10, 3.0, 0.0, lambda: [])
-    for number in (1, 2, 3):
+    cache = TrafficSides(10, 1.0 * SLICES, 0.0, lambda: [])
+    for number in range(1, SPAN_SLICES + 2):
         cache.turn(float(number))
     return CycleCostByTraffic("b1", config, around, LinkPrices(config, lambda: 0.0), cache), cache
 
@@ -289,14 +296,14 @@ def test_nothing_is_wished_for_by_whoever_has_noted_too_little() -> None:
     rings, cache = wishing(CONFIG)
     assert rings.desired_link("b4", 0.0) is not None
     cache.spoil()
-    cache.turn(4.0)
+    cache.turn(2.0 + SPAN_SLICES)
     assert rings.desired_link("b4", 0.0) is None
 
 
 def test_equal_wishes_take_turns() -> None:
     rings, cache = wishing(replace(CONFIG, link_prices={"b3": 2.0, "b4": 3.0}))
     first = []
-    for number in range(4, 24):
+    for number in range(5, 25):
         cache.turn(float(number))
         wishes = [wish for broker in ("b3", "b4") if (wish := rings.desired_link(broker, 0.0))]
         first.append(min(wishes, key=lambda wish: wish.turn).known.path[-1])

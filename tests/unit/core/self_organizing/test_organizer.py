@@ -118,7 +118,9 @@ def test_by_sides_broadcasts_are_small_and_requests_carry_the_filters() -> None:
         chain = Chain(organize)
         for node in chain.overlay.brokers.values():
             assert node.broker.part(Organizer) is not None
-            node.broker.part(Organizer)._requests._rests_until = 100.0  # tell, but do not ask
+            node.broker.part(Organizer)._requests.may_ask = lambda now: (
+                False
+            )  # tell, but do not ask
         chain.run(4.0)
         told = [chain.core(name).status(4.0).organizing for name in CHAIN.neighbors]
         spent[organize.estimate] = sum(status.bytes_out for status in told if status)
@@ -142,7 +144,7 @@ def test_what_was_noted_while_links_changed_around_here_is_not_used() -> None:
     cache = node.broker.part(Organizer).cache  # type: ignore[union-attr]
     assert isinstance(cache, TrafficSides)
     assert cache.sound_span() is not None
-    node.handle(ExchangeEnded(exchange.request_id, False, "somebody else came before"))
+    node.handle(ExchangeEnded(exchange.request_id, True, ""))
     chain.run(3.4)
     assert cache.sound_span() is None
 
@@ -168,13 +170,17 @@ def test_two_brokers_that_share_all_traffic_ask_for_a_link_of_their_own() -> Non
 
 def test_while_an_exchange_is_under_way_its_brokers_agree_to_no_other() -> None:
     chain = Chain()
+    while not chain.proposed:
+        chain.run(chain.world.now + 0.1)
+    chain.run(chain.world.now + 0.3)  # now all of them know
+    agreed = len(chain.proposed)
     chain.run(6.0)
-    assert len(chain.proposed) == 1
-    decider, exchange = chain.proposed[0]
-    node = chain.overlay.brokers[decider]
-    node.handle(ExchangeEnded(exchange.request_id, False, "somebody else came before"))
+    assert len(chain.proposed) == agreed
+    for decider, exchange in chain.proposed:
+        node = chain.overlay.brokers[decider]
+        node.handle(ExchangeEnded(exchange.request_id, False, "somebody else came before"))
     chain.run(10.0)
-    assert len(chain.proposed) > 1
+    assert len(chain.proposed) > agreed
     status = node.broker.status(10.0).organizing
     assert status is not None
     assert status.failed == 1
@@ -197,6 +203,25 @@ def test_a_paused_broker_is_silent() -> None:
     before = [chain.core(name).status(1.5).organizing for name in CHAIN.neighbors]
     chain.run(4.0)
     assert [chain.core(name).status(4.0).organizing for name in CHAIN.neighbors] == before
+
+
+@pytest.mark.parametrize("organize", [ORGANIZE, BY_INTEREST])
+def test_where_nothing_flows_nothing_is_said_and_it_goes_on_when_something_does(
+    organize: OrganizeConfig,
+) -> None:
+    chain = Chain(organize)
+
+    def messages() -> int:
+        told = [chain.core(name).status(chain.world.now).organizing for name in CHAIN.neighbors]
+        return sum(status.messages_out for status in told if status)
+
+    chain.run(4.0)
+    chain.world.run_until(8.0)
+    before = messages()
+    chain.world.run_until(60.0)
+    assert messages() == before > 40
+    chain.run(66.0)
+    assert messages() > before + 40
 
 
 def test_without_the_mode_nothing_is_said_and_nothing_is_due() -> None:

@@ -10,6 +10,7 @@ from pubweave.core.self_organizing.notification_cache import NotificationCache
 from pubweave.core.self_organizing.traffic_sides import (
     SLICES,
     SLICES_KEPT,
+    SPAN_SLICES,
     SliceRange,
     TrafficSides,
 )
@@ -69,7 +70,7 @@ def test_several_slices_are_taken_as_one() -> None:
     for number, count in enumerate((1, 10, 100, 1000), start=1):
         noting.note(LEFT, UP, count=count)
         noting.cache.turn(1.0 + number)
-    assert noting.cache.sound_span() == SliceRange(4, SLICES)
+    assert noting.cache.sound_span() == SliceRange(4, SPAN_SLICES)
     assert noting.side("left", last=4, count=3) == 1110
     assert noting.side("left", last=2, count=2) == 11
     assert noting.side("left", last=5, count=2) is None
@@ -101,15 +102,30 @@ def test_a_slice_that_a_broker_did_not_see_from_its_beginning_is_not_used() -> N
     assert noting.side(last=5) == 0
 
 
-def test_one_sound_slice_is_no_measure() -> None:
+def test_fewer_sound_slices_than_a_span_are_no_measure() -> None:
     noting = Noting()
-    noting.cache.turn(2.0)
-    assert noting.cache.sound_span() is None
-    noting.cache.turn(3.0)
-    assert noting.cache.sound_span() == SliceRange(2, 2)
+    for number in range(1, SPAN_SLICES + 1):
+        assert noting.cache.sound_span() is None
+        wait_s = SPAN_SLICES + 1 - number
+        assert noting.cache.sound_in_s(float(number)) == wait_s
+        noting.cache.turn(1.0 + number)
+    assert noting.cache.sound_span() == SliceRange(SPAN_SLICES, SPAN_SLICES)
     noting.cache.spoil()
-    noting.cache.turn(4.0)
+    assert noting.cache.sound_in_s(SPAN_SLICES + 1.5) == 0.5 + SPAN_SLICES
+    noting.cache.turn(2.0 + SPAN_SLICES)
     assert noting.cache.sound_span() is None
+
+
+def test_idle_is_who_noted_nothing_for_an_interval() -> None:
+    noting = Noting()
+    noting.note(LEFT, RIGHT)
+    assert not noting.cache.is_idle
+    for number in range(SLICES + 2):
+        assert not noting.cache.is_idle
+        noting.cache.turn(2.0 + number)
+    assert noting.cache.is_idle
+    noting.note(LEFT, RIGHT)
+    assert not noting.cache.is_idle
 
 
 def test_a_slice_with_too_many_entries_is_not_used_and_counted() -> None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
-from pubweave.design.ci.rounds import ExactInterest, LocalOverlay, LocalSettings, reorganized
+from pubweave.design.ci.rounds import (
+    LIVE,
+    ExactInterest,
+    LocalOverlay,
+    LocalSettings,
+    reorganized,
+)
 from pubweave.design.ci.rules import Estimate, Heuristic
 from pubweave.design.tree.cost import common_interest, links_of, total_cost
 from pubweave.design.tree.problem import DesignLimits, DesignProblem
@@ -71,10 +79,9 @@ def test_sides_come_to_less_than_the_printed_estimate(seed: int, price: str) -> 
         links = np.full_like(asked.prices.communication, 1.0)
         equal = Prices.from_matrix(asked.prices.brokers, np.ones(40), links)
         asked = DesignProblem(asked.source, asked.traffic, equal)
-    settings = LocalSettings(requests=3, patience=4, estimate=Estimate.SIDES)
     found, printed = (
         reorganized(asked, chosen, stop=lambda: False, rng=np.random.default_rng(seed))
-        for chosen in (settings, LocalSettings())
+        for chosen in (LIVE, LocalSettings())
     )
     assert found.cost < printed.cost
 
@@ -119,13 +126,18 @@ def overlay(asked: DesignProblem, settings: LocalSettings) -> LocalOverlay:
     )
 
 
-def test_a_broker_takes_part_in_one_exchange_of_a_round() -> None:
+def test_exchanges_per_broker_and_round_are_limited_or_not() -> None:
     asked = problem(2, brokers=40)
-    made = overlay(asked, LocalSettings()).play(np.random.default_rng(3))
-    members = [broker for path in made.agreed for broker in path]
-    assert len(made.agreed) > 1
-    assert len(members) == len(set(members))
-    assert len(made.exchanges) == len(made.agreed)
+    most = {}
+    for limit in (1, 2, None):
+        brokers, rng = overlay(asked, LocalSettings(exchanges=limit)), np.random.default_rng(3)
+        assert not brokers.play(rng).agreed  # nobody has heard of anybody yet
+        made = brokers.play(rng)
+        members = Counter(broker for path in made.agreed for broker in path)
+        assert len(made.exchanges) == len(made.agreed) > 1
+        most[limit] = max(members.values())
+    assert (most[1], most[2]) == (1, 2)
+    assert most[None] > 5
 
 
 def test_requests_are_bounded_and_what_was_denied_is_not_asked_at_once() -> None:
@@ -152,7 +164,8 @@ def test_broadcasts_cross_a_link_for_everyone_within_the_hops() -> None:
         Traffic.of(["b1", "b2", "b3", "b4"], [(["b1", "b4"], 1.0)]),
         Prices.of(dict.fromkeys(["b1", "b2", "b3", "b4"], 1.0), {}),
     )
-    crossed = overlay(chain, LocalSettings(eta=2)).broadcasts()
+    made = overlay(chain, LocalSettings(eta=2)).play(np.random.default_rng(1))
+    crossed = made.crossed
     once, twice = [(0, 1), (3, 2)], [(1, 0), (1, 2), (2, 1), (2, 3)]
     assert sorted(crossed) == sorted(once + twice + twice)
 

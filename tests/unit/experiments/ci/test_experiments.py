@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from pubweave.experiments.ci.figures import (
     CiTask,
     Mean,
     Run,
+    less,
     mean,
     percent,
     ratio,
@@ -33,6 +36,7 @@ from pubweave.experiments.ci.run import (
     run_variant,
 )
 from pubweave.experiments.ci.setting import CiSetting, CiWorld, make_world
+from pubweave.generate.topologies.underlay import Geometry
 from tests.naive.traffic import groups_of
 
 SETTING = CiSetting(
@@ -102,6 +106,8 @@ def test_heuristics_lie_between_the_static_tree_and_the_best(world: CiWorld) -> 
     assert costs[BEST] < min(cost for name, cost in costs.items() if name != BEST)
     assert max(costs["ci"], costs["ci-conjunction"], costs["ci-damped"]) < costs[STATIC]
     assert costs["ci-sides"] < min(costs["ci"], costs["lmst"], costs["lmit"])
+    assert costs["ci"] < min(costs["ci-once"], costs["lmst"])
+    assert costs["ci-sides"] < costs["ci-sides-once"]
 
 
 def test_control_messages_are_paid_for(world: CiWorld) -> None:
@@ -147,13 +153,14 @@ def test_a_figure_is_run_and_judged(figure: str) -> None:
     for each in said:
         assert each.wanted
         assert "%" in each.found or "hops" in each.found
+        assert each.verdict in ("met", "not met", "undecided")
     if figure == "ci-fig4":
         by_words = {each.wanted: each.found for each in said}
         assert by_words["CI as printed costs less than static"].startswith("-")
 
 
 def run_of(variant: str, seed: int, cost: float) -> Run:
-    return Run("ci-fig4", seed, variant, None, cost, 0.0, 0.0, 0)
+    return Run("ci-fig4", seed, variant, None, cost, 0.0, 0.0, 0.0, 0)
 
 
 def test_differences_are_taken_underlay_by_underlay() -> None:
@@ -162,7 +169,7 @@ def test_differences_are_taken_underlay_by_underlay() -> None:
     runs += [run_of("lmst", seed, 100.0 * seed) for seed in (3, 2, 1)]
     gain = ratio(runs, ("ci", None), ("lmst", None))
     assert gain.value == pytest.approx(-0.1)
-    assert gain.is_below_zero
+    assert gain.is_below()
 
 
 def test_an_interval_is_student_s() -> None:
@@ -171,6 +178,22 @@ def test_an_interval_is_student_s() -> None:
     assert found.half == pytest.approx(4.303 / 3**0.5)
     assert mean([1.0]).half == np.inf
     assert percent(Mean(-0.25, 0.03)) == "-25.0% ± 3.0"
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "verdict"),
+    [(-0.2, 0.1, "met"), (0.2, 0.1, "not met"), (-0.05, 0.1, "undecided"), (0.1, 0.1, "not met")],
+)
+def test_what_an_interval_crosses_is_undecided(value: float, half: float, verdict: str) -> None:
+    assert less("less", Mean(value, half)).verdict == verdict
+
+
+def test_where_routers_are_is_a_choice() -> None:
+    """The same routers and brokers: three geometries, three matrices of prices."""
+    worlds = [make_world(3, replace(SETTING, geometry=geometry)) for geometry in Geometry]
+    prices = [world.prices(0).communication for world in worlds]
+    assert not any(np.allclose(one, other) for one, other in combinations(prices, 2))
+    assert CiSetting().geometry is Geometry.BRITE
 
 
 def test_the_verb_draws_and_writes(

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pubweave.generate.topologies.underlay import (
+    Geometry,
     PlacedBrokers,
     Underlay,
     UnderlayParameters,
@@ -80,6 +81,31 @@ def test_small_underlays_are_connected_and_distances_are_shortest_paths(
         shortest = networkx.single_source_dijkstra_path_length(graph, start, weight="ms")
         for j, end in enumerate(placed.routers):
             assert placed.distance_ms[i, j] == pytest.approx(shortest[end])
+
+
+def test_in_brite_s_geometry_every_domain_has_a_plane_of_its_own() -> None:
+    """Domains cover each other, so links between them are as long as any two places apart."""
+    brite = make_underlay(np.random.default_rng(1), UnderlayParameters(geometry=Geometry.BRITE))
+    for domain in (0, 57):
+        places = brite.position[brite.domain == domain]
+        assert places.min() < 60
+        assert places.max() > 940
+        assert (places >= 0).all()
+        assert (places <= 1000).all()
+    a, b = brite.links.T
+    length = np.linalg.norm(brite.position[a] - brite.position[b], axis=1)
+    np.testing.assert_allclose(brite.latency_ms, length * 0.025)
+    inside = brite.domain[a] == brite.domain[b]
+    assert length[~inside].mean() == pytest.approx(521, rel=0.15)
+    assert length[inside].mean() < 0.8 * 521
+
+
+def test_where_hops_count_all_links_are_alike() -> None:
+    hops = make_underlay(
+        np.random.default_rng(1),
+        UnderlayParameters(domains=5, routers_per_domain=9, geometry=Geometry.HOPS, hop_ms=2.0),
+    )
+    assert set(hops.latency_ms.tolist()) == {2.0}
 
 
 def test_costs_fill_their_range(placed: PlacedBrokers) -> None:
