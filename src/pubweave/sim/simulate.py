@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from pubweave.model.plugins import find, names
 from pubweave.model.telemetry import Record, Records, with_matching_ms
 from pubweave.sim.autopilot.scenario import FAULTS, AutopilotScenario
+from pubweave.sim.kernel.marks import counted
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.kernel.trace import Trace
 from pubweave.sim.kernel.world import World
@@ -111,7 +113,9 @@ def run_seed(
     take = gathered.take if gathered is not None else None
     found = find_scenario(scenario)
     try:
-        result: RunResult = found.begin(seed, trace=trace, on_telemetry=take, **options).run()
+        with counted() as reached:
+            ran = found.begin(seed, trace=trace, on_telemetry=take, **options).run()
+        result: RunResult = replace(ran, marks=dict(sorted(reached.items())))
     except ScenarioError:
         raise
     except Exception as error:

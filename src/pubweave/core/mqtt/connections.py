@@ -26,6 +26,7 @@ from pubweave.core.vocabulary.events import (
     MqttOpened,
     PasswordVerified,
 )
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.mqtt_packets import ConnAck, Connect, Disconnect, FromClient, Reason
 
 EARLY_PACKETS_MAX = 100
@@ -227,6 +228,7 @@ class ConnectionTable:
     def end_overrun(self, session: MqttSession, now: float) -> None:
         """A session exceeds its queue limit. Acknowledged publications are not dropped in secret:
         the session ends, and its client is told, now or by the answer to its next Connect."""
+        sometimes(Branch.QUEUE_OVERRUN)
         text = "more waits for this session than it, or all together, may keep"
         self.end_session(session, MqttError(Reason.QUOTA_EXCEEDED, text), now)
 

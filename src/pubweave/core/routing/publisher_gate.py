@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.messages.session import Advertise, Message, SequencedMessage, SessionMessage
 from pubweave.model.publications import Publication
 
@@ -64,6 +65,7 @@ class PublisherGate:
                 now.append(message)
             else:
                 waiting.append(message)
+                sometimes(Branch.PUBLISHER_WAITS)
         if sum(message.size_bytes for message in waiting) > 4 * client.limits.window_bytes:
             raise RemoteProtocolError("sends beyond its window")
         return now
@@ -76,6 +78,8 @@ class PublisherGate:
     def greeted(self, client: Session, *, is_returning: bool) -> None:
         """A client has connected: it sends again what was not handled."""
         if client in self._waiting:
+            if self._waiting[client]:
+                sometimes(Branch.PUBLISHER_RECONNECTS)
             self._waiting[client] = []
         if is_returning:
             self.returning[client] = None

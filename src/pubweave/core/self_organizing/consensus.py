@@ -26,6 +26,7 @@ from pubweave.core.self_organizing.cycle_cost_by_interest import (
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.core.transformation.services import TreeServices
 from pubweave.core.vocabulary.effects import ProposeExchange
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.design.ci.rules import choose_removal
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.messages.session import ExchangeReply, ExchangeRequest, Verdict
@@ -174,6 +175,7 @@ class ExchangeConsensus:
         if not reason and is_last and self._services.link(message.brokers[0]) is not None:
             reason = f"{self._services.id} has a link to {message.brokers[0]} already"
         if reason:
+            sometimes(Branch.EXCHANGE_BUSY)
             self._reply(origin, message.request_id, Verdict.BUSY, reason)
             return
         added = self._added(message, next_hop)
@@ -242,6 +244,7 @@ class ExchangeConsensus:
     def receive_reply(self, origin: Session, message: ExchangeReply, now: float) -> None:
         lock = self._lock
         if lock is None or lock.request_id != message.request_id or origin.remote not in lock.ends:
+            sometimes(Branch.REPLY_TOO_LATE)
             return  # the lock has expired, or the reply arrived from the other neighbor before
         if not -1 <= message.removed < len(lock.cycle) - 1:
             raise RemoteProtocolError("tells of an exchange of a link that is not in the ring")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pubweave.sim.kernel.clocks import Clock
 from pubweave.sim.kernel.trace import Trace
 
 
@@ -23,6 +24,8 @@ class World:
         self.trace = trace
         self.now = 0.0
         self.steps = 0
+        self.draw_clock: Callable[[], Clock] = Clock
+        """The clock of a broker's process that is about to start."""
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._numbers = 0
 

@@ -14,6 +14,7 @@ from pubweave.generate.topologies.trees import random_tree
 from pubweave.sim.hosts.mqtt import MqttSimBroker
 from pubweave.sim.kernel.faults import FaultRates
 from pubweave.sim.kernel.nodes import HandlingTime
+from pubweave.sim.kernel.rare_faults import RARE
 from pubweave.sim.kernel.world import World
 from pubweave.sim.overlays.mqtt import OVERLAYS, TREE, config_of
 from pubweave.sim.overlays.rendezvous import ring_rules
@@ -67,6 +68,7 @@ MQTT = Scenario(
     "MQTT clients at the gateways of random overlays, random faults, and rest in between",
     mqtt,
     max_brokers=8,
-    takes=frozenset(("durability", "pause_s", "strategy")),
+    takes=frozenset(("durability", "fault", "pause_s", "strategy")),
+    faults=RARE,
     strategies=lambda: sorted(OVERLAYS),
 )

@@ -17,6 +17,7 @@ from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.faults import FaultRates
 from pubweave.sim.kernel.nodes import HandlingTime
+from pubweave.sim.kernel.rare_faults import RARE
 from pubweave.sim.kernel.world import World
 from pubweave.sim.overlays.clusters import RING, part_of
 from pubweave.sim.overlays.rendezvous import FAST, ring_overlay, upkeep_of
@@ -50,7 +51,10 @@ def draw_churn(world: World, options: Options) -> ChurnSetting:
         for number in range(1, count + 1)
     }
     window_bytes = int(world.choice([1 << 20, 1 << 13, 4000]))
-    chosen = options.fault or world.choice(list(FAULTS))
+    usual = None if options.fault in RARE else options.fault
+    chosen = usual or world.choice(list(FAULTS))
+    if options.fault in RARE and chosen == "none":
+        chosen = "connections"
     config = TopicConfig(start_limit_s=2.0, forget_after_s=90.0)
     return ChurnSetting(
         topology=connected_topology(interests),
@@ -287,26 +291,26 @@ CHURN = Scenario(
     churn,
     MAX_BROKERS,
     DURABLE,
-    FAULTS,
+    (*FAULTS, *RARE),
 )
 RENDEZVOUS = Scenario(
     "a ring whose brokers come, go, crash and are remapped under traffic",
     rendezvous,
     MAX_BROKERS,
     DURABLE,
-    FAULTS,
+    (*FAULTS, *RARE),
 )
 PLACEMENT = Scenario(
     "as rendezvous, and users are sent to the brokers where they fit",
     placement,
     MAX_BROKERS,
     NOT_DURABLE,
-    FAULTS,
+    (*FAULTS, *RARE),
 )
 HYBRID = Scenario(
     "clusters of brokers that reach a ring through gateways, under churn",
     hybrid,
     MAX_BROKERS,
     NOT_DURABLE,
-    FAULTS,
+    (*FAULTS, *RARE),
 )

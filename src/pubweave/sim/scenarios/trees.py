@@ -19,6 +19,7 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.faults import QUIET, FaultRates
 from pubweave.sim.kernel.nodes import HandlingTime
+from pubweave.sim.kernel.rare_faults import RARE
 from pubweave.sim.kernel.world import World
 from pubweave.sim.overlays.settled import SettledOverlay
 from pubweave.sim.overlays.tree import TreeOverlay
@@ -134,7 +135,9 @@ class PlannedRun:
 def draw_planned(world: World, options: Options) -> tuple[TreeSetting, PlanSetting]:
     """What a run with plans is like."""
     fault = draw_fault(world)
-    if options.fault is not None:
+    if options.fault in RARE:
+        fault = "network" if fault in ("none", "control") else fault
+    elif options.fault is not None:
         fault = options.fault
     plans = PlanSetting.draw(world, fault)
     window_bytes = int(world.choice([1 << 20, 1 << 20, 1 << 14, 4000]))
@@ -294,7 +297,8 @@ ROUTING = Scenario(
     "random trees, random clients, random faults, and rest in between",
     routing,
     max_brokers=30,
-    takes=frozenset(("durability", "pause_s", "strategy")),
+    takes=frozenset(("durability", "fault", "pause_s", "strategy")),
+    faults=RARE,
     strategies=tree_strategies,
 )
 TRANSFORM = Scenario(
@@ -302,19 +306,19 @@ TRANSFORM = Scenario(
     transform,
     max_brokers=60,
     takes=FAULTY,
-    faults=FAULTS,
+    faults=(*FAULTS, *RARE),
 )
 RELOCATE = Scenario(
     "clients migrate at random, and plans are carried out, while everything fails",
     relocate,
     max_brokers=20,
     takes=FAULTY,
-    faults=FAULTS,
+    faults=(*FAULTS, *RARE),
 )
 REORGANIZE = Scenario(
     "brokers exchange links by themselves while everything fails",
     reorganize,
     max_brokers=14,
     takes=FAULTY,
-    faults=FAULTS,
+    faults=(*FAULTS, *RARE),
 )
