@@ -29,6 +29,8 @@ from pubweave.sim.kernel.nodes import HandlingTime, SimBroker, SimClient
 from pubweave.sim.kernel.world import World
 
 DEFAULT_LATENCY_MS = 20.0
+FULL_QUEUES = ("the limit for a client", "its queue is full")
+"""How brokers end what they tell clients that they let go because of their queues."""
 
 
 def tables_of(broker: Broker) -> dict[str, tuple[Filter, str]]:
@@ -313,6 +315,8 @@ class SimOverlay:
         if subject == LEAVING_SUBJECT or "leaves the overlay" in reason:
             self.on_told_to_move(client)
             return
+        if reason.endswith(FULL_QUEUES):
+            return  # counted by the broker as expired, and excused when the session begins anew
         self.refusals.append(f"{self.world.now:.3f} {client.name}: {subject}: {reason}")
 
     # --- rest ------------------------------------------------------------------------------
