@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.mqtt import MqttConfig
+from pubweave.core.journal.engine import JournalPolicy
 from pubweave.core.vocabulary.effects import Effect
 from pubweave.core.vocabulary.events import DeadlineReached, Event, LocalPauseEnded
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.clocks import Clock
+from pubweave.sim.kernel.disk import DiskSetting
 from pubweave.sim.kernel.faults import QUIET, Faults
 from pubweave.sim.kernel.network import Network, SimConnection, SimLink
 from pubweave.sim.kernel.nodes import HandlingTime, SimBroker
@@ -121,17 +123,16 @@ def test_a_timer_on_a_wrong_clock_never_fires_early(seed: int, jump: float, read
     assert clock.read(instant + 1.0) == pytest.approx(reading + 1.0, abs=0.031)
 
 
-def chain(*, clock: Clock | None = None) -> TreeOverlay:
+def chain(*, world: World | None = None, disk: DiskSetting | None = None) -> TreeOverlay:
     """Three brokers in a row, at rest."""
-    world = World(1)
-    if clock is not None:
-        world.draw_clock = lambda: clock
+    world = world or World(1)
     base = BrokerConfig("", ping_every_s=2.0, silence_limit_s=5.0)
     overlay = TreeOverlay(
         world,
         Topology.from_links([("b1", "b2"), ("b2", "b3")]),
         make_config=lambda name: replace(base, id=name),
         handling=HandlingTime(0.0, 0.0),
+        disk=disk,
     )
     assert overlay.run_until_quiet(60.0)
     return overlay
@@ -167,12 +168,30 @@ def test_a_broker_whose_clock_jumps_hears_of_a_pause_and_loses_no_neighbor() -> 
 
 
 def test_a_broker_with_a_fast_clock_sees_its_deadlines_sooner() -> None:
-    overlay = chain(clock=Clock(1000.0, 1.5))
+    world = World(1)
+    world.draw_clock = lambda: Clock(1000.0, 1.5)
+    overlay = chain(world=world)
     heard = listen(overlay.brokers["b1"])
     overlay.world.run_until(overlay.world.now + 20.0)
     ticks = [now for now, event in heard if isinstance(event, DeadlineReached)]
     assert ticks[0] > 1000.0
     assert ticks[-1] - ticks[0] > 1.4 * 18.0
+
+
+def test_a_broker_that_comes_back_with_its_wall_clock_set_back_goes_on_at_once() -> None:
+    world = World(1)
+    walls = {"b1": [0.0], "b2": [60.0, 0.0], "b3": [0.0]}
+    names = iter(["b1", "b2", "b3", "b2"])
+    world.draw_clock = lambda: Clock(walls[next(names)].pop(0))
+    overlay = chain(world=world, disk=DiskSetting(0.001, 1e9, JournalPolicy()))
+    node = overlay.brokers["b2"]
+    node.crash()
+    world.run_until(world.now + 0.2)
+    node.start()
+    heard = listen(node)
+    world.run_until(world.now + 5.0)
+    assert sum(isinstance(event, DeadlineReached) for _, event in heard) >= 4
+    assert overlay.is_quiet()
 
 
 def strikes(overlay: TreeOverlay, rare: RareFaults) -> Faults:

@@ -48,6 +48,10 @@ class Clock:
             instant = math.nextafter(instant, math.inf)
         return instant
 
+    def not_before(self, instant: float, reading: float) -> None:
+        """At this instant it says no less than ``reading``."""
+        self._ahead_s += max(0.0, reading - self.read(instant))
+
     def jump(self, seconds: float) -> None:
         """From now on it says so much more."""
         self._ahead_s += seconds

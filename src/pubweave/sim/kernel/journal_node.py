@@ -122,6 +122,8 @@ class SimJournal:
 
     def begin(self, core: Broker, epoch: int, *, is_back: bool) -> list[Effect]:
         """From here on this broker's events are written down; what it wants done first."""
+        if is_back:
+            self.clock.not_before(self.world.now, core.maintenance.checked_at)
         now = self.clock.read(self.world.now)
         effects = come_back(core, epoch=epoch, now=now) if is_back else []
         self._core = core

@@ -29,3 +29,12 @@ def test_a_deadline_long_past_is_no_pause_of_the_process() -> None:
         timer.cancel()
 
     asyncio.run(run())
+
+
+def test_a_clock_is_set_forward_to_what_an_earlier_process_said_and_never_back() -> None:
+    clock = UnixClock()
+    now = clock.now()
+    clock.not_before(now - 100.0)
+    assert now <= clock.now() < now + 50.0
+    clock.not_before(now + 100.0)
+    assert now + 100.0 <= clock.now() < now + 150.0
