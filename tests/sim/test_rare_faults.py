@@ -242,9 +242,11 @@ def test_what_still_lasts_ends_when_all_heals() -> None:
 
 def test_small_limits_reach_every_room_of_a_configuration() -> None:
     small = SmallLimits.draw(World(3))
+    native = small.of(BrokerConfig("b1"))
+    assert native.limits == small.limits
+    assert native.topics.keep_bytes == small.keep_bytes
     config = small.of(BrokerConfig("b1", mqtt=MqttConfig(queue_messages=7)))
-    assert config.limits == small.limits
-    assert config.topics.keep_bytes == small.keep_bytes
+    assert config.topics == BrokerConfig("b1").topics
     assert config.entry.queue_bytes_per_client == small.client_queue_bytes
     assert config.mqtt is not None
     assert config.mqtt.queue_messages == min(7, small.mqtt_queue_messages)

@@ -109,7 +109,6 @@ class Faults:
             expected = rate * (instant - self._world.now)
             for _ in range(int(self._world.rng.poisson(expected))):
                 self._world.at(self._world.uniform(self._world.now, instant), fault)
-
         if self.long_pause_s is not None and self._long_pauses_left:
             self._long_pauses_left -= 1
             self._world.at(self._world.uniform(self._world.now, instant), self._sleep)
@@ -213,7 +212,7 @@ class Faults:
         for broker in site:  # grows meanwhile
             for name in sorted(broker.links):
                 far = broker.links[name][1]
-                if len(site) < size and far not in site:
+                if len(site) < size and far in self._brokers and far not in site:
                     site.append(far)
         return site
 

@@ -98,7 +98,12 @@ class SmallLimits:
     def of(self, config: BrokerConfig) -> BrokerConfig:
         """A broker's configuration with these limits."""
         topics, entry, mqtt = config.topics, config.entry, config.mqtt
-        if mqtt is not None:
+        if mqtt is None:
+            topics = replace(
+                topics, keep_bytes=self.keep_bytes, queue_limit_bytes=self.link_queue_bytes
+            )
+        else:
+            # What brokers keep is as usual: an MQTT client is not told what was missed.
             mqtt = replace(
                 mqtt,
                 queue_messages=min(mqtt.queue_messages, self.mqtt_queue_messages),
@@ -110,9 +115,7 @@ class SmallLimits:
             config,
             limits=self.limits,
             hold_limit_bytes=self.hold_limit_bytes,
-            topics=replace(
-                topics, keep_bytes=self.keep_bytes, queue_limit_bytes=self.link_queue_bytes
-            ),
+            topics=topics,
             entry=replace(entry, queue_bytes_per_client=self.client_queue_bytes),
             mqtt=mqtt,
         )
