@@ -6,6 +6,7 @@ all runs long. Small limits are no faults, but what usually needs minutes of tra
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from pubweave.core.config.broker import BrokerConfig
@@ -13,15 +14,18 @@ from pubweave.core.config.session import SessionLimits
 from pubweave.sim.kernel.world import World
 
 SHARES = {
-    "long_pauses": 0.05,
-    "one_way_cuts": 0.15,
-    "sites_away": 0.1,
-    "clocks": 0.15,
-    "small_limits": 0.2,
-    "pairs": 0.3,
+    "long_pauses": 0.03,
+    "one_way_cuts": 0.1,
+    "sites_away": 0.08,
+    "clocks": 0.1,
+    "small_limits": 0.12,
+    "pairs": 0.2,
 }
 """By kind: the share of runs with faults that have it."""
 RARE = tuple(SHARES)
+KEEP_LITTLE = 0.1
+"""The share of small limits in which topic logs drop what is not old: what a client misses that
+comes from another broker is told to nobody yet."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,11 @@ class RareFaults:
     second_pause_s: tuple[float, float] = (0.2, 8.0)
 
     @classmethod
-    def draw(cls, world: World, asked: str | None) -> RareFaults:
-        """``asked``: the kind that the run has at any rate, and then it has no other."""
+    def draw(cls, world: World, asked: str | None, spared: Collection[str] = ()) -> RareFaults:
+        """``asked``: the kind that the run has at any rate, and then it has no other; ``spared``:
+        those that it does not have unless they are asked for."""
         drawn = [kind for kind, share in SHARES.items() if world.chance(share)]
-        kinds = drawn if asked is None else [asked]
+        kinds = [kind for kind in drawn if kind not in spared] if asked is None else [asked]
         return cls(
             kinds=tuple(kinds),
             long_pause_per_s=0.2 if "long_pauses" in kinds else 0.0,
@@ -83,11 +88,13 @@ class SmallLimits:
 
         window_bytes = one_of(300, 1000, 4000, 1 << 20)
         congested_bytes = one_of(300, 1000, 5000, 1 << 20)
+        keep_bytes = one_of(3000, 30_000) if world.chance(KEEP_LITTLE) else 64 << 20
         return cls(
             limits=SessionLimits(window_bytes, congested_bytes, max(1, congested_bytes // 4)),
             hold_limit_bytes=one_of(300, 2000, 4 << 20),
-            keep_bytes=one_of(3000, 30_000, 64 << 20),
-            link_queue_bytes=one_of(10_000, 64 << 20),
+            keep_bytes=keep_bytes,
+            # Whoever is cut off for more gets all that is kept again, which must be less.
+            link_queue_bytes=one_of(10 * keep_bytes, 64 << 20),
             client_queue_bytes=one_of(3000, 64 << 20),
             mqtt_queue_messages=one_of(5, 15, 200_000),
             mqtt_queue_bytes=one_of(500, 3000, 64 << 20),

@@ -149,16 +149,18 @@ class SimRun:
         *,
         latency_s: Callable[[Link], float] | None = None,
         spare: Collection[BrokerId] = (),
+        spared: Collection[str] = (),
     ) -> None:
         """``kind`` makes the overlay: `TreeOverlay`, `TopicOverlay` or another one with the same
         keywords. ``latency_s``: of links that the topology did not have when the run began;
-        ``spare``: brokers beside those of the topology."""
+        ``spare``: brokers beside those of the topology; ``spared``: rare faults that the run has
+        only if it is asked for them."""
         self.name = name
         self.world = world
         self.is_durable = options.is_durable
         if self.is_durable:
             setting = replace(setting, faults=with_disk_faults(setting.faults))
-        self.rare = _draw_rare(world, options, setting)
+        self.rare = _draw_rare(world, options, setting, spared)
         if "clocks" in self.rare.kinds:
             world.draw_clock = partial(Clock.draw, world)
         if "small_limits" in self.rare.kinds:
@@ -301,8 +303,10 @@ class SimRun:
         )
 
 
-def _draw_rare(world: World, options: Options, setting: Setting) -> RareFaults:
+def _draw_rare(
+    world: World, options: Options, setting: Setting, spared: Collection[str]
+) -> RareFaults:
     """Where nothing fails, or one usual kind alone is to, nothing rare does."""
     if setting.faults.are_quiet or options.fault not in (None, *RARE):
         return NO_RARE_FAULTS
-    return RareFaults.draw(world, options.fault)
+    return RareFaults.draw(world, options.fault, spared)
