@@ -96,8 +96,9 @@ class SmallLimits:
             # Whoever is cut off for more gets all that is kept again, which must be less.
             link_queue_bytes=one_of(10 * keep_bytes, 64 << 20),
             client_queue_bytes=one_of(3000, 64 << 20),
-            mqtt_queue_messages=one_of(5, 15, 200_000),
-            mqtt_queue_bytes=one_of(500, 3000, 64 << 20),
+            # Less than a subscription brings at once would end a session again and again.
+            mqtt_queue_messages=one_of(15, 200_000),
+            mqtt_queue_bytes=one_of(5000, 64 << 20),
             mqtt_receive_max=one_of(1, 3, 1024),
             mqtt_session_expiry_s=one_of(2, 7 * 24 * 3600),
         )
