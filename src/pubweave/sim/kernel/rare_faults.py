@@ -16,9 +16,9 @@ from pubweave.sim.kernel.world import World
 SHARES = {
     "long_pauses": 0.03,
     "one_way_cuts": 0.1,
-    "sites_away": 0.08,
+    "sites_away": 0.06,
     "clocks": 0.1,
-    "small_limits": 0.12,
+    "small_limits": 0.1,
     "pairs": 0.2,
 }
 """By kind: the share of runs with faults that have it."""
