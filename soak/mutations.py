@@ -113,11 +113,20 @@ def _own_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for statement in body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
+        if _only_marks(statement):
+            continue
         yield statement
         for name in ("body", "orelse", "finalbody"):
             yield from _own_statements(getattr(statement, name, []))
         for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
             yield from _own_statements(part.body)
+
+
+def _only_marks(statement: ast.stmt) -> bool:
+    """Whether a statement only says that it was reached: nothing depends on that."""
+    if isinstance(statement, ast.If):
+        return not statement.orelse and all(map(_only_marks, statement.body))
+    return isinstance(statement, ast.Expr) and ast.unparse(statement).startswith("sometimes(")
 
 
 def _statement_sites(statement: ast.stmt, function: str) -> Iterator[_Site]:

@@ -21,7 +21,7 @@ from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.dataplane.greeting import Greeting
 from pubweave.core.dataplane.maintenance import Maintenance
 from pubweave.core.dataplane.part import BrokerPart, BrokerParts, EventHandler, P
-from pubweave.core.dataplane.publishing import EarlyLog
+from pubweave.core.dataplane.publishing import EARLY_SHARE, EarlyLog
 from pubweave.core.metering.metering import Metering
 from pubweave.core.queries import answer, broker_status
 from pubweave.core.rule_change import RuleChange
@@ -51,6 +51,7 @@ from pubweave.core.vocabulary.events import (
     PasswordVerified,
     ProcessRestarted,
 )
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import ClientId
 from pubweave.model.messages.session import (
     Ack,
@@ -119,7 +120,8 @@ class Broker:
         self._questions_at_once = config.entry.questions_at_once
         self.parts = BrokerParts(strategy.make_parts(services))
         early_s = config.stale_grace_s if self.routing.keeps_early else -math.inf
-        self._early = EarlyLog(now + early_s, self.routing.is_wanted_by)
+        early_bytes = EARLY_SHARE * config.limits.congested_bytes
+        self._early = EarlyLog(now + early_s, early_bytes, self.routing.is_wanted_by)
         self._publishing = make_publishing(strategy, services, self.parts, self._early)
         self._greeting = Greeting(services, self.parts, self._early)
         self._rule_change = RuleChange(services, self.parts, self._publishing)
@@ -251,6 +253,7 @@ class Broker:
     def _excuse(self, event: LocalPauseEnded, now: float) -> None:
         """Cassandra's "local pause": time in which we did not run is nobody's silence."""
         seconds = event.seconds
+        sometimes(Branch.LATE_DEADLINE)
         self.sessions.excuse(seconds)
         self._flow.excuse(seconds)
         self._services.grace.excuse(seconds)
@@ -333,6 +336,7 @@ class Broker:
         if self._early.is_over(now):
             return
         for publication in self._early.replay(client):
+            sometimes(Branch.EARLY_REPLAYED)
             self._outgoing.send(client, publication)
             if self._meter is not None:
                 self._meter.delivered(publication, client.remote, now)

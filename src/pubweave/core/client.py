@@ -37,6 +37,7 @@ from pubweave.core.vocabulary.events import (
     LocalPauseEnded,
     MessagesReceived,
 )
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import AdvertisementId, BrokerId, ClientId, SubscriptionId
 from pubweave.model.messages.migration import Redirect, RedirectReply
@@ -344,6 +345,7 @@ class ClientCore:
         key = publication.publisher, "" if self._acknowledged is None else publication.topic
         if publication.sequence <= last_seen.get(key, 0):
             self.duplicates_dropped += 1
+            sometimes(Branch.CLIENT_DUPLICATE)
             return False
         if len(last_seen) >= MAX_PUBLISHERS_REMEMBERED:
             del last_seen[next(iter(last_seen))]

@@ -8,6 +8,7 @@ import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from pubweave.model.plugins import find, names
 from pubweave.model.telemetry import Record, Records, with_matching_ms
 from pubweave.sim.autopilot.scenario import FAULTS, AutopilotScenario
+from pubweave.sim.kernel.marks import counted
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.kernel.trace import Trace
 from pubweave.sim.kernel.world import World
@@ -115,8 +117,9 @@ def run_seed(
     take = gathered.take if gathered is not None else None
     found = find_scenario(scenario)
     try:
-        with _rare_collections():
-            result: RunResult = found.begin(seed, trace=trace, on_telemetry=take, **options).run()
+        with _rare_collections(), counted() as reached:
+            ran = found.begin(seed, trace=trace, on_telemetry=take, **options).run()
+        result: RunResult = replace(ran, marks=dict(sorted(reached.items())))
     except ScenarioError:
         raise
     except Exception as error:

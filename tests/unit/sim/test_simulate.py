@@ -31,7 +31,7 @@ def test_an_interruption_keeps_what_is_done() -> None:
     ("options", "told"),
     [
         ({"weather": "rain"}, "there is no option weather"),
-        ({"fault": "all"}, "fault is not an option of this scenario: choose max_brokers, rtt,"),
+        ({"fault": "all"}, "unknown fault 'all': choose long_pauses, one_way_cuts,"),
         ({"strategy": "rendezvous"}, "unknown strategy 'rendezvous': choose"),
     ],
 )

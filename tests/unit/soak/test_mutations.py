@@ -52,6 +52,14 @@ def test_every_kind_of_mistake_is_found_once_and_changes_one_place() -> None:
         assert sum(old != new for old, new in zip(before, after, strict=True)) == 1
 
 
+def test_nothing_is_broken_that_only_marks_a_branch() -> None:
+    marked = "def f(a, b):\n    if a and b:\n        sometimes(Branch.FULL_GATE)\n"
+    assert count_sites(marked) == 0
+    assert (
+        count_sites(marked + "    if a:\n        sometimes(Branch.FULL_GATE)\n        g()\n") == 2
+    )
+
+
 def test_the_same_seed_draws_the_same_mutants_of_protocol_code_only() -> None:
     modules = run_mutants.protocol_modules([])
     first, again = (run_mutants.draw(modules, 30, random.Random(5)) for _ in range(2))

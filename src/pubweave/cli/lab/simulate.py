@@ -22,6 +22,8 @@ from pubweave.generate.topologies.latencies import Matrix, assign_latencies, rea
 from pubweave.generate.topologies.trees import chain
 from pubweave.runtime.net.signals import interrupted_by_signals
 from pubweave.runtime.settings.tree import Durability
+from pubweave.sim.kernel.marks import MARKS
+from pubweave.sim.kernel.rare_faults import RARE
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.kernel.trace import Trace
 from pubweave.sim.scenarios.scenario import Scenario
@@ -79,7 +81,8 @@ def _found(name: str) -> Scenario:
 @click.option(
     "--fault",
     metavar="KIND",
-    help="What fails in all runs, not a random choice (not routing and mqtt).",
+    help="What fails in all runs, not a random choice: of all scenarios but autopilot also "
+    f"{', '.join(RARE)}, beside what usually does.",
 )
 @click.option(
     "--durability",
@@ -112,6 +115,7 @@ def _found(name: str) -> Scenario:
     show_default="processors",
     help="Runs at the same time.",
 )
+@click.option("--marks", is_flag=True, help="List the marked rare branches, and who reached them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def simulate(
     scenario: str,
@@ -121,6 +125,7 @@ def simulate(
     trace: bool,
     telemetry: Path | None,
     jobs: int,
+    marks: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -140,6 +145,7 @@ def simulate(
       pubweave simulate mqtt --seeds 200 --strategy topic_connected
       pubweave simulate transform --seeds 1000 --durability journal
       pubweave simulate routing --seeds 300 --pause 35 60
+      pubweave simulate churn --seeds 300 --fault sites_away --marks
       pubweave simulate routing --seeds 300 --strategy tree_covering
       pubweave simulate --list
     """
@@ -156,7 +162,7 @@ def simulate(
         if seed is None:
             raise click.UsageError("--trace shows one run: name it with --seed N")
         result = run_seed(scenario, seed, trace=Trace(sys.stdout), telemetry=telemetry, **options)
-        _report(found, [result], 1, 0.0, again, options, as_json=as_json)
+        _report(found, [result], 1, 0.0, again, options, as_json=as_json, lists_marks=marks)
         return
     wanted = range(seed, seed + 1) if seed is not None else range(first_seed, first_seed + seeds)
     started = time.monotonic()
@@ -175,8 +181,8 @@ def simulate(
         )
     if len(results) < len(wanted):
         remark(f"stopped after {len(results)} of {len(wanted)} runs")
-    seconds = time.monotonic() - started
-    _report(found, results, len(wanted), seconds, again, options, as_json=as_json)
+    took_s = time.monotonic() - started
+    _report(found, results, len(wanted), took_s, again, options, as_json=as_json, lists_marks=marks)
 
 
 def _read_rtt(path: Path, max_brokers: int) -> Matrix:
@@ -219,12 +225,15 @@ def _report(
     options: Mapping[str, Any],
     *,
     as_json: bool,
+    lists_marks: bool,
 ) -> None:
     """Print the outcome and leave with its exit code."""
     failed = sorted((r for r in results if r.violations), key=lambda r: r.seed)
     totals: Counter[str] = Counter()
+    marks: Counter[str] = Counter()
     for result in results:
         totals.update(result.counts)
+        marks.update(result.marks.keys())
     exceeded = scenario.exceeded(totals, len(results), options["durability"])
     if as_json:
         document = {
@@ -236,6 +245,7 @@ def _report(
             "counts": dict(sorted(totals.items())),
             "deliveries": {name: totals[name] for name in DELIVERIES if name in totals},
             "exceeded": exceeded,
+            "marks": {name: marks[name] for name in MARKS},
             "measures": _measures(results),
             "seconds": round(seconds, 2),
             "failed": [result.to_json() for result in failed],
@@ -244,10 +254,19 @@ def _report(
         click.echo(json.dumps(document))
     else:
         _print(results, failed, totals, seconds, again)
+        _print_marks(marks, is_long=lists_marks)
         if exceeded:
             click.echo(f"bound exceeded: {exceeded}")
     if failed or exceeded or len(results) < wanted:
         sys.exit(1)
+
+
+def _print_marks(marks: Counter[str], *, is_long: bool) -> None:
+    """How many runs have reached each rare branch that is marked."""
+    if is_long:
+        for name, meaning in sorted(MARKS.items(), key=lambda mark: -marks[mark[0]]):
+            click.echo(f"{marks[name]:6} {name:30} {meaning}")
+    click.echo(f"marks: {len(marks)} of {len(MARKS)} rare branches reached")
 
 
 def _measures(results: list[RunResult]) -> dict[str, dict[str, float]]:

@@ -16,6 +16,7 @@ from pubweave.core.session.backpressure import FlowControl
 from pubweave.core.session.session import Session
 from pubweave.core.session.table import SessionTable
 from pubweave.core.vocabulary.effects import Effect
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.messages.session import Confirmed, Refused, SequencedMessage
 
 
@@ -78,6 +79,8 @@ class OutgoingQueue:
             counters.bytes_out += session.flush(self.effects)
             if session.waiting_bytes <= session.limits.congested_bytes:
                 continue
+            if stand_in is not None:
+                sometimes(Branch.BACKPRESSURE_IN_SHIFT)
             if session.is_client or sessions.links.get(session.remote) is session:
                 self._flow.hold(origin, session, now)
                 counters.holds = self._flow.holds

@@ -20,6 +20,7 @@ from pubweave.core.metering.recorder import BrokerMeter
 from pubweave.core.routing.strategy import RoutingStrategy
 from pubweave.core.session.access import Access
 from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import ClientId
 from pubweave.model.messages.session import Message
 from pubweave.model.publications import Publication, validate_publication_content
@@ -142,6 +143,7 @@ class Publishing:
                 size_bytes += message.size_bytes
                 if message.sequence <= last_sequence.get(message.publisher, 0):
                     self._counters.duplicates_dropped += 1
+                    sometimes(Branch.BROKER_DUPLICATE)
                     continue
                 routes = routes or self._routes_of(origin)
                 route = routes.get(message.topic)
@@ -296,14 +298,21 @@ class Publishing:
 # reads its links from there. The log is bounded in time and bytes.
 
 
-EARLY_BYTES = 4 << 20
+EARLY_SHARE = 4
+"""The log has room for so many times as much as may wait in a session before it is congested."""
 
 
 class EarlyLog:
     """The publications since a broker was started, until ``until``."""
 
-    def __init__(self, until: float, is_wanted_by: Callable[[Session, Publication], bool]) -> None:
+    def __init__(
+        self,
+        until: float,
+        limit_bytes: int,
+        is_wanted_by: Callable[[Session, Publication], bool],
+    ) -> None:
         self._until = until
+        self._limit_bytes = limit_bytes
         self._is_wanted_by = is_wanted_by
         self._kept: list[Publication] = []
         self._published: list[Publication] = []
@@ -312,7 +321,9 @@ class EarlyLog:
     def note(self, publication: Publication, origin: Session, now: float) -> bool:
         """Keep a publication. Whether the log goes on: if not, nobody gets anything from it."""
         self._size_bytes += publication.size_bytes
-        if now >= self._until or self._size_bytes > EARLY_BYTES:
+        if self.is_over(now):
+            if self._size_bytes > self._limit_bytes:
+                sometimes(Branch.EARLY_LOG_FULL)
             self._until = -math.inf
             self._kept, self._published = [], []
             return False
@@ -323,7 +334,7 @@ class EarlyLog:
 
     def is_over(self, now: float) -> bool:
         """Whether the log has ended: its time is over, or it has too many bytes."""
-        return now >= self._until or self._size_bytes > EARLY_BYTES
+        return now >= self._until or self._size_bytes > self._limit_bytes
 
     def excuse(self, seconds: float) -> None:
         """Extend the log's time by a local pause."""

@@ -35,6 +35,7 @@ from pubweave.core.vocabulary.effects import (
     TransmitPackets,
 )
 from pubweave.core.vocabulary.events import ConnectionId
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.messages.session import Answer, Hello, Ping, Pong
 from pubweave.model.mqtt_packets import PingResp
 from pubweave.model.records.journal_records import DiskOperation
@@ -300,6 +301,7 @@ class JournalEngine:
         if self._is_finishing:
             return self._end()
         self._doing = _Doing.WAITING
+        sometimes(Branch.BATCH_REFUSED)
         return [Wait(self._policy.retry_s)]
 
     def waited(self) -> list[Command]:
@@ -350,6 +352,7 @@ class JournalEngine:
         """No snapshot for now: its events are written behind the others, and the next one is tried
         when as much again is there."""
         self.snapshots_refused += 1
+        sometimes(Branch.SNAPSHOT_REFUSED)
         self._refused_bytes = self._files.journal_bytes
         return [self._batch()]
 

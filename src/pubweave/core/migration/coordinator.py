@@ -33,6 +33,7 @@ from pubweave.core.transformation.coordinator import ActionCoordinator
 from pubweave.core.transformation.services import TreeServices
 from pubweave.core.vocabulary.effects import CloseConnection, Transmit
 from pubweave.core.vocabulary.events import ConnectionId, MigrationRequested
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.messages.migration import (
     Migration,
@@ -279,6 +280,7 @@ class MigrationCoordinator(BrokerPart):
         if gone is None or not hello.can_move:
             return False
         self._inside.emit(Transmit(connection, (gone[0],)))
+        sometimes(Branch.SENT_ON_AGAIN)
         self._inside.emit(CloseConnection(connection, "the client has moved"))
         return True
 

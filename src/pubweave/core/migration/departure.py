@@ -17,6 +17,7 @@ from pubweave.core.session.session import Session
 from pubweave.core.session.table import OBSERVER_MARK
 from pubweave.core.transformation.shift import why_not_now
 from pubweave.core.vocabulary.effects import Transmit
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.messages.migration import (
     Migration,
@@ -213,6 +214,7 @@ class Departure:
 
     def give_up(self, outcome: MigrationOutcome, reason: str) -> None:
         if self.migration is not None:
+            sometimes(Branch.MIGRATION_UNDONE)
             self._tell(MigrationStep.ABORT)
         self._finish(outcome, reason)
 

@@ -19,6 +19,7 @@ from pubweave.core.migration.uncertainty import MigrationUncertainty
 from pubweave.core.routing.tree.link_table import LinkTable
 from pubweave.core.session.session import Session
 from pubweave.core.transformation.services import TreeServices
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId, SubscriptionId
 from pubweave.model.messages.migration import (
@@ -177,6 +178,7 @@ class MigrationParticipant:
         destination: it is to say `moved` again, behind that. Publications wait so long."""
         after = self._session(self.after)
         self._is_waiting = True
+        sometimes(Branch.MOVED_SAID_AGAIN)
         self.inside.send(after, self.signal(MigrationStep.AGAIN))
         self.inside.routing.set_gate(after, is_shut=True)
 

@@ -19,6 +19,7 @@ from pubweave.core.session.session import Session
 from pubweave.core.session.tokens import is_same
 from pubweave.core.transformation.services import TreeServices
 from pubweave.core.vocabulary.events import ConnectionId
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.migration import (
     DECIDED,
@@ -144,6 +145,7 @@ class MigrationDestination(MigrationParticipant):
         if not is_same(hello.token, self.migration.id):
             return False
         self._early = (connection, hello)
+        sometimes(Branch.EARLY_CLIENT)
         return True
 
     def is_early(self, connection: ConnectionId) -> bool:

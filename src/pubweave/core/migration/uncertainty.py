@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping
 
 from pubweave.core.session.session import Session
 from pubweave.core.transformation.services import TreeServices
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId, ClientId, SubscriptionId, publisher_of
 from pubweave.model.messages.migration import MigrationSignal
@@ -47,6 +48,7 @@ class MigrationUncertainty:
         ends = [n for n in (before, after) if n is not None and self._inside.is_linked(n)]
         links = [link for link in map(self._inside.link, ends) if link is not None]
         if len(links) == 2:
+            sometimes(Branch.MIGRATION_DOUBTED)
             self._links = (links[0], links[1])
             self._until = now + DOUBT_S
             for link in links:
@@ -77,6 +79,7 @@ class MigrationUncertainty:
         sync = self._inside.routing.sync
         is_in_time = self._links is not None and all(link in sync.gates for link in self._links)
         if self._links is not None and is_in_time:
+            sometimes(Branch.DOUBT_SETTLED)
             before, after = self._links
             beyond = self._publishers_beyond(after)
             waiting = sync.clear_gate(before)

@@ -26,6 +26,7 @@ from pubweave.core.vocabulary.events import (
     MqttOpened,
     PasswordVerified,
 )
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.mqtt_packets import ConnAck, Connect, Disconnect, FromClient, Reason
 
 EARLY_PACKETS_MAX = 100
@@ -228,6 +229,7 @@ class ConnectionTable:
         """A session exceeds its queue limit, or something for it was lost on its way here. That is
         not kept in secret: the session ends, and its client is told, now or by the answer to its
         next Connect."""
+        sometimes(Branch.QUEUE_OVERRUN)
         text = "more waits for this session than may, or something for it was lost"
         self.end_session(session, MqttError(Reason.QUOTA_EXCEEDED, text), now)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pubweave.core.session.session import RemoteProtocolError, Session
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.messages.session import Message, SequencedMessage, SessionMessage
 from pubweave.model.publications import Publication
 
@@ -54,6 +55,7 @@ class PublisherGate:
                 now.append(message)
             else:
                 waiting.append(message)
+                sometimes(Branch.PUBLISHER_WAITS)
         if sum(message.size_bytes for message in waiting[:-1]) > 4 * client.limits.window_bytes:
             raise RemoteProtocolError("sends beyond its window")
         return now
@@ -66,6 +68,8 @@ class PublisherGate:
     def greeted(self, client: Session, *, is_returning: bool) -> None:
         """A client has connected: it sends again what was not handled."""
         if client in self._waiting:
+            if self._waiting[client]:
+                sometimes(Branch.PUBLISHER_RECONNECTS)
             self._waiting[client] = []
         if is_returning:
             self.returning[client] = None

@@ -29,6 +29,7 @@ from pubweave.core.self_organizing.cycle_cost_by_interest import (
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.core.transformation.services import TreeServices
 from pubweave.core.vocabulary.effects import ProposeExchange
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.design.ci.rules import choose_removal
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.messages.session import ExchangeReply, ExchangeRequest, Verdict
@@ -243,6 +244,7 @@ class ExchangeConsensus:
         if not reason and is_last and self._services.link(message.brokers[0]) is not None:
             reason = f"{self._services.id} has a link to {message.brokers[0]} already"
         if reason:
+            sometimes(Branch.EXCHANGE_BUSY)
             self._refuse(origin, message, CycleRefusal(Verdict.BUSY, reason), free_in_s)
             return
         for broker in message.brokers:
@@ -350,6 +352,7 @@ class ExchangeConsensus:
     def receive_reply(self, origin: Session, message: ExchangeReply, now: float) -> None:
         ring = self._rings.get(message.request_id)
         if ring is None or origin.remote not in ring.ends:
+            sometimes(Branch.REPLY_TOO_LATE)
             return  # it was forgotten, or the reply arrived from the other neighbor before
         if not -1 <= message.removed < len(ring.cycle) - 1:
             raise RemoteProtocolError("tells of an exchange of a link that is not in the ring")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.effects import Effect
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 
 
 class FlowControl:
@@ -69,6 +70,8 @@ class FlowControl:
             return
         if congested not in self._held.get(origin, ()):
             self.holds += 1
+            if not origin.is_client:
+                sometimes(Branch.LINK_HELD_UP)
             self.withhold(origin, congested)
 
     def withhold(self, origin: Session, cause: Session) -> None:

@@ -19,6 +19,7 @@ from pubweave.core.config.session import SessionLimits
 from pubweave.core.session.states import SESSION, SessionState
 from pubweave.core.vocabulary.effects import Effect, Transmit
 from pubweave.core.vocabulary.events import ConnectionId
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.messages.migration import MovedSession
 from pubweave.model.messages.session import (
     PROTOCOL_VERSION,
@@ -201,7 +202,10 @@ class Session:
         # The far end may ask for a smaller window than ours, never for more of our memory.
         self.remote_window_bytes = max(1, min(hello.window_bytes, self.limits.window_bytes))
         if resumed:
+            acked = self.acked
             self.take_ack(hello.received)
+            if self.unacked and hello.received > acked:
+                sometimes(Branch.RESUMED_IN_WINDOW)
             self.told = self.received
             self.received_bytes_unacked = 0
         self.state = SESSION.after(self.state, "hello")

@@ -22,6 +22,7 @@ from pubweave.core.session.states import SessionState
 from pubweave.core.session.tokens import Tokens
 from pubweave.core.vocabulary.effects import CloseConnection, Effect, Transmit
 from pubweave.core.vocabulary.events import ConnectionId, ConnectionOpened
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import BrokerId, ClientId
 from pubweave.model.messages.session import PROTOCOL_VERSION, Disconnect, Hello, Message, Ping, Role
 
@@ -204,8 +205,10 @@ class SessionTable:
         if session is None:
             session = self._session_for(hello, exceptions)
             if session.is_outdated(hello):
+                sometimes(Branch.OVERTAKEN_HELLO)
                 raise OvertakenError("a newer connection has taken this one's place")
             if self._is_crossed(session, hello):
+                sometimes(Branch.CROSSED_DIALS)
                 raise OvertakenError("the connection that we dialed takes this one's place")
             if not session.continues(hello):
                 session.own_epoch = self._fresh_epoch()
@@ -297,6 +300,7 @@ class SessionTable:
             if session.is_client or session.connection is None:
                 continue
             if now - session.heard_at > config.silence_limit_s:
+                sometimes(Branch.SILENT_NEIGHBOR)
                 self.drop(session.connection, "silent for too long", now, effects)
             elif session.is_established:
                 effects.append(Transmit(session.connection, (Ping(now),)))
@@ -319,10 +323,12 @@ class SessionTable:
             if is_away and now - session.down_since > config.client_expiry_s:
                 found.append((session, "away for too long"))
             elif is_away and held_s > config.away_client_s:
+                sometimes(Branch.AWAY_WITH_FULL_QUEUE)
                 found.append((session, "away with a full queue"))
             elif held_s > config.slow_client_s:
                 found.append((session, "too slow: it held up the overlay"))
             elif session.queue_bytes > config.entry.queue_bytes_per_client:
+                sometimes(Branch.CLIENT_QUEUE_FULL)
                 self.access.count(Refusal.QUEUE)
                 most = config.entry.queue_bytes_per_client
                 found.append((session, f"more than {most} bytes queued, the limit for a client"))

@@ -25,6 +25,7 @@ from pubweave.core.transformation.services import ExpectedLink, TreeServices
 from pubweave.core.transformation.shift import Mover, NewPeer, OldPeer, why_never, why_not_now
 from pubweave.core.vocabulary.effects import CloseLink, DecideAction, OpenLink, ReportAction
 from pubweave.core.vocabulary.events import ActionDecided, ActionRequested, LinkExpected
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import ActionId, BrokerId
 from pubweave.model.messages.session import (
     ActionKind,
@@ -217,6 +218,7 @@ class ActionCoordinator(BrokerPart):
             return
         part.hold.gather(origin)
         if part.hold.is_over_limit:
+            sometimes(Branch.HOLD_OVERFLOWS)
             self._inside.flow.hold(origin, part.hold.stand_in, now)
             part.doubt(f"{self._inside.id} would hold too much", now)
             self._look(now)

@@ -21,6 +21,7 @@ from pubweave.core.session.session import Session
 from pubweave.core.transformation.services import TreeServices
 from pubweave.core.transformation.states import Phase
 from pubweave.core.vocabulary.effects import CloseLink, DecideAction, OpenLink, ReportAction
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.core.vocabulary.state_table import StateTable
 from pubweave.model.ids import ActionId, BrokerId
 from pubweave.model.messages.session import (
@@ -123,6 +124,8 @@ class Participant:
             self.roll_forward(now)
         else:
             self.reason = reason or (self._asked.reason if self._asked is not None else "")
+            if self.hold is not None:
+                sometimes(Branch.ABORTED_WHILE_HOLDING)
             self.roll_back(now)
         self.inside.emit(
             ReportAction(
@@ -193,6 +196,7 @@ class Participant:
                 self.made_established(now)
             else:
                 self._made_began = True
+                sometimes(Branch.NEW_LINK_RESTARTS)
                 self.doubt(f"{session.remote} began anew", now)
             return True
         if session.remote not in self.others():
@@ -202,6 +206,7 @@ class Participant:
             self.doubt(f"{session.remote} began anew", now)
             return False
         self.inside.routing.link_began(session, under_way)
+        sometimes(Branch.HELD_LINK_RESTARTS)
         self.hold.put_first([m for m in under_way if isinstance(m, Publication)], session)
         self.held_link_began(session)
         self.doubt(f"{session.remote} began anew", now)
@@ -216,6 +221,7 @@ class Participant:
         if origin is not self._made:
             return False
         self._stash.append(message)
+        sometimes(Branch.TABLES_BEFORE_COMMIT)
         if self.hold is not None:
             self.inside.flow.hold(origin, self.hold.stand_in, now)
         self.doubt(f"{origin.remote} tells its tables", now)

@@ -173,6 +173,8 @@ class BrokerJournal:
         """From here on everything is written down; what the broker wants done first.
 
         OverlayError if the first snapshot cannot be written: nothing was promised yet."""
+        if is_back:
+            self._clock.not_before(broker.maintenance.checked_at)
         now = self._clock.now()
         if is_back:
             self._tell_absence(broker, now)

@@ -21,6 +21,11 @@ class UnixClock:
     def now(self) -> float:
         return self._offset + time.monotonic()
 
+    def not_before(self, instant: float) -> None:
+        """From now on it says no less than ``instant``: the wall may have been set back since an
+        earlier process said so, and what that one was to do would be long in coming."""
+        self._offset += max(0.0, instant - self.now())
+
     def epoch(self) -> int:
         """A number for an incarnation: later ones are larger."""
         return time.time_ns() // 1000

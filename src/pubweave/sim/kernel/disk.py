@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pubweave.core.journal.engine import JournalPolicy
+from pubweave.core.vocabulary.rare_branches import sometimes
 from pubweave.model.records.journal_records import (
     AppendBytes,
     Cut,
@@ -23,6 +24,7 @@ from pubweave.model.records.journal_records import (
     Remove,
     Sync,
 )
+from pubweave.sim.kernel.marks import RunBranch
 from pubweave.sim.kernel.world import World
 
 FAILS = 0.4
@@ -102,6 +104,7 @@ class SimDisk:
                 kept = kept[:-1] + bytes([kept[-1] ^ 0x55])
             if name.endswith(".tmp"):
                 self.torn_snapshots += 1
+                sometimes(RunBranch.TORN_SNAPSHOT)
                 self._world.note("disk", f"a crash tears {name}")
             else:
                 self.torn_tails += bool(kept)

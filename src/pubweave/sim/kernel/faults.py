@@ -1,12 +1,20 @@
-"""Faults by name, each with its magnitude in units, drawn from the run's seed."""
+"""Faults by name, each with its magnitude in units, drawn from the run's seed.
+
+What strikes often is here; `rare_faults` says what strikes few runs, and `second_faults` what
+strikes where something is under way already.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from pubweave.core.vocabulary.rare_branches import sometimes
+from pubweave.sim.kernel.marks import RunBranch
 from pubweave.sim.kernel.network import SimLink
 from pubweave.sim.kernel.nodes import SimBroker
+from pubweave.sim.kernel.rare_faults import NO_RARE_FAULTS, RareFaults
+from pubweave.sim.kernel.second_faults import under_way
 from pubweave.sim.kernel.world import World
 
 
@@ -34,9 +42,15 @@ class FaultRates:
     disk_slow_per_s: float = 0.0
     disk_slow_s: tuple[float, float] = (0.05, 1.0)
 
+    @property
+    def are_quiet(self) -> bool:
+        """Whether nothing strikes at all."""
+        return not any(getattr(self, f.name) for f in fields(self) if f.name.endswith("_per_s"))
+
 
 QUIET = FaultRates(0.0, 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0))
 """Nothing is broken on purpose."""
+LOOK_AGAIN_S = 0.1
 LONG_PAUSES = 3
 """How many a run has at most, in different stretches of its time."""
 
@@ -52,9 +66,11 @@ class Faults:
         links: list[SimLink],
         *,
         on_crash: Callable[[SimBroker], None],
+        rare: RareFaults = NO_RARE_FAULTS,
     ) -> None:
         self._world = world
         self._rates = rates
+        self._rare = rare
         self._brokers = brokers
         self._links = links
         self._on_crash = on_crash
@@ -62,12 +78,15 @@ class Faults:
         self.long_pause_s: tuple[float, float] | None = None
         """For how long brokers stop besides; None: they do not."""
         self._long_pauses_left = LONG_PAUSES
+        self._rare_pauses_left = rare.long_pauses
+        self.lasts_until = 0.0
+        """When the last cut of one direction or of a site ends."""
         self.counts: dict[str, int] = {}
 
     def strike_until(self, instant: float) -> None:
         """Schedule the faults of the coming stretch of time."""
         self._until = instant
-        rates = self._rates
+        rates, rare = self._rates, self._rare
         for rate, fault in (
             (rates.connection_drop_per_s, self._drop_connection),
             (rates.delay_spike_per_s, self._spike_delay),
@@ -79,11 +98,17 @@ class Faults:
             (rates.disk_full_per_s, self._fill_disk),
             (rates.disk_error_per_s, self._break_disk),
             (rates.disk_slow_per_s, self._slow_disk),
+            (rare.long_pause_per_s, self._pause_long),
+            (rare.one_way_cut_per_s, self._cut_one_way),
+            (rare.site_away_per_s, self._take_site_away),
+            (rare.clock_jump_per_s, self._jump_clock),
+            (rare.second_fault_per_s, self._look_for_second),
         ):
+            if not rate:
+                continue
             expected = rate * (instant - self._world.now)
             for _ in range(int(self._world.rng.poisson(expected))):
                 self._world.at(self._world.uniform(self._world.now, instant), fault)
-
         if self.long_pause_s is not None and self._long_pauses_left:
             self._long_pauses_left -= 1
             self._world.at(self._world.uniform(self._world.now, instant), self._sleep)
@@ -93,6 +118,9 @@ class Faults:
         for link in self._links:
             link.extra_s = 0.0
             link.cut_until = min(link.cut_until, self._world.now)
+            link.deaf_until = min(link.deaf_until, self._world.now)
+        network = self._brokers[0].network
+        network.site_until = min(network.site_until, self._world.now)
         for broker in self._brokers:
             broker.crash_in = None
             if broker.journal is not None:
@@ -140,10 +168,92 @@ class Faults:
     def _pause_broker(self) -> None:
         self._pause(self._world.uniform(*self._rates.broker_pause_s))
 
-    def _pause(self, lasts_s: float) -> None:
-        broker = self._world.choice(self._brokers)
+    def _pause(self, lasts_s: float, broker: SimBroker | None = None) -> None:
+        broker = broker or self._world.choice(self._brokers)
         broker.busy_until = max(broker.busy_until, self._world.now + lasts_s)
         self._count("broker_pause", f"{broker.name} {lasts_s:.3f} s")
+
+    def _pause_long(self) -> None:
+        if self._rare_pauses_left:
+            self._rare_pauses_left -= 1
+            self._pause(self._world.uniform(*self._rare.long_pause_s))
+            self._count("long_pause", "")
+
+    def _cut_one_way(self) -> None:
+        """One end of a link gets nothing; the other one gets everything, and nobody is told."""
+        broker = self._world.choice(self._brokers)
+        if not broker.links:
+            return
+        link, far = broker.links[self._world.choice(sorted(broker.links))]
+        lasts_s = self._world.uniform(*self._rare.one_way_cut_s)
+        link.deaf, link.deaf_until = broker.name, self._world.now + lasts_s
+        self.lasts_until = max(self.lasts_until, link.deaf_until)
+        self._count("one_way_cut", f"{broker.name} gets nothing from {far.name} {lasts_s:.3f} s")
+
+    def _take_site_away(self) -> None:
+        """Neighbors of neighbors, maybe with their clients, are cut off from all others."""
+        network = self._brokers[0].network
+        if network.site_until > self._world.now or len(self._brokers) < 2:
+            return
+        site = self._draw_site(self._world.integer(1, len(self._brokers) // 2))
+        names = {broker.name for broker in site}
+        if self._world.chance(0.5):
+            ends = {
+                end.name for broker in site for c in broker.connections.values() for end in c.ends
+            }
+            names |= ends - {broker.name for broker in self._brokers}
+        lasts_s = self._world.uniform(*self._rare.site_away_s)
+        network.site, network.site_until = frozenset(names), self._world.now + lasts_s
+        self.lasts_until = max(self.lasts_until, network.site_until)
+        self._count("site_away", f"{' '.join(sorted(names))} {lasts_s:.3f} s")
+
+    def _draw_site(self, size: int) -> list[SimBroker]:
+        site = [self._world.choice(self._brokers)]
+        for broker in site:  # grows meanwhile
+            for name in sorted(broker.links):
+                far = broker.links[name][1]
+                if len(site) < size and far in self._brokers and far not in site:
+                    site.append(far)
+        return site
+
+    def _jump_clock(self) -> None:
+        broker = self._world.choice(self._brokers)
+        seconds = self._world.uniform(*self._world.choice(list(self._rare.clock_jump_s)))
+        self._count("clock_jump", f"{broker.name} {seconds:.3f} s")
+        core = broker.core
+        if core is not None and any(link.unacked for link in core.sessions.links.values()):
+            sometimes(RunBranch.JUMP_WITH_UNACKED)
+        broker.clock_jumps(seconds)
+
+    # --- in pairs --------------------------------------------------------------------------
+
+    def _look_for_second(self) -> None:
+        """Strike where the consequences of something are under way, as soon as there are any."""
+        found = [(node, what) for node in self._brokers if (what := under_way(node))]
+        if found:
+            node, what = self._world.choice(found)
+            self._strike_second(node, what)
+        elif self._world.now + LOOK_AGAIN_S < self._until:
+            self._world.after(LOOK_AGAIN_S, self._look_for_second)
+
+    def _strike_second(self, node: SimBroker, what: str) -> None:
+        """At a broker, or at a neighbor of one that is away already."""
+        world, rates = self._world, self._rates
+        near = [far for name in sorted(node.links) if (far := node.links[name][1]) in self._brokers]
+        if near and (world.chance(0.4) or not node.is_up() or node.busy_until > world.now):
+            node = world.choice(near)
+        can_crash = rates.broker_crash_per_s or rates.boundary_crash_per_s
+        self._count(f"second_in_{what}", node.name)
+        sometimes(RunBranch[f"SECOND_IN_{what.upper()}"])
+        dice = world.integer(0, 3 if can_crash else 2)
+        if dice == 3:
+            self._crash(node)
+        elif dice == 2:
+            self._pause(world.uniform(*self._rare.second_pause_s), node)
+        else:
+            connections = [c for c in node.connections.values() if not c.is_dropped]
+            if connections:
+                node.network.drop(world.choice(connections))
 
     def _crash_broker(self) -> None:
         self._crash(self._world.choice(self._brokers))
@@ -187,6 +297,8 @@ class Faults:
         if not broker.is_up():
             return
         down_s = self._world.uniform(*self._rates.broker_down_s)
+        if any(far.busy_until > self._world.now + 0.1 for _, far in broker.links.values()):
+            sometimes(RunBranch.CRASH_BESIDE_PAUSED)
         self._count("broker_crash", f"{broker.name} {down_s:.3f} s")
         self._on_crash(broker)
         broker.crash()

@@ -27,10 +27,19 @@ from pubweave.core.journal.recovery import (
 from pubweave.core.journal.snapshot import restore_broker, take_snapshot
 from pubweave.core.metering.metering import Metering
 from pubweave.core.vocabulary.effects import Effect, Transmit
-from pubweave.core.vocabulary.events import Event
+from pubweave.core.vocabulary.events import ActionDecided, Event
+from pubweave.core.vocabulary.rare_branches import sometimes
 from pubweave.model.messages.session import Message
-from pubweave.model.records.journal_records import AppendBytes, DiskOperation, Install, Sync
+from pubweave.model.records.journal_records import (
+    AppendBytes,
+    DiskOperation,
+    EventRecord,
+    Install,
+    Sync,
+)
+from pubweave.sim.kernel.clocks import Clock
 from pubweave.sim.kernel.disk import DiskSetting, SimDisk, size_of
+from pubweave.sim.kernel.marks import RunBranch
 from pubweave.sim.kernel.world import World
 from pubweave.wire.codec import FrameDecoder, encode_all
 from pubweave.wire.journal_codec import encode_record
@@ -60,6 +69,8 @@ class SimJournal:
 
     def __init__(self, world: World, broker: str, setting: DiskSetting) -> None:
         self.world = world
+        self.clock = Clock()
+        """Of the broker's process."""
         self.disk = SimDisk(world)
         self.recoveries = 0
         self.replayed = 0
@@ -94,10 +105,14 @@ class SimJournal:
         found = find_journal(self.disk, self._head)
         if found is None:
             return None
-        now = self.world.now
+        now = self.clock.read(self.world.now)
         core = restore_broker(found.snapshot, config, epoch=1, now=now, metering=metering)
-        again: list[Shape] = []
-        self.replayed += replay(core, found.records(), lambda effects: again.append(shape(effects)))
+        records, again = list(found.records()), list[Shape]()
+        if any(isinstance(r, EventRecord) and r.name == ActionDecided.__name__ for r in records):
+            sometimes(RunBranch.COMMIT_REPLAYED)
+        if records and records[-1].now > now:
+            sometimes(RunBranch.CLOCK_TURNED_BACK)
+        self.replayed += replay(core, records, lambda effects: again.append(shape(effects)))
         lived = self._lived[self._snapshot_events :]
         self.differences += sum(a != b for a, b in zip(lived, again, strict=False))
         self.recoveries += 1
@@ -106,7 +121,9 @@ class SimJournal:
 
     def begin(self, core: Broker, epoch: int, *, is_back: bool) -> list[Effect]:
         """From here on this broker's events are written down; what it wants done first."""
-        now = self.world.now
+        if is_back:
+            self.clock.not_before(self.world.now, core.maintenance.checked_at)
+        now = self.clock.read(self.world.now)
         effects = come_back(core, epoch=epoch, now=now) if is_back else []
         self._core = core
         self._lived = []
@@ -214,6 +231,6 @@ class SimJournal:
         if engine is self._engine:
             self.world.note(self._head.broker, f"  journal: {error.strerror}")
             before = engine.snapshots_refused
-            commands = engine.failed(error.strerror or "", self.world.now)
+            commands = engine.failed(error.strerror or "", self.clock.read(self.world.now))
             self.snapshots_refused += engine.snapshots_refused - before
             self._do(engine, commands)

@@ -41,10 +41,20 @@ class SimLink:
     """A delay spike's addition."""
     cut_until: float = 0.0
     """While a partition lasts, nothing arrives."""
+    deaf: str = ""
+    """The end that nothing arrives at until `deaf_until`, while the other end gets everything."""
+    deaf_until: float = 0.0
     connection: SimConnection | None = None
 
-    def arrival(self, now: float) -> float:
-        return max(now, self.cut_until) + self.latency_s + self.extra_s
+    def arrival(self, now: float, receiver: str) -> float:
+        leaves = max(now, self.cut_until)
+        if self.deaf_until > leaves and receiver == self.deaf:
+            leaves = self.deaf_until
+        return leaves + self.latency_s + self.extra_s
+
+    def is_cut(self, now: float) -> bool:
+        """Whether no connection can be made: that takes both directions."""
+        return now < self.cut_until or now < self.deaf_until
 
 
 class SimConnection:
@@ -71,22 +81,38 @@ class Network:
         self.drops = 0
         self.tells_refusals = False
         """Machines outlive their brokers, and say that nobody listens there any more."""
+        self.site: frozenset[str] = frozenset()
+        """Brokers, and maybe clients, that until `site_until` nobody else can reach."""
+        self.site_until = 0.0
         self._numbers = 0
 
     def dial(self, link: SimLink, dialer: Endpoint, acceptor: Endpoint) -> bool:
         """Open a connection; False where nobody would answer."""
         world = self.world
-        if not acceptor.is_up() or world.now < link.cut_until:
+        if not acceptor.is_up() or link.is_cut(world.now):
+            return False
+        if world.now < self.site_until and self._crosses(dialer, acceptor):
             return False
         self._numbers += 1
         connection = SimConnection(self._numbers, link, dialer, acceptor)
         link.connection = connection
-        there = link.arrival(world.now)
+        there = link.arrival(world.now, acceptor.name)
         world.at(there, self._open, connection, acceptor)
         world.at(there + link.latency_s, self._open, connection, dialer)
         connection.last_arrival[acceptor.name] = there
         connection.last_arrival[dialer.name] = there + link.latency_s
         return True
+
+    def _crosses(self, one: Endpoint, other: Endpoint) -> bool:
+        return (one.name in self.site) != (other.name in self.site)
+
+    def _arrival(self, connection: SimConnection, sender: Endpoint, receiver: Endpoint) -> float:
+        """When what is sent now arrives: in order, and not while the way is cut."""
+        now = self.world.now
+        if now < self.site_until and self._crosses(sender, receiver):
+            now = self.site_until
+        arrival = connection.link.arrival(now, receiver.name)
+        return max(arrival, connection.last_arrival[receiver.name])
 
     def _open(self, connection: SimConnection, end: Endpoint) -> None:
         if connection.is_dropped or connection.left:
@@ -102,10 +128,7 @@ class Network:
         if connection.is_dropped or sender.name in connection.left:
             return
         receiver = connection.far_end(sender)
-        arrival = connection.link.arrival(self.world.now)
-        last = connection.last_arrival[receiver.name]
-        if arrival < last:
-            arrival = last  # in order
+        arrival = self._arrival(connection, sender, receiver)
         connection.last_arrival[receiver.name] = arrival
         self.in_flight += 1
         self.world.at(arrival, self._arrive, connection, receiver, messages)
@@ -124,8 +147,7 @@ class Network:
         connection.left.add(closer.name)
         other = connection.far_end(closer)
         self.world.after(0.0, closer.closed, connection)
-        last = max(connection.link.arrival(self.world.now), connection.last_arrival[other.name])
-        self.world.at(last, self._learn, connection, other)
+        self.world.at(self._arrival(connection, closer, other), self._learn, connection, other)
 
     def _learn(self, connection: SimConnection, end: Endpoint) -> None:
         if end.name not in connection.left and not connection.is_dropped:

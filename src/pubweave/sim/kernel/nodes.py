@@ -49,6 +49,7 @@ from pubweave.core.vocabulary.events import (
 )
 from pubweave.model.messages.session import Message
 from pubweave.model.publications import Publication
+from pubweave.sim.kernel.clocks import Clock
 from pubweave.sim.kernel.journal_node import SimJournal
 from pubweave.sim.kernel.network import Network, SimConnection, SimLink
 from pubweave.sim.kernel.trace import show_effect, show_messages
@@ -79,6 +80,9 @@ class HandlingTime:
 class SimNode:
     """What brokers and clients share: connections, a core, a timer, one thing at a time."""
 
+    clock = Clock()
+    """What this node's core takes for the time; `_timer_at` and `_due_at` are readings of it."""
+
     def __init__(self, name: str, network: Network) -> None:
         self.name = name
         self.network = network
@@ -90,6 +94,11 @@ class SimNode:
         self._timer_at: float | None = None
         self._due_at = math.inf
         """When the core wanted to be called, if it was not yet."""
+
+    @property
+    def now(self) -> float:
+        """The time by this node's clock."""
+        return self.clock.read(self.world.now)
 
     # --- to be provided --------------------------------------------------------------------
 
@@ -121,7 +130,7 @@ class SimNode:
         return connection.ends[1].name if connection.ends[0] is self else None
 
     def received(self, connection: SimConnection, messages: Sequence[Message]) -> None:
-        self.handle(MessagesReceived(connection.number, messages, self.world.now))
+        self.handle(MessagesReceived(connection.number, messages, self.now))
 
     def closed(self, connection: SimConnection) -> None:
         if not self.is_up():
@@ -154,11 +163,11 @@ class SimNode:
             self._inbox.popleft()
 
     def _handle(self, event: Event) -> None:
-        world = self.world
-        late_s = world.now - self._due_at
+        world, now = self.world, self.now
+        late_s = now - self._due_at
         if type(event) is DeadlineReached:
             # Another timer may have been armed while this event waited for its turn.
-            self._due_at = math.inf if self._timer_at is None else max(self._timer_at, world.now)
+            self._due_at = math.inf if self._timer_at is None else max(self._timer_at, now)
         if late_s > LOCAL_PAUSE_S:
             self._due_at += late_s
             effects = self._core_handle(LocalPauseEnded(late_s)) + self._core_handle(event)
@@ -180,7 +189,7 @@ class SimNode:
     def _core_handle(self, event: Event) -> list[Effect]:
         if self.world.trace is not None:
             self.world.note(self.name, _show_event(event))
-        return self.core_handle(event, self.world.now)
+        return self.core_handle(event, self.now)
 
     def carry_out(self, effects: list[Effect], incarnation: int) -> None:
         trace = self.world.trace
@@ -208,8 +217,15 @@ class SimNode:
         deadline = self.core_deadline()
         if self._timer_at is None or deadline < self._timer_at:
             self._timer_at = deadline
-            self._due_at = min(max(deadline, self.world.now), self._due_at)
-            self.world.at(deadline, self._on_timer, deadline, self.incarnation)
+            self._due_at = min(max(deadline, self.now), self._due_at)
+            self.world.at(self.clock.when(deadline), self._on_timer, deadline, self.incarnation)
+
+    def clock_jumps(self, seconds: float) -> None:
+        """This node's clock says so much more from now on: its timer may be late at once."""
+        self.clock.jump(seconds)
+        if self.is_up():
+            self._timer_at = None
+            self.arm()
 
     def _on_timer(self, armed_for: float, incarnation: int) -> None:
         if incarnation != self.incarnation or armed_for != self._timer_at:
@@ -240,6 +256,7 @@ class SimBroker(SimNode):
         on_telemetry: Callable[[str, Any, float], None] | None = None,
     ) -> None:
         super().__init__(config.id, network)
+        self.clock = self.world.draw_clock()
         self.config = config
         self.links: dict[str, tuple[SimLink, SimBroker]] = {}
         """Whom to keep a connection with, and over which path."""
@@ -289,7 +306,7 @@ class SimBroker(SimNode):
         self.core = back or Broker(
             replace(self.config, secret=f"{self.name}:{epoch}".encode()),
             epoch=epoch,
-            now=self.world.now,
+            now=self.now,
             metering=self._metering(),
         )
         if back is None:
@@ -305,15 +322,16 @@ class SimBroker(SimNode):
     def _introduce(self, core: Broker) -> None:
         """Tell a new core what its driver knows: how fast it is, and where clients reach it."""
         message_s = self._handling.per_message_s + self._handling.per_match_s
-        effects = core.handle(HandlingMeasured(1000.0 * message_s), self.world.now)
+        effects = core.handle(HandlingMeasured(1000.0 * message_s), self.now)
         if not find_strategy(self.config.strategy).needs_tree:
-            effects += core.handle(AddressKnown(self.name), self.world.now)
+            effects += core.handle(AddressKnown(self.name), self.now)
         assert not effects, effects
 
     def _begin_journal(
         self, journal: SimJournal, core: Broker, epoch: int, *, is_back: bool
     ) -> None:
         incarnation = self.incarnation
+        journal.clock = self.clock
         journal.carry_out = lambda effects: self.carry_out(effects, incarnation)
         effects = journal.begin(core, epoch, is_back=is_back)
         if is_back:
@@ -346,7 +364,9 @@ class SimBroker(SimNode):
         core, self.core = self.core, None
         self.crash_in = None
         self.incarnation += 1
+        self.clock = self.world.draw_clock()
         if self.journal is not None:
+            self.journal.clock = self.clock
             self.journal.crashed()
             self.asleep = self.journal.recover(self.config, self._metering())
         if core is not None:

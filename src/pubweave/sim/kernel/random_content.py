@@ -6,9 +6,8 @@ Small on purpose: with few topics and values, filters overlap, cover and miss ea
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
-
-import numpy as np
 
 from pubweave.model.filters.filter import Filter, Operator, Predicate
 from pubweave.model.publications import TOPIC_ATTRIBUTE
@@ -91,8 +90,8 @@ DRAWS: dict[str, Callable[[World], Any]] = {
 """What publications have, and how often; None: they have no such attribute."""
 
 
-def random_payload(rng: np.random.Generator) -> bytes:
+def random_payload(sizes: Random) -> bytes:
     """Mostly small or empty, sometimes of 64 KiB."""
-    if rng.integers(RARE):
-        return bytes(rng.choice(PAYLOAD_BYTES))
-    return bytes(rng.choice([MAX_PAYLOAD_BYTES, rng.integers(0, MAX_PAYLOAD_BYTES)]))
+    if sizes.randrange(RARE):
+        return bytes(sizes.choice(PAYLOAD_BYTES))
+    return bytes(sizes.choice((MAX_PAYLOAD_BYTES, sizes.randrange(MAX_PAYLOAD_BYTES))))

@@ -17,6 +17,9 @@ class RunResult:
     counts: dict[str, int] = field(default_factory=dict)
     measures: dict[str, float] = field(default_factory=dict)
     """What was measured rather than counted; units last in the names."""
+    marks: dict[str, int] = field(default_factory=dict)
+    """How often each rare branch was reached (`sim.kernel.marks`); those that were not are left
+    out."""
     virtual_s: float = 0.0
     trace_digest: str | None = None
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from pubweave.sim.kernel.clocks import Clock
 from pubweave.sim.kernel.trace import Trace
 
 T = TypeVar("T")
@@ -28,6 +29,8 @@ class World:
         """A number from 0 to 1, below 1."""
         self.trace = trace
         self.now = 0.0
+        self.draw_clock: Callable[[], Clock] = Clock
+        """The clock of a broker's process that is about to start."""
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._numbers = 0
 

@@ -50,6 +50,8 @@ from pubweave.sim.overlays.held_publications import publications_in
 DEFAULT_LATENCY_MS = 20.0
 WITHDRAWN_S = 0.05
 """It is looked so often whether a withdrawal has been acknowledged."""
+FULL_QUEUES = ("the limit for a client", "its queue is full")
+"""How brokers end what they tell clients that they let go because of their queues."""
 
 
 class SimOverlay:
@@ -312,6 +314,8 @@ class SimOverlay:
         if subject == LEAVING_SUBJECT or "leaves the overlay" in reason:
             self.on_told_to_move(client)
             return
+        if reason.endswith(FULL_QUEUES):
+            return  # counted by the broker as expired, and excused when the session begins anew
         self.refusals.append(f"{self.world.now:.3f} {client.name}: {subject}: {reason}")
 
     # --- rest ------------------------------------------------------------------------------

@@ -53,7 +53,8 @@ class BrokerInspector:
         self._life = broker.incarnation
 
     def _inspect(self, event: Event, now: float) -> list[Effect]:
-        self._before(event, now)
+        instant = self._node.world.now
+        self._before(event, instant)
         core = self._node.broker
         given_up = repair_of(core).waits.given_up
         effects = self._handle(event, now)
@@ -62,7 +63,7 @@ class BrokerInspector:
                 if isinstance(effect, Transmit) and any(type(m) is Ack for m in effect.messages):
                     session = core.sessions.of(effect.connection)
                     if session is not None and session.is_client:
-                        self._overlay.acknowledged(self._node, session, now)
+                        self._overlay.acknowledged(self._node, session, instant)
         return effects
 
     def _before(self, event: Event, now: float) -> None:

@@ -247,12 +247,12 @@ class BrokerChurn(SimPart):
             return
         self._ask_to_leave(node)
         core = node.core
-        if self._clients_of(name) or core is None or not core.parts.may_go(self.world.now):
+        if self._clients_of(name) or core is None or not core.parts.may_go(node.now):
             self.world.after(WATCH_EVERY_S, self._see_off, name)
             return
         is_alone = not any(s.is_established for s in node.broker.sessions.links.values())
         counted = node.broker.counters.publications_lost_at_most
-        node.broker.handle(LeaveEnded(), self.world.now)
+        node.broker.handle(LeaveEnded(), node.now)
         leaves_something = node.broker.counters.publications_lost_at_most > counted
         self._remove(name)
         if is_alone or leaves_something:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from random import Random
 from typing import Any
-
-import numpy as np
 
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import BrokerId
@@ -44,7 +43,7 @@ class RandomClients(SimPart):
         """Does something else in place of a client's action; False if it did not."""
         self.on_left: Callable[[SimClient], None] = lambda client: None
         self.on_unadvertised: Callable[[], None] = lambda: None
-        self._sizes = np.random.default_rng((self.world.seed, 1))
+        self._sizes = Random(f"payload sizes {self.world.seed}")
         """Draws payloads, so that how large they are changes nothing else that is drawn."""
         self._numbers = 0
 

@@ -210,9 +210,10 @@ class MqttClients(SimPart):
             self.checker.check_shared(jobs, self.world.now)
         self.checker.check_all_delivered(self.world.now)
         for name in self.run.homes():
-            gateway = self.overlay.brokers[name].broker.mqtt
+            node = self.overlay.brokers[name]
+            gateway = node.broker.mqtt
             assert gateway is not None
-            kept = gateway.gossip.retained.matching("#", self.world.now)
+            kept = gateway.gossip.retained.matching("#", node.now)
             known = {packet.topic: packet.payload for packet in kept}
             if known != self._retained:
                 yield f"{name} retains {known}, not {self._retained}"

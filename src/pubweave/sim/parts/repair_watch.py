@@ -87,6 +87,7 @@ class RepairWatch:
         return (
             has_struck
             or now < self._cut_until
+            or now < self._faults.lasts_until
             or any(path.extra_s for path in paths)
             or any(broker.busy_until > now + WATCH_EVERY_S for broker in self._living)
             or any(not broker.is_up() or _has_bad_disk(broker) for broker in self._living)

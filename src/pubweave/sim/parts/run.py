@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pubweave.core.config.broker import BrokerConfig
@@ -17,9 +18,11 @@ from pubweave.core.config.session import SessionLimits
 from pubweave.generate.topologies.latencies import Matrix
 from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
+from pubweave.sim.kernel.clocks import Clock
 from pubweave.sim.kernel.disk import DiskSetting
 from pubweave.sim.kernel.faults import FaultRates, Faults
 from pubweave.sim.kernel.nodes import HandlingTime, SimBroker
+from pubweave.sim.kernel.rare_faults import NO_RARE_FAULTS, RARE, RareFaults, SmallLimits
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.kernel.trace import Trace
 from pubweave.sim.kernel.world import World
@@ -158,15 +161,27 @@ class SimRun:
         *,
         latency_s: Callable[[Link], float] | None = None,
         spare: Collection[BrokerId] = (),
+        spared: Collection[str] = (),
     ) -> None:
         """``kind`` makes the overlay: `TreeOverlay`, `TopicOverlay` or another one with the same
         keywords. ``latency_s``: of links that the topology did not have when the run began;
-        ``spare``: brokers beside those of the topology."""
+        ``spare``: brokers beside those of the topology; ``spared``: rare faults that the run has
+        only if it is asked for them."""
         self.name = name
         self.world = world
         self.is_durable = options.is_durable
         if self.is_durable:
             setting = replace(setting, faults=with_disk_faults(setting.faults))
+        self.rare = _draw_rare(world, options, setting, spared)
+        if "clocks" in self.rare.kinds:
+            world.draw_clock = partial(Clock.draw, world)
+        if "small_limits" in self.rare.kinds:
+            small = SmallLimits.draw(world)
+            setting, usual = replace(setting, limits=small.limits), config
+
+            def config(broker: BrokerId) -> BrokerConfig:
+                return small.of(usual(broker))
+
         self.setting = setting
         self.overlay = kind(
             world,
@@ -181,7 +196,12 @@ class SimRun:
         self.living = list(self.overlay.brokers.values())
         """Brokers that faults may strike."""
         self.faults = Faults(
-            world, setting.faults, self.living, self.overlay.paths, on_crash=self.crashed
+            world,
+            setting.faults,
+            self.living,
+            self.overlay.paths,
+            on_crash=self.crashed,
+            rare=self.rare,
         )
         self.faults.long_pause_s = options.pause_s
         self.violations: list[str] = []
@@ -274,6 +294,7 @@ class SimRun:
     def result(self) -> RunResult:
         """What came of the run, all parts together."""
         settings, violations = self.setting.describe(), [*self.violations]
+        settings["rare"] = self.rare.kinds
         counts: dict[str, int] = {}
         measures: dict[str, float] = {}
         for part in reversed(self.parts):
@@ -292,3 +313,12 @@ class SimRun:
             virtual_s=round(self.world.now, 3),
             trace_digest=trace.digest() if trace is not None else None,
         )
+
+
+def _draw_rare(
+    world: World, options: Options, setting: Setting, spared: Collection[str]
+) -> RareFaults:
+    """Where nothing fails, or one usual kind alone is to, nothing rare does."""
+    if setting.faults.are_quiet or options.fault not in (None, *RARE):
+        return NO_RARE_FAULTS
+    return RareFaults.draw(world, options.fault, spared)

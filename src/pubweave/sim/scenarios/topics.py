@@ -17,6 +17,7 @@ from pubweave.model.ids import BrokerId, Link
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.faults import FaultRates
 from pubweave.sim.kernel.nodes import HandlingTime
+from pubweave.sim.kernel.rare_faults import RARE
 from pubweave.sim.kernel.world import World
 from pubweave.sim.overlays.clusters import RING, part_of
 from pubweave.sim.overlays.rendezvous import FAST, ring_overlay, upkeep_of
@@ -50,7 +51,10 @@ def draw_churn(world: World, options: Options) -> ChurnSetting:
         for number in range(1, count + 1)
     }
     window_bytes = int(world.choice([1 << 20, 1 << 13, 4000]))
-    chosen = options.fault or world.choice(list(FAULTS))
+    usual = None if options.fault in RARE else options.fault
+    chosen = usual or world.choice(list(FAULTS))
+    if options.fault in RARE and chosen == "none":
+        chosen = "connections"
     config = TopicConfig(start_limit_s=2.0, forget_after_s=90.0)
     return ChurnSetting(
         topology=connected_topology(interests),
@@ -290,7 +294,7 @@ CHURN = Scenario(
     churn,
     MAX_BROKERS,
     DURABLE,
-    FAULTS,
+    (*FAULTS, *RARE),
     deliveries=TOPIC_DELIVERIES,
 )
 RENDEZVOUS = Scenario(
@@ -298,7 +302,7 @@ RENDEZVOUS = Scenario(
     rendezvous,
     MAX_BROKERS,
     DURABLE,
-    FAULTS,
+    (*FAULTS, *RARE),
     deliveries=TOPIC_DELIVERIES,
 )
 PLACEMENT = Scenario(
@@ -306,7 +310,7 @@ PLACEMENT = Scenario(
     placement,
     MAX_BROKERS,
     NOT_DURABLE,
-    FAULTS,
+    (*FAULTS, *RARE),
     deliveries=TOPIC_DELIVERIES,
 )
 HYBRID = Scenario(
@@ -314,6 +318,6 @@ HYBRID = Scenario(
     hybrid,
     MAX_BROKERS,
     NOT_DURABLE,
-    FAULTS,
+    (*FAULTS, *RARE),
     deliveries=TOPIC_DELIVERIES,
 )

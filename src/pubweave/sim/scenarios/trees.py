@@ -19,6 +19,7 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.faults import QUIET, FaultRates
 from pubweave.sim.kernel.nodes import HandlingTime
+from pubweave.sim.kernel.rare_faults import RARE
 from pubweave.sim.kernel.world import World
 from pubweave.sim.overlays.tree import TreeOverlay
 from pubweave.sim.overlays.unknown import UnknownOverlay
@@ -134,7 +135,9 @@ class PlannedRun:
 def draw_planned(world: World, options: Options) -> tuple[TreeSetting, PlanSetting]:
     """What a run with plans is like."""
     fault = draw_fault(world)
-    if options.fault is not None:
+    if options.fault in RARE:
+        fault = "network" if fault in ("none", "control") else fault
+    elif options.fault is not None:
         fault = options.fault
     plans = PlanSetting.draw(world, fault)
     window_bytes = int(world.choice([1 << 20, 1 << 20, 1 << 14, 4000]))
@@ -298,7 +301,8 @@ ROUTING = Scenario(
     "random trees, random clients, random faults, and rest in between",
     routing,
     max_brokers=30,
-    takes=frozenset(("durability", "pause_s", "strategy")),
+    takes=frozenset(("durability", "fault", "pause_s", "strategy")),
+    faults=RARE,
     strategies=tree_strategies,
     deliveries=replace(TREE_DELIVERIES, excused=0.01),
 )
@@ -307,7 +311,7 @@ TRANSFORM = Scenario(
     transform,
     max_brokers=60,
     takes=FAULTY,
-    faults=FAULTS,
+    faults=(*FAULTS, *RARE),
     deliveries=TREE_DELIVERIES,
 )
 RELOCATE = Scenario(
@@ -315,7 +319,7 @@ RELOCATE = Scenario(
     relocate,
     max_brokers=20,
     takes=FAULTY,
-    faults=FAULTS,
+    faults=(*FAULTS, *RARE),
     deliveries=TREE_DELIVERIES,
 )
 REORGANIZE = Scenario(
@@ -323,6 +327,6 @@ REORGANIZE = Scenario(
     reorganize,
     max_brokers=14,
     takes=FAULTY,
-    faults=FAULTS,
+    faults=(*FAULTS, *RARE),
     deliveries=TREE_DELIVERIES,
 )

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from pubweave.cli.lab.simulate import simulate
 from pubweave.core.session.session import Session
+from pubweave.sim.kernel.marks import MARKS
 from pubweave.sim.kernel.results import RunResult
 from pubweave.telemetry.parquet import read_table
 
@@ -27,6 +28,17 @@ def test_a_clean_run_exits_with_0_and_counts_what_happened() -> None:
     assert document["runs"] == 2
     assert document["violations"] == 0
     assert document["counts"]["deliveries"] > 0
+    assert document["marks"]["RESUMED_IN_WINDOW"] <= 2
+    assert document["marks"].keys() == MARKS.keys()
+
+
+def test_the_rare_branches_that_runs_have_reached_are_counted_and_listed() -> None:
+    arguments = ["routing", "--seeds", "2", "--max-brokers", "5", "--jobs", "1"]
+    short = CliRunner().invoke(simulate, arguments).stdout
+    long = CliRunner().invoke(simulate, [*arguments, "--marks"]).stdout
+    assert f" of {len(MARKS)} rare branches reached" in short
+    assert MARKS["FULL_GATE"] not in short
+    assert all(f" {name} " in long for name in MARKS)
 
 
 def test_a_violation_exits_with_1_and_says_how_to_see_it_again(
@@ -120,7 +132,7 @@ def test_a_fault_is_chosen_where_there_are_kinds_of_faults_and_is_part_of_the_re
 ) -> None:
     refused = CliRunner().invoke(simulate, ["routing", "--fault", "none"])
     assert refused.exit_code == 2
-    assert "routing: fault is not an option of this scenario: choose" in refused.stderr
+    assert "routing: unknown fault 'none': choose long_pauses" in refused.stderr
     monkeypatch.setattr(Session, "take_ack", lambda *_: 1 / 0)
     result = CliRunner().invoke(simulate, ["transform", "--seed", "1", "--fault", "control"])
     assert result.exit_code == 1

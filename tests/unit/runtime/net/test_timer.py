@@ -48,3 +48,12 @@ def test_a_timer_that_is_late_itself_still_knows_the_pause() -> None:
     assert [round(each, 2) for each in asyncio.run(run())] == [44.99, 0.0], (
         "nobody was waited for the second time"
     )
+
+
+def test_a_clock_is_set_forward_to_what_an_earlier_process_said_and_never_back() -> None:
+    clock = UnixClock()
+    now = clock.now()
+    clock.not_before(now - 100.0)
+    assert now <= clock.now() < now + 50.0
+    clock.not_before(now + 100.0)
+    assert now + 100.0 <= clock.now() < now + 150.0

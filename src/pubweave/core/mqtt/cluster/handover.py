@@ -37,6 +37,7 @@ from pubweave.core.mqtt.session.cluster_messages import (
 from pubweave.core.mqtt.session.inflight import Delivery
 from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.core.mqtt.session.table import MqttSessionTable
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import BrokerId
 
 CROSSING_S = 1.0
@@ -88,6 +89,11 @@ class SessionHandover:
         not."""
         self._wait_until: dict[str, float] = {}
         """Until when a client waits for its session."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a session is on its way to this gateway or from it."""
+        return bool(self._awaited or self._outgoing or self._incoming)
 
     # --- claiming --------------------------------------------------------------------------
 
@@ -142,8 +148,10 @@ class SessionHandover:
         for name in [n for n, until in self._wait_until.items() if until <= now]:
             del self._wait_until[name]
             if name in self._incoming:
+                sometimes(Branch.HANDOVER_LATE)
                 self._listener.late(name, now)
             else:
+                sometimes(Branch.HANDOVER_GIVEN_UP)
                 self._stop_waiting(name, now)
         self._note_deadline()
 
@@ -196,10 +204,12 @@ class SessionHandover:
         is_wanted = bool(claim.holder) and claim.holder in (self._broker, session.previous_gateway)
         if is_wanted and claim.session in self._incoming:
             self._deferred[claim.session] = gateway, claim
+            sometimes(Branch.CLAIM_DEFERRED)
             return
         is_crossing = abs(session.since - claim.since) < CROSSING_S
         is_later = (session.since, self._broker) > (claim.since, gateway)
         if session.connection is not None and is_crossing and is_later:
+            sometimes(Branch.CLAIMS_CROSS)
             return
         outgoing = self._outgoing.get(claim.session, ("", 0.0, 0))
         if outgoing[1] > claim.since or outgoing[:2] == (gateway, claim.since):
@@ -334,6 +344,7 @@ class SessionHandover:
         if session is None or name not in self._incoming:
             return
         if message.is_void:
+            sometimes(Branch.HANDOVER_VOID)
             self._give_up(session, now)
             self._stop_waiting(name, now)
             return

@@ -19,6 +19,7 @@ from pubweave.core.mqtt.protocol.properties import QOS
 from pubweave.core.mqtt.protocol.wildcard_topics import original_of, overlay_topic_of
 from pubweave.core.mqtt.session.cluster_messages import Mark
 from pubweave.core.mqtt.session.subscriptions import MqttSubscription, SessionSubscriptions
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import ClientId
 from pubweave.model.publications import Publication
 
@@ -81,6 +82,8 @@ class SessionDeduplicator:
         if len(self._given) >= REMEMBERED_MAX:
             del self._given[next(iter(self._given))]
         self._given[key] = max(last, sequence)
+        if sequence <= last:
+            sometimes(Branch.MQTT_DUPLICATE)
         return sequence > last
 
     def marks(self) -> list[Mark]:

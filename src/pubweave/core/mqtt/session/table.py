@@ -10,6 +10,7 @@ from pubweave.core.mqtt.session.connection import MqttConnection
 from pubweave.core.mqtt.session.inflight import QueueBudget
 from pubweave.core.mqtt.session.native_client import InProcessLink
 from pubweave.core.mqtt.session.session import MqttSession, native_id
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 
 UNNOTIFIED_MAX = 100_000
 
@@ -184,6 +185,7 @@ class MqttSessionTable:
             if session.will_at is not None and session.will_at <= now:
                 session.publish_will(now)
             if session.expires_at is not None and session.expires_at <= now:
+                sometimes(Branch.SESSION_EXPIRED)
                 self.end(session, now)
                 ended.append(session)
         self._note_deadline()

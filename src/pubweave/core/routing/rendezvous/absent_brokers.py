@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.routing.rendezvous.chord import SendToBroker
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import BrokerId
 from pubweave.model.messages.rendezvous import RingMember
 
@@ -127,6 +128,7 @@ class RingAbsences:
             message.number == self._number and message.away_s is not None
         ):
             self._renew(message.number)
+            sometimes(Branch.TAKEN_FOR_ABSENT)
         elif message.number < self._number:
             self._send(sender, self._own())
 

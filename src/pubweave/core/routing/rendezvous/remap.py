@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pubweave.core.routing.rendezvous.control_plane import ControlPlane
 from pubweave.core.vocabulary.effects import Effect, ReportRemap
 from pubweave.core.vocabulary.events import RemapAnnounced
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.deployment import STEPS, RemapStep
 from pubweave.model.messages.rendezvous import Occupant
 
@@ -62,11 +63,13 @@ class Remapping:
             self._emit(ReportRemap(event.version, RemapStep.FINISH))
             return
         if event.step is RemapStep.ABORTED:
+            sometimes(Branch.REMAP_ABORTED)
             self.version = event.version
             maintenance.planes.pop(event.version, None)
             return
         if event.version > self.version:
             if self.is_under_way:
+                sometimes(Branch.REMAP_SUPERSEDED)
                 maintenance.planes.pop(self.version, None)
             self.version, self.entered, self._reported = event.version, -1, -1
         for place in range(self.entered + 1, STEPS.index(event.step) + 1):
@@ -117,7 +120,9 @@ class Remapping:
             if occupant.broker == own:
                 plane.chord.holds = True
                 plane.table.move(occupant.position)
-            elif not maintenance.is_lost(occupant.broker):
+            elif maintenance.is_lost(occupant.broker):
+                sometimes(Branch.REMAP_WITHOUT_LOST)
+            else:
                 plane.table.know(occupant)
         plane.trees.mapped = {occupant.position: occupant.broker for occupant in mapping}
         for neighbor in maintenance.linked():

@@ -21,6 +21,7 @@ from pubweave.core.routing.topic_connected.dropped_ranges import DroppedRange
 from pubweave.core.routing.topic_connected.routing import TopicEntry, TopicRouting
 from pubweave.core.routing.topic_connected.topic_log import TopicLog
 from pubweave.core.session.session import Session
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import ClientId
 from pubweave.model.messages.session import Missed
 from pubweave.model.messages.topic_connected import TopicMissed
@@ -67,9 +68,11 @@ class TopicGaps:
             self._routing.opened[link].pop(topic, None)
             gap = self._suspected.setdefault(topic, {}).setdefault(link, SuspectedGap(now))
             gap.missed[publisher] = sum(span.count for span in due)
+            sometimes(Branch.GAP_SUSPECTED)
             return
         self._routing.logs.miss(log, publisher, spans, now)
         if due:
+            sometimes(Branch.GAP_CONFIRMED)
             self._count(log, topic, publisher, due)
         self._routing.send_missed(topic, publisher, spans, but=link)
 

@@ -15,6 +15,7 @@ from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
 from pubweave.core.routing.topic_connected.membership_map import MembershipMap, MembershipView
 from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.session.session import Session
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import BrokerId
 from pubweave.model.publications import Publication
 
@@ -60,6 +61,7 @@ class TopicLeaving:
         if self.began_at is None or now - self.began_at < 4 * self._config.settle_s:
             return False
         if now - self.began_at > self._config.linger_s + self._config.hand_over_s:
+            sometimes(Branch.LEAVES_UNFINISHED)
             return True
         links = self._services.sessions.links.values()
         if any(link.queue_messages or link.pending for link in links):

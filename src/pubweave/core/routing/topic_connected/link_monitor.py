@@ -15,6 +15,7 @@ from pubweave.core.dataplane.services import BrokerServices
 from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.effects import CloseLink, OpenLink
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import BrokerId
 
 Age = tuple[int, int]
@@ -186,6 +187,7 @@ class LinkMonitor:
         link.limit_s = self._config.lost_after_s
         link.lost_at = None
         if session.queue_bytes > self._config.queue_limit_bytes:
+            sometimes(Branch.LINK_QUEUE_FULL)
             self._lose(neighbor, link, session, now)
 
     def _lose(self, neighbor: BrokerId, link: WatchedLink, session: Session, now: float) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from pubweave.core.dataplane.publishing import OtherMessage, Publishing, Routes
 from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.session.session import Session
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.messages.session import Message
 from pubweave.model.publications import Publication
 
@@ -64,7 +65,9 @@ class TopicPublishing(Publishing):
             return False  # it was sent for an earlier part of ours in the topic, or comes again
         if log is not None and not log.is_new(message):
             self._counters.duplicates_dropped += 1
+            sometimes(Branch.TOPIC_DUPLICATE)
             if log.is_late(message):
+                sometimes(Branch.LATE_PUBLICATION)
                 # Not new and yet never seen: its publisher went on elsewhere before it came.
                 # Clients here may have got it elsewhere, or not want it.
                 self._counters.publications_lost_at_most += 1

@@ -43,6 +43,7 @@ from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.routing.topic_connected.subscribe_barrier import SubscribeBarrier
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.core.vocabulary.events import ConnectionId, DialRefused, LeaveEnded, LeaveRequested
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import BrokerId, SubscriptionId
 from pubweave.model.messages.session import Hello, Message, Role
 from pubweave.model.messages.topic_connected import BrokerRecord, TopicMessage, TopicMissed
@@ -232,6 +233,7 @@ class OverlayRepair(BrokerPart):
     def _supersede(self, record: BrokerRecord, now: float) -> None:
         """Supersede a record of an earlier incarnation of ours that others take for newer."""
         if record.age > self.own.age:
+            sometimes(Branch.RECORD_SUPERSEDED)
             self._announce(
                 replace(self.own, incarnation=record.incarnation, version=record.version + 1),
                 now,
@@ -317,6 +319,8 @@ class OverlayRepair(BrokerPart):
             past_s = now - self._withdrawn_at.setdefault(topic, now)
             is_whole = topic not in self.view.pieces
             if past_s >= 4 * config.settle_s and (is_whole or past_s > config.hand_over_s):
+                if not is_whole:
+                    sometimes(Branch.FADES_IN_PIECES)
                 self._end(topic)
         if self.is_leaving:
             staying = [topic for topic in staying if self.leaving.holds(topic)]
@@ -328,6 +332,7 @@ class OverlayRepair(BrokerPart):
     def _end(self, topic: str) -> None:
         routing = self._services.routing
         if self.leaving.holds(topic):
+            sometimes(Branch.FADES_ALONE)
             self._services.counters.publications_lost_at_most += len(routing.logs[topic].kept)
         routing.end(topic)
         del self._fading[topic]
@@ -409,7 +414,9 @@ class OverlayRepair(BrokerPart):
             chosen = self._own_links(view, shadow_set(view, self.map.records))
             if not chosen and is_old:
                 chosen = self._own_links(view, everybody_concerned(view))
-                self.widened += bool(chosen)
+                if chosen:
+                    self.widened += 1
+                    sometimes(Branch.REPAIR_WIDENED)
             self._chosen = view, is_old, chosen
         return self._chosen[2]
 

@@ -16,6 +16,7 @@ from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
 from pubweave.core.routing.topic_connected.membership_map import MembershipMap, MembershipView
 from pubweave.core.routing.topic_connected.routing import TopicRouting
 from pubweave.core.session.session import Session
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 
 
 class SubscribeBarrier:
@@ -91,7 +92,9 @@ class SubscribeBarrier:
             for topic, since in list(waited.items()):
                 is_late = since is not None and now - since > self._limit_s
                 if topic in reached or is_late:
-                    self.given_up += topic not in reached
+                    if topic not in reached:
+                        self.given_up += 1
+                        sometimes(Branch.BARRIER_TIMED_OUT)
                     del waited[topic]
                 elif since is None:
                     waited[topic] = now

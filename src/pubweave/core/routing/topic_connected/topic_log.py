@@ -19,6 +19,7 @@ from pubweave.core.routing.topic_connected.dropped_ranges import (
     DroppedPublications,
     DroppedRange,
 )
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import ClientId
 from pubweave.model.messages.topic_connected import TopicWanted
 from pubweave.model.publications import Publication
@@ -116,6 +117,7 @@ class TopicLogs:
                 if not any(p.publisher == publisher for _, p, _ in log.kept):
                     del log.heard_at[publisher], log.marks[publisher], log.floors[publisher]
         while self._size_bytes > keep_bytes:
+            sometimes(Branch.LOG_FULL)
             full = [log for log in self._logs.values() if log.kept]
             self._drop_first(min(full, key=lambda log: log.kept[0][0]))
 

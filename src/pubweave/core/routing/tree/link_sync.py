@@ -25,11 +25,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pubweave.core.config.session import SessionLimits
 from pubweave.core.session.session import Session
+from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import AdvertisementId
 from pubweave.model.messages.session import SequencedMessage, SyncStage, Unadvertise
 
-GATE_BYTES = 4 << 20
-"""How much may wait at a gate."""
+GATE_SHARE = 4
+"""So many times as much may wait at a gate as in a session before it is congested."""
 
 ABSENT_S = 60.0
 """How long to wait for the first connection of a new neighbor."""
@@ -103,17 +104,20 @@ class LinkSync:
         self.shut_gate(link)
         if link in self._keepers:
             self._is_answered[link] = False
-        for waits in self._waits.values():
+        for hop, waits in self._waits.items():
             for wait in waits:
                 if link in wait:
                     wait[link] = 1
+                    sometimes(Branch.RESTART_WHILE_AWAITED)
+                    if hop.is_client:
+                        sometimes(Branch.RESTART_WHILE_PUBLISHER_WAITS)
         if self.unheard.get(link, NEVER) != NEVER:
             self.unheard[link] = 1
 
     def shut_gate(self, link: Session) -> None:
         """From now on publications for a link wait at a gate."""
         if link not in self.gates:
-            limits = SessionLimits(congested_bytes=GATE_BYTES)
+            limits = SessionLimits(congested_bytes=GATE_SHARE * link.limits.congested_bytes)
             self.gates[link] = Session(link.remote, own_epoch=0, is_client=False, limits=limits)
             self.version += 1
 
@@ -231,6 +235,7 @@ class LinkSync:
     def open_gate(self, link: Session) -> None:
         if link in self._keepers:
             self._is_answered[link] = True
+            sometimes(Branch.GATE_KEPT_SHUT)
             return
         gate = self.gates.pop(link, None)
         self._withdrawn.pop(link, None)
@@ -258,6 +263,7 @@ class LinkSync:
 
     def open_full_gates(self) -> None:
         for link in [link for link, gate in self.gates.items() if gate.is_congested]:
+            sometimes(Branch.FULL_GATE)
             self._forget_keepers(link)
             self.open_gate(link)
 
@@ -280,10 +286,12 @@ class LinkSync:
             for link, number in wait.items():
                 if self._answers.get(link, 0) < number:
                     self.unheard[link] = number
+                    sometimes(Branch.UNHEARD_GETS_ALL)
                     self.version += 1
         if not hop.is_client:
             self._answered_partly[hop] = None
         self._answer(hop, SyncStage.PART)
+        sometimes(Branch.ANSWER_IN_PART)
 
     def _give_up_silent(self, hop: Session) -> None:
         """A connected neighbor that has not answered for this long will not: stop awaiting it."""
@@ -292,6 +300,7 @@ class LinkSync:
                 if link not in self.partial and self._answers.get(link, 0) < wait[link]:
                     del wait[link]
                     self.unheard.pop(link, None)
+                    sometimes(Branch.SILENT_GIVEN_UP)
                     self.version += 1
         self._send_ready_answers(hop)
 

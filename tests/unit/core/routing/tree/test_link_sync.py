@@ -6,11 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.routing.tree.link_sync import GATE_BYTES, LinkSync
+from pubweave.core.routing.tree.link_sync import GATE_SHARE, LinkSync
 from pubweave.core.session.session import Session
 from pubweave.core.session.states import SessionState
 from pubweave.model.messages.session import SequencedMessage, SyncStage
 from pubweave.model.publications import Publication, make_publication
+
+GATE_BYTES = GATE_SHARE * SessionLimits().congested_bytes
 
 
 class Setup:
