@@ -22,6 +22,7 @@ from pubweave.model.publications import Publication
 from pubweave.model.records.recorded_traffic import RecordedClient
 from pubweave.model.topology import Topology
 from pubweave.sim.checkers.delivery import DeliveryChecker, Truth
+from pubweave.sim.checkers.limits import LimitsChecker
 from pubweave.sim.kernel.disk import DiskSetting
 from pubweave.sim.kernel.journal_node import SimJournal
 from pubweave.sim.kernel.network import Network, SimLink
@@ -68,6 +69,7 @@ class SimOverlay:
         self._latency_s = latency_s or (lambda link: DEFAULT_LATENCY_MS / 1000.0)
         self.network = Network(world)
         self.checker = DeliveryChecker()
+        self.limits = LimitsChecker()
         self.clients: dict[str, SimClient] = {}
         self.homes: dict[str, BrokerId] = {}
         """Where each client was that ever attached."""
@@ -106,9 +108,11 @@ class SimOverlay:
     def make_broker(self, name: BrokerId) -> SimBroker:
         """A broker that is not started yet."""
         config = self._make_config(name)
-        return self.broker_type(
+        broker = self.broker_type(
             config, self.network, self._handling, on_telemetry=self._on_telemetry
         )
+        self.limits.watch(broker)
+        return broker
 
     def give_journal(self, broker: SimBroker) -> None:
         """A broker that is not started yet has a journal, if brokers of this run do."""
