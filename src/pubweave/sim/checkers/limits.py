@@ -198,28 +198,36 @@ class BrokerWatch:
         if gateway.connections.with_output:
             self._violate("MQTT outboxes", "packets were not sent at the end of an event", now)
         for session in sessions.by_name.values():
-            self._check_mqtt_session(session, now)
+            queue = session.inflight
+            if queue.numbered or queue.waiting or session.held:
+                self._check_queue(session, now)
         config, retained = gateway.config, gateway.gossip.retained
         self._most("retained messages", len(retained), config.retained_messages, now)
         self._most("retained bytes", retained._bytes, config.retained_bytes, now)
         copies = gateway.replicator._recent_bytes
         self._most("kept for copies", copies, wildcard_replicator.KEEP_BYTES, now)
 
-    def _check_mqtt_session(self, session: MqttSession, now: float) -> None:
-        name, config, queue = session.name, session.config, session.inflight
-        count = len(queue.waiting) + len(queue.numbered)
-        self._most(f"the queue of {name}", count, config.queue_messages, now)
-        self._most(f"bytes queued for {name}", queue.size_bytes, config.queue_bytes, now)
-        if session.held is not None:
-            self._most(f"held for {name}", len(session.held), config.queue_messages, now)
-            self._most(f"bytes held for {name}", session._held_bytes, config.queue_bytes, now)
-        connection = session.connection
+    def _check_queue(self, session: MqttSession, now: float) -> None:
+        config, queue, held = session.config, session.inflight, session.held or ()
+        in_flight, window, connection = len(queue.numbered), PACKET_IDS, session.connection
         if connection is not None and connection.connect is not None:
             window = min(connection.connect.receive_max, PACKET_IDS)
-            self._most(f"in flight to {name}", len(queue.numbered), window, now)
-            if connection.is_v5:
-                under_way = len(session._incoming) + session._unanswered
-                self._most(f"under way from {name}", under_way, config.receive_max, now)
+        if (
+            in_flight + len(queue.waiting) > config.queue_messages
+            or queue.size_bytes > config.queue_bytes
+            or len(held) > config.queue_messages
+            or session._held_bytes > config.queue_bytes
+            or in_flight > window
+        ):
+            count = in_flight + len(queue.waiting)
+            self._most(f"the queue of {session.name}", count, config.queue_messages, now)
+            self._most(
+                f"bytes queued for {session.name}", queue.size_bytes, config.queue_bytes, now
+            )
+            self._most(f"held for {session.name}", len(held), config.queue_messages, now)
+            held_bytes = session._held_bytes
+            self._most(f"bytes held for {session.name}", held_bytes, config.queue_bytes, now)
+            self._most(f"in flight to {session.name}", in_flight, window, now)
 
     # --- now and then, and at rest ---------------------------------------------------------
 
@@ -285,6 +293,9 @@ class BrokerWatch:
                 config.subscriptions_per_session,
                 now,
             )
+            if session.connection is not None and session.connection.is_v5:
+                under_way = len(session._incoming) + session._unanswered
+                self._most(f"under way from {name}", under_way, config.receive_max, now)
             given = len(session.deduplicator._given)
             self._most(f"given to {name}", given, deduplicator.REMEMBERED_MAX, now)
             self._most(f"topics of {name}", len(session.advertised), TOPICS_MAX, now)
