@@ -101,6 +101,8 @@ class MqttChecker(MqttHistory):
         self._wishes: dict[str, ClientWishes] = {}
         self._ids: dict[tuple[str, int], Wish] = {}
         self._moved: set[str] = set()
+        self._changed: set[str] = set()
+        """Who wants something else since the last rest."""
         self._here: set[str] = set()
         """Who is connected."""
         self._connected_at: dict[str, float] = {}
@@ -109,7 +111,7 @@ class MqttChecker(MqttHistory):
         self._lost_at: dict[str, float] = {}
         """Who lost a session since the last rest, and when last."""
         self._numbers: Counter[str] = Counter()
-        self._last: dict[tuple[str, str, int, str], int] = {}
+        self._last: dict[tuple[str, str, tuple[int, int], str], int] = {}
         late_s += EARLY_LATE_S
         self.sessions = SessionChecker(self._violate, late_s, self._may_overrun, is_troubled)
         self.wills = WillChecker(
@@ -153,9 +155,9 @@ class MqttChecker(MqttHistory):
             if not sent.is_promised or not (is_lasting or self._may_see_all(client)):
                 continue
             sent.wanted.add(client)
-            settled = [w.filter.qos for w in wanting if w.is_settled]
-            if settled:
-                sent.due[client] = min(packet.qos, max(settled))
+            sure = max((w.filter.qos for w in wanting if w.is_settled), default=-1)
+            if sure >= 0 and (min(packet.qos, sure) or self._may_see_all(client)):
+                sent.due[client] = min(packet.qos, sure)
 
     def _may_see_all(self, client: str) -> bool:
         """Whether what is never kept comes to a client, too."""
@@ -211,6 +213,10 @@ class MqttChecker(MqttHistory):
         for the client, comes later than it should."""
         self._moved.add(client)
 
+    def redirecting(self, client: str, now: float) -> None:
+        """A broker is about to send a client elsewhere, which is no end that its will is for."""
+        self.wills.redirecting(client, now)
+
     def crashed(self, broker: str, *, is_durable: bool) -> None:
         self.wills.crashed(broker, is_durable=is_durable)
 
@@ -249,6 +255,7 @@ class MqttChecker(MqttHistory):
 
     def asking(self, client: str, request: Subscribe | Unsubscribe, now: float) -> None:
         wishes = self._wishes.setdefault(client, ClientWishes())
+        self._changed.add(client)
         if isinstance(request, Unsubscribe):
             self.counts["unsubscribed"] += 1
             self._withdrawing(client, wishes, request.patterns)
@@ -336,7 +343,7 @@ class MqttChecker(MqttHistory):
         if sent.got[client] > 1:
             self._check_double(client, sent, packet, now)
         else:
-            self._check_order(client, sent, now)
+            self._check_order(client, sent, packet, now)
 
     def _check_asked(
         self, client: str, sent: _Sent, packet: Publish, wishes: ClientWishes, now: float
@@ -395,18 +402,23 @@ class MqttChecker(MqttHistory):
                 self._violate(f"{client} got {name!r} with {left_s} s left of {expiry_s}", now)
 
     def _check_double(self, client: str, sent: _Sent, packet: Publish, now: float) -> None:
+        """At QoS 1 who lost a connection says again what has no answer, on either side."""
         self.counts["doubled"] += 1
         is_anew = self._lost_at.get(client, -inf) > sent.sent_at
-        ends = (end for who in (client, sent.whose) for _, end in self._connections.get(who, ()))
-        is_again = packet.qos == 1 and (not self.is_calm or any(end > sent.sent_at for end in ends))
-        if not (is_again or sent.may_double or is_anew):
+        again = [client] * (packet.qos == 1) + [sent.whose] * (sent.packet.qos == 1)
+        ends = (end for who in again for _, end in self._connections.get(who, ()))
+        if not (sent.may_double or is_anew or any(end >= sent.sent_at for end in ends)):
             name, times = _name(packet.payload), sent.got[client]
             self._violate(f"{client} got {name!r} {times} times, at QoS {packet.qos}", now)
 
-    def _check_order(self, client: str, sent: _Sent, now: float) -> None:
-        stream = client, sent.publisher, sent.packet.qos, sent.orders.get(client, "")
+    def _check_order(self, client: str, sent: _Sent, packet: Publish, now: float) -> None:
+        """Of what is published and delivered at the same qualities."""
+        qualities, order = (sent.packet.qos, packet.qos), sent.orders.get(client, "")
+        if order and client in self._changed:  # it may come on another way than it would have
+            order = packet.topic
+        stream = client, sent.publisher, qualities, order
         is_still = not self._moved & {client, sent.publisher}
-        is_ordered = sent.packet.qos > 0 or self.is_calm
+        is_ordered = packet.qos > 0 or self.is_calm
         if is_ordered and sent.number < self._last.get(stream, 0) and is_still:
             name = _name(sent.packet.payload)
             self._violate(f"{client} got {name!r} after a later one", now)
@@ -451,31 +463,30 @@ class MqttChecker(MqttHistory):
                 self.counts["expired"] += 1
             if missing:
                 self._violate(f"{name!r} never came to {', '.join(missing)}", now)
+        self.wills.check(now)
         self._sent.clear()
         self._last.clear()
         self._lost_at.clear()
         self._connections.clear()
         self.settle(now)
         self._moved.clear()
+        self._changed.clear()
 
-    def check_shared(self, topic_prefix: str, groups: set[tuple[str, str]], now: float) -> None:
-        """Before `check_all_delivered`: each group got each publication on some topics once."""
-        for name, sent in self._sent.items():
-            if sent.packet.topic.startswith(topic_prefix):
-                for group in groups:
+    def check_shared(self, topics: str, now: float) -> None:
+        """Before `check_all_delivered`: each group got each publication on topics that begin so
+        once, if no member has lost its session since the last rest."""
+        wishes = [w for own in self._wishes.values() for w in own.current.values()]
+        members = [w for w in wishes if w.group and w.is_granted]
+        ended = [w for own in self._wishes.values() for w in own.past if w.group]
+        if any(wish.client in self._lost_at for wish in (*members, *ended)):
+            return
+        for group in {(wish.group, wish.pattern) for wish in members if wish.is_settled}:
+            for name, sent in self._sent.items():
+                if sent.packet.topic.startswith(topics):
+                    times = sent.groups[group]
                     self.counts["shared"] += 1
-                    if sent.groups[group] != 1:
-                        times = sent.groups[group]
+                    if times != 1:
                         self._violate(f"{name!r} came {times} times to the group {group}", now)
-
-    def members(self) -> dict[tuple[str, str], list[str]]:
-        """Who shares what."""
-        found: dict[tuple[str, str], list[str]] = {}
-        for client, wishes in self._wishes.items():
-            for wish in wishes.current.values():
-                if wish.group and wish.is_settled:
-                    found.setdefault((wish.group, wish.pattern), []).append(client)
-        return found
 
     def check_excused(self, most: float, now: float) -> None:
         """The run is over: no more may be excused than a share of what was wanted."""

@@ -15,6 +15,9 @@ from math import inf
 from pubweave.model.mqtt_packets import ConnAck, Connect, Disconnect, Reason, Will
 from pubweave.sim.checkers.mqtt_sessions import EARLY_S
 
+REDIRECTED_S = 5.0
+"""So long after that was asked for, a broker may send a client elsewhere."""
+
 
 class Verdict(enum.Enum):
     """What is to become of a will."""
@@ -41,7 +44,16 @@ class WillRecord:
     said_goodbye: bool = False
     is_doubtful: bool = False
     """Its client said Connect and heard no answer: a broker may have taken that in."""
+    came_at: float = inf
+    """When it first came to anybody."""
+    redirected_at: float = -inf
+    """When its client was to be sent elsewhere."""
     verdict: Verdict = Verdict.OPEN
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its client is gone, and may yet come back in time."""
+        return self.verdict is Verdict.OPEN and self.gone_at < inf
 
 
 class WillChecker:
@@ -137,6 +149,9 @@ class WillChecker:
         if record is None or record.gone_at < inf or client in self._unanswered:
             return
         record.gone_at = now
+        if now - record.redirected_at < REDIRECTED_S and record.verdict is Verdict.OPEN:
+            self._decide(record, Verdict.MAY)
+        self._check_early(record, now)
         if record.verdict is not Verdict.OPEN:
             return
         if record.said_goodbye:
@@ -158,10 +173,25 @@ class WillChecker:
     def came(self, client: str, payload: bytes, now: float) -> None:
         """A will reached a client."""
         record = self._by_payload[payload]
+        record.came_at = min(record.came_at, now)
         if record.verdict is Verdict.NEVER:
             self._violate(f"{client} got {payload!r}, a will that was void", now)
-        elif record.is_let_in and now < record.gone_at - EARLY_S:
-            if record.verdict is Verdict.OPEN:
-                self._violate(f"{client} got {payload!r}, the will of who is there", now)
-        elif now < record.due_at - EARLY_S and record.verdict is Verdict.OPEN:
+        elif record.is_waiting and now < record.due_at - EARLY_S:
             self._violate(f"{client} got {payload!r}, a will, before its delay was over", now)
+
+    def _check_early(self, record: WillRecord, now: float) -> None:
+        """A broker may know a moment earlier than a client that their connection is gone."""
+        if record.is_let_in and record.came_at < now - EARLY_S:
+            text = f"{record.will.payload!r} came while {record.client} was there"
+            self._violate(text, now)
+
+    def check(self, now: float) -> None:
+        """At rest: no will of a client came that is there."""
+        for record in self._current.values():
+            if record.gone_at == inf:
+                self._check_early(record, now)
+
+    def redirecting(self, client: str, now: float) -> None:
+        """A broker is asked to send a client elsewhere."""
+        if client in self._current:
+            self._current[client].redirected_at = now

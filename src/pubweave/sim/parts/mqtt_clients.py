@@ -254,6 +254,7 @@ class MqttClients(SimPart):
         name = f"mqtt:{client.name}@{client.home.name}"
         destination = self._any_broker().name
         if destination != client.home.name and client.home.is_up():
+            self.checker.redirecting(client.name, self.world.now)
             client.home.handle(MigrationRequested(name, destination))
 
     def _on_redirected(self, client: SimMqttClient, address: str) -> None:
@@ -322,7 +323,7 @@ class MqttClients(SimPart):
     def after_burst(self) -> Iterable[str]:
         """Then whoever asks, at any broker, gets the same of what is retained."""
         now = self.world.now
-        self.checker.check_shared("jobs/", set(self.checker.members()), now)
+        self.checker.check_shared("jobs/", now)
         self.checker.check_all_delivered(now)
         probes = []
         for broker in self.run.homes():
