@@ -41,6 +41,8 @@ CONFIRMED_BY_SUBACK = False
 """Whether everything published after SubAck must come. Else that is so from the next rest on."""
 PADDING = b"|"
 """Ends what names a publication in its payload."""
+A_FEW = 10
+"""What small runs may excuse, whatever the share is."""
 PROMPT_S = 0.1
 """The longest way from a broker to its client."""
 
@@ -240,7 +242,8 @@ class MqttChecker(MqttHistory):
 
     def _may_overrun(self, client: str) -> bool:
         """Whether as much may wait for a client, or be under way to it, as its session keeps."""
-        since = self._connected_at.get(client, 0.0)
+        # What it acknowledged on its last connection may not be known, or not be on a disk.
+        since = self._connected_at.get(client, 0.0) - self._stalls_s
         patterns = [w for w in self._wishes[client].all() if w.filter.qos]
         waiting = sum(
             bool(sent.packet.qos)
@@ -417,7 +420,7 @@ class MqttChecker(MqttHistory):
         if order and client in self._changed:  # it may come on another way than it would have
             order = packet.topic
         stream = client, sent.publisher, qualities, order
-        is_still = not self._moved & {client, sent.publisher}
+        is_still = sent.whose not in self._moved
         is_ordered = packet.qos > 0 or self.is_calm
         if is_ordered and sent.number < self._last.get(stream, 0) and is_still:
             name = _name(sent.packet.payload)
@@ -489,9 +492,9 @@ class MqttChecker(MqttHistory):
                         self._violate(f"{name!r} came {times} times to the group {group}", now)
 
     def check_excused(self, most: float, now: float) -> None:
-        """The run is over: no more may be excused than a share of what was wanted."""
+        """The run is over: no more may be excused than a share of what was wanted, and a few."""
         excused, wanted = self.counts["excused"], self.counts["wanted"]
-        if excused > most * wanted:
+        if excused > most * wanted + A_FEW:
             self._violate(f"{excused} of {wanted} are excused, more than {most:.1%}", now)
 
     def all_counts(self) -> dict[str, int]:
