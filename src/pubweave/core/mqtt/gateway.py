@@ -142,6 +142,8 @@ class MqttGateway:
             self.gossip.announce_changes(now)
             self.loop_probes.check(now)
             link.run(now)
+            if budget.overrun:  # by what came then, as the end of a handover
+                self.settle(now)
 
     def flush(self) -> None:
         """End an event: send the packets that it has caused."""

@@ -100,6 +100,8 @@ class MqttChecker(MqttHistory):
         self._sent: dict[bytes, _Sent] = {}
         """Since the last rest."""
         self._known: dict[bytes, _Sent] = {}
+        self._deleting: list[_Sent] = []
+        """Retained deletions since then, which all look alike."""
         self._wishes: dict[str, ClientWishes] = {}
         self._ids: dict[tuple[str, int], Wish] = {}
         self._moved: set[str] = set()
@@ -137,8 +139,10 @@ class MqttChecker(MqttHistory):
         packet = _with_payload(packet, payload)
         if packet.retain:
             self.retained.publishing(packet, publisher)
-        if not is_deleting:
-            sent = _Sent(publisher, number, packet, now)
+        sent = _Sent(publisher, number, packet, now)
+        if is_deleting:
+            self._deleting.append(sent)
+        else:
             sent.is_promised = self.is_calm or (packet.qos > 0 and packet.content.expiry_s is None)
             self._enter(name, sent)
         return packet
@@ -246,10 +250,12 @@ class MqttChecker(MqttHistory):
         since = self._connected_at.get(client, 0.0) - self._stalls_s
         patterns = [w for w in self._wishes[client].all() if w.filter.qos]
         waiting = sum(
-            bool(sent.packet.qos)
+            # What its publisher says again at QoS 1 may be two.
+            (2 if sent.packet.qos == 1 and self._connections.get(sent.whose) else 1)
+            for sent in [*self._sent.values(), *self._deleting]
+            if sent.packet.qos
             and (client not in sent.got or sent.got_at[client] >= since)
-            and any(w.wants(sent.packet.topic, sent.publisher) for w in patterns)
-            for sent in self._sent.values()
+            and any(w.wants(sent.packet.topic, sent.whose) for w in patterns)
         )
         waiting += len(self.retained.retained()) * len(patterns)
         return waiting >= self._queue_messages
@@ -468,6 +474,7 @@ class MqttChecker(MqttHistory):
                 self._violate(f"{name!r} never came to {', '.join(missing)}", now)
         self.wills.check(now)
         self._sent.clear()
+        self._deleting.clear()
         self._last.clear()
         self._lost_at.clear()
         self._connections.clear()
