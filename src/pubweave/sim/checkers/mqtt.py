@@ -119,7 +119,12 @@ class MqttChecker(MqttHistory):
         late_s += EARLY_LATE_S
         self.sessions = SessionChecker(self._violate, late_s, self._may_overrun, is_troubled)
         self.wills = WillChecker(
-            self._violate, self._will_due, self._will_decided, is_troubled, late_s
+            self._violate,
+            self._will_due,
+            self._will_decided,
+            is_troubled,
+            late_s,
+            self._may_overrun,
         )
         self.retained = RetainedChecker(self._violate)
 

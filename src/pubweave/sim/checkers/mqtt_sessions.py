@@ -17,6 +17,9 @@ from pubweave.model.mqtt_packets import VERSION_5, ConnAck, Connect, Disconnect,
 EARLY_S = 0.2
 """A broker notices the end of a connection at most so long before or after its client."""
 
+RECENT_S = 10.0
+"""So long what a client said elsewhere may still be under way."""
+
 
 @dataclass
 class _Session:
@@ -49,10 +52,14 @@ class SessionChecker:
         self._is_troubled = is_troubled
         self._sessions: dict[str, _Session] = {}
         self._connects: dict[str, tuple[Connect, str, float]] = {}
+        self._places: dict[str, dict[str, float]] = {}
+        """When each client said Connect last at each broker. One that sleeps may take that in when
+        its client is elsewhere, and claim the session back."""
         self.counts = dict.fromkeys(("sessions_lost", "sessions_expired", "sessions_resumed"), 0)
 
     def connecting(self, client: str, connect: Connect, broker: str, now: float) -> None:
         self._connects[client] = connect, broker, now
+        self._places.setdefault(client, {})[broker] = now
 
     def connected(self, client: str, answer: ConnAck, now: float) -> bool:
         """Whether a session was lost that the client had not given up."""
@@ -94,7 +101,8 @@ class SessionChecker:
         if now - before.closed_at > before.expiry_s - EARLY_S:
             return False
         self.counts["sessions_lost"] += 1
-        has_moved = broker != before.broker
+        others = [at for place, at in self._places[client].items() if place != broker]
+        has_moved = broker != before.broker or max(others, default=-inf) > now - RECENT_S
         if not self._may_overrun(client) and not (has_moved and self._is_troubled()):
             where = f"from {before.broker} to {broker}" if has_moved else f"at {broker}"
             self._violate(f"{client} lost its session {where}, for no reason", now)

@@ -66,6 +66,7 @@ class WillChecker:
         decided: Callable[[WillRecord], None],
         is_troubled: Callable[[], bool],
         late_s: float,
+        may_overrun: Callable[[str], bool],
     ) -> None:
         """``died`` hears of a connection that is gone without a goodbye, ``decided`` of a verdict;
         ``late_s``: so late a broker may notice that a connection is gone, if there is trouble."""
@@ -74,17 +75,18 @@ class WillChecker:
         self._decided = decided
         self._is_troubled = is_troubled
         self._late_s = late_s
+        self._may_overrun = may_overrun
         self._current: dict[str, WillRecord] = {}
         """Of the last connection that was let in."""
-        self._asked: dict[str, tuple[Connect, WillRecord | None, float]] = {}
-        """The last Connect, its will, and when it was said."""
+        self._asked: dict[str, tuple[Connect, WillRecord | None, float, str]] = {}
+        """The last Connect, its will, and when and where it was said."""
         self._unanswered: set[str] = set()
         self._by_payload: dict[bytes, WillRecord] = {}
         self.counts = dict.fromkeys(("wills", "wills_withheld", "wills_open"), 0)
 
     def connecting(self, client: str, connect: Connect, broker: str, now: float) -> None:
         if client in self._unanswered:  # whether a broker has taken that in is not known
-            _, lost, _ = self._asked[client]
+            _, lost, _, _ = self._asked[client]
             if lost is not None:
                 self._decide(lost, Verdict.MAY)
             if client in self._current:
@@ -93,7 +95,7 @@ class WillChecker:
         if connect.will is not None:
             record = WillRecord(client, connect.will, broker, connect.session_expiry_s, now)
             self._by_payload[connect.will.payload] = record
-        self._asked[client] = connect, record, now
+        self._asked[client] = connect, record, now, broker
         self._unanswered.add(client)
 
     def connected(self, client: str, answer: ConnAck, now: float) -> None:
@@ -108,14 +110,16 @@ class WillChecker:
             self._current[client] = record
 
     def _verdict(self, record: WillRecord, answer: ConnAck, now: float) -> Verdict:
-        connect, _, said_at = self._asked[record.client]
+        connect, _, said_at, _ = self._asked[record.client]
         if record.is_doubtful:
             return Verdict.MAY
         if now <= record.due_at - EARLY_S:  # a new connection, in time
             if answer.session_present:
                 return Verdict.NEVER
             # The session that had the will has ended, and it with that, if the client says so.
-            is_certain = connect.clean_start and not self._is_troubled()
+            # Gateways send it where the session was, and void it where that is another one.
+            is_here = self._asked[record.client][3] == record.broker
+            is_certain = connect.clean_start and is_here and not self._is_troubled()
             return Verdict.MUST if is_certain else Verdict.MAY
         late_s = self._late_s if self._is_troubled() else EARLY_S
         return Verdict.MUST if said_at > record.due_at + late_s else Verdict.MAY
@@ -176,7 +180,11 @@ class WillChecker:
         record.came_at = min(record.came_at, now)
         if record.verdict is Verdict.NEVER:
             self._violate(f"{client} got {payload!r}, a will that was void", now)
-        elif record.is_waiting and now < record.due_at - EARLY_S:
+        elif (
+            record.is_waiting
+            and now < record.due_at - EARLY_S
+            and not self._may_overrun(record.client)  # or its session has ended with that
+        ):
             self._violate(f"{client} got {payload!r}, a will, before its delay was over", now)
 
     def _check_early(self, record: WillRecord, now: float) -> None:

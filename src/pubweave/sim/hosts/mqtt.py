@@ -37,6 +37,7 @@ from pubweave.model.mqtt_packets import (
 from pubweave.sim.checkers.mqtt_history import MqttHistory
 from pubweave.sim.kernel.network import Network, SimConnection, SimLink
 from pubweave.sim.kernel.nodes import REDIAL_S, SimBroker
+from pubweave.sim.kernel.world import World
 
 LASTING_S = 3600
 RETRY_S = 0.3
@@ -82,6 +83,37 @@ class MqttManner:
 
 
 PLAIN = MqttManner()
+SHORT_S = 2
+"""How long sessions last that expire in a run."""
+
+
+def any_manner(world: World) -> MqttManner:
+    """Two thirds speak MQTT 5; the sessions of most last."""
+    version = VERSION_5 if world.chance(0.67) else VERSION_3
+    expiry_s = world.choice([LASTING_S, LASTING_S, LASTING_S, LASTING_S, SHORT_S, 0])
+    if version == VERSION_3 and expiry_s == SHORT_S:
+        expiry_s = LASTING_S
+    receive_max = world.choice([65_535, 65_535, 20, 2]) if version == VERSION_5 else 65_535
+    return MqttManner(version, expiry_s, receive_max)
+
+
+def any_will(world: World, name: str, number: int, manner: MqttManner) -> Will:
+    """A will that no other connection has."""
+    delay_s = world.choice([0, 1, 4]) if manner.is_v5 else 0
+    payload = f"will/{name}/{number}".encode()
+    return Will(f"wills/{name}", payload, world.integer(0, 2), delay_s=delay_s)
+
+
+def options_of(pattern: str, number: int, manner: MqttManner) -> TopicFilter:
+    """How a client subscribes; for the same number always the same."""
+    return TopicFilter(
+        pattern,
+        qos=(2, 1, 0)[number % 3] if number % 5 else 2,
+        no_local=manner.is_v5 and number % 4 == 0,
+        retain_handling=(0, 1, 0, 2)[number % 4] if manner.is_v5 else 0,
+    )
+
+
 Wished = tuple[TopicFilter, int | None]
 """A subscription with its identifier."""
 

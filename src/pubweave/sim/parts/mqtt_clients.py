@@ -15,8 +15,6 @@ from typing import Any
 
 from pubweave.core.vocabulary.events import MigrationRequested
 from pubweave.model.mqtt_packets import (
-    VERSION_3,
-    VERSION_5,
     Content,
     Disconnect,
     Publish,
@@ -25,7 +23,14 @@ from pubweave.model.mqtt_packets import (
     Will,
 )
 from pubweave.sim.checkers.mqtt import MqttChecker
-from pubweave.sim.hosts.mqtt import LASTING_S, MqttManner, SimMqttClient
+from pubweave.sim.hosts.mqtt import (
+    SHORT_S,
+    MqttManner,
+    SimMqttClient,
+    any_manner,
+    any_will,
+    options_of,
+)
 from pubweave.sim.kernel.nodes import SimBroker
 from pubweave.sim.overlays.crash_losses import journal_counts
 from pubweave.sim.overlays.mqtt import order_of
@@ -35,7 +40,6 @@ FOLLOWING_SHARE = 0.8
 """Of the clients that are told to go to another broker."""
 GROUP_PATTERN = "jobs/#"
 GROUP = f"$share/g/{GROUP_PATTERN}"
-WILLS = "wills"
 KEPT = ("kept/1", "kept/2", "kept/3")
 PATTERNS = (
     "a/#",
@@ -54,8 +58,6 @@ TOPICS = ("a/x", "a/y", "b/x", "b/1/c", "b/2/c", "a")
 SIZES = (0, 0, 0, 0, 100, 4_096, 65_536)
 """Of payloads; 0: as long as the publication's name."""
 EXPIRES_S = (1, 2)
-SHORT_S = 2
-"""How long sessions last that expire in a run."""
 LONG_ABSENCE_S = 25.0
 EXCUSED_MOST, EXCUSED_MOST_CRASHES, EXCUSED_MOST_OVERRUN = 0.05, 0.1, 0.6
 """The largest share of what was wanted that one run may excuse; the same where brokers crash, and
@@ -129,7 +131,7 @@ class MqttClients(SimPart):
 
     def start(self) -> None:
         for number in range(self.setting.clients):
-            self._join(f"m{number}", self._any_broker(), self._any_manner()).dial()
+            self._join(f"m{number}", self._any_broker(), any_manner(self.world)).dial()
 
     def _join(self, name: str, home: SimBroker, manner: MqttManner) -> SimMqttClient:
         self.clients[name] = client = SimMqttClient(
@@ -144,22 +146,11 @@ class MqttClients(SimPart):
         )
         return client
 
-    def _any_manner(self) -> MqttManner:
-        """Two thirds speak MQTT 5; the sessions of most last."""
-        version = VERSION_5 if self.world.chance(0.67) else VERSION_3
-        expiry_s = self.world.choice([LASTING_S, LASTING_S, LASTING_S, LASTING_S, SHORT_S, 0])
-        if version == VERSION_3 and expiry_s == SHORT_S:
-            expiry_s = LASTING_S
-        receive_max = self.world.choice([65_535, 65_535, 20, 2]) if version == VERSION_5 else 65_535
-        return MqttManner(version, expiry_s, receive_max)
-
     def _next_will(self, name: str, manner: MqttManner) -> Will | None:
         if not self.world.chance(0.4):
             return None
         self._wills += 1
-        delay_s = self.world.choice([0, 1, 4]) if manner.is_v5 else 0
-        payload = f"will/{name}/{self._wills}".encode()
-        return Will(f"{WILLS}/{name}", payload, self.world.integer(0, 2), delay_s=delay_s)
+        return any_will(self.world, name, self._wills, manner)
 
     def go_round(self) -> bool:
         for client in self.clients.values():
@@ -233,13 +224,7 @@ class MqttClients(SimPart):
             return
         pattern = self.world.choice(list(PATTERNS))
         number = PATTERNS.index(pattern) + int(client.name[1:])
-        options = TopicFilter(
-            pattern,
-            qos=(2, 1, 0)[number % 3] if number % 5 else 2,
-            no_local=client.manner.is_v5 and number % 4 == 0,
-            retain_handling=(0, 1, 0, 2)[number % 4] if client.manner.is_v5 else 0,
-        )
-        client.subscribe(options)
+        client.subscribe(options_of(pattern, number, client.manner))
 
     def _drop(self) -> None:
         self._any_client().cut()

@@ -209,9 +209,9 @@ class SessionHandover:
             if is_wanted:
                 self._gossip.publish(Handover(gateway, claim.session, claim.since, None), now)
             return
+        session.will = session.will_at = None
         session.is_announced = False
         if is_wanted:
-            session.will = session.will_at = None
             self._hand_over(session, gateway, claim.since, now)
         else:
             self._give_up(session, now)
