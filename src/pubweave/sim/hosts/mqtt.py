@@ -15,6 +15,7 @@ import msgspec
 from pubweave.core.vocabulary.effects import Effect, TransmitPackets
 from pubweave.core.vocabulary.events import MqttOpened, PacketsReceived
 from pubweave.model.mqtt_packets import (
+    VERSION_3,
     VERSION_5,
     ConnAck,
     Connect,
@@ -82,6 +83,19 @@ class MqttManner:
         return self.version == VERSION_5
 
 
+PATTERNS = (
+    "a/#",
+    "a/+",
+    "+/x",
+    "a/x",
+    "b/+/c",
+    "b/#",
+    "#",
+    "kept/#",
+    "kept/1",
+    "wills/+",
+    "wills/#",
+)
 PLAIN = MqttManner()
 SHORT_S = 2
 """How long sessions last that expire in a run."""

@@ -24,6 +24,7 @@ from pubweave.model.mqtt_packets import (
 )
 from pubweave.sim.checkers.mqtt import MqttChecker
 from pubweave.sim.hosts.mqtt import (
+    PATTERNS,
     SHORT_S,
     MqttManner,
     SimMqttClient,
@@ -33,7 +34,7 @@ from pubweave.sim.hosts.mqtt import (
 )
 from pubweave.sim.kernel.nodes import SimBroker
 from pubweave.sim.overlays.crash_losses import journal_counts
-from pubweave.sim.overlays.mqtt import order_of
+from pubweave.sim.overlays.mqtt import order_of, overrun, sessions_are_quiet
 from pubweave.sim.parts.run import Setting, SimPart, SimRun
 
 FOLLOWING_SHARE = 0.8
@@ -41,19 +42,6 @@ FOLLOWING_SHARE = 0.8
 GROUP_PATTERN = "jobs/#"
 GROUP = f"$share/g/{GROUP_PATTERN}"
 KEPT = ("kept/1", "kept/2", "kept/3")
-PATTERNS = (
-    "a/#",
-    "a/+",
-    "+/x",
-    "a/x",
-    "b/+/c",
-    "b/#",
-    "#",
-    "kept/#",
-    "kept/1",
-    "wills/+",
-    "wills/#",
-)
 TOPICS = ("a/x", "a/y", "b/x", "b/1/c", "b/2/c", "a")
 SIZES = (0, 0, 0, 0, 100, 4_096, 65_536)
 """Of payloads; 0: as long as the publication's name."""
@@ -281,16 +269,7 @@ class MqttClients(SimPart):
     def is_quiet(self) -> bool:
         if not all(c.is_connected and not c.unanswered for c in self.clients.values()):
             return False
-        gateways = [node.broker.mqtt for node in self.overlay.brokers.values()]
-        sessions = [
-            s
-            for gateway in gateways
-            if gateway is not None
-            for s in gateway.sessions.by_name.values()
-        ]
-        return all(
-            s.held is None and not s.inflight.numbered and not s.inflight.waiting for s in sessions
-        )
+        return sessions_are_quiet(self.overlay)
 
     def at_rest(self) -> Iterable[str]:
         self.checker.check_all_delivered(self.world.now)
@@ -337,15 +316,10 @@ class MqttClients(SimPart):
         self.checker.check_excused(most, self.world.now)
         yield from self.checker.violations
 
-    def _overrun(self) -> int:
-        """How many sessions ended because they got more than they may keep."""
-        gateways = [node.broker.mqtt for node in self.overlay.brokers.values()]
-        return sum(gateway.sessions.overrun for gateway in gateways if gateway is not None)
-
     def counts(self) -> dict[str, int]:
         return {
             **self.checker.all_counts(),
-            "overrun": self._overrun(),
+            "overrun": overrun(self.overlay),
             "redirected": self.redirected,
             **journal_counts(self.overlay),
         }
