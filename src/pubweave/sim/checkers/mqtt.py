@@ -323,7 +323,7 @@ class MqttChecker(MqttHistory):
         if answer.reasons[0] >= Reason.UNSPECIFIED_ERROR:
             self.retained.forget(client)
         elif known is not None and known.id == request.subscription_id:
-            known.is_granted = True
+            known.granted_at = now
             known.is_settled |= CONFIRMED_BY_SUBACK
             if answer.reasons[0] != known.filter.qos:
                 self._violate(f"{client} asked for {known.filter}, got {answer.reasons}", now)
@@ -387,7 +387,7 @@ class MqttChecker(MqttHistory):
             elif wish.group:
                 sent.groups[wish.group, wish.pattern] += sent.got[client] == 0
         for wish in self._wishes[client].wanting(topic, whose):
-            is_certain = wish.is_settled and wish.asked_at < sent.sent_at and wish.is_granted
+            is_certain = wish.is_settled and wish.granted_at < sent.sent_at
             if is_certain and wish.id is not None:
                 self.counts["ids_checked"] += 1
                 if wish.id not in packet.subscription_ids:

@@ -67,7 +67,7 @@ class Wish:
     """The client had none with this pattern."""
     is_settled: bool = False
     """From now on everything that matches must come."""
-    is_granted: bool = False
+    granted_at: float = inf
     gone_at: float = inf
     """When the client was told that it is over, or that its session is: nothing that is published
     later may come."""
@@ -76,6 +76,10 @@ class Wish:
 
     def __post_init__(self) -> None:
         self.group, self.pattern = parsed(self.filter.pattern)
+
+    @property
+    def is_granted(self) -> bool:
+        return self.granted_at < inf
 
     def wants(self, topic: str, publisher: str) -> bool:
         """Whether it asks for what somebody publishes."""

@@ -81,6 +81,8 @@ class WillChecker:
         self._asked: dict[str, tuple[Connect, WillRecord | None, float, str]] = {}
         """The last Connect, its will, and when and where it was said."""
         self._unanswered: set[str] = set()
+        self.leaving: set[str] = set()
+        """Brokers that leave the overlay: wills that wait there go out at once."""
         self._by_payload: dict[bytes, WillRecord] = {}
         self.counts = dict.fromkeys(("wills", "wills_withheld", "wills_open"), 0)
 
@@ -111,7 +113,7 @@ class WillChecker:
 
     def _verdict(self, record: WillRecord, answer: ConnAck, now: float) -> Verdict:
         connect, _, said_at, _ = self._asked[record.client]
-        if record.is_doubtful:
+        if record.is_doubtful or record.broker in self.leaving:
             return Verdict.MAY
         if now <= record.due_at - EARLY_S:  # a new connection, in time
             if answer.session_present:
@@ -153,7 +155,8 @@ class WillChecker:
         if record is None or record.gone_at < inf or client in self._unanswered:
             return
         record.gone_at = now
-        if now - record.redirected_at < REDIRECTED_S and record.verdict is Verdict.OPEN:
+        is_sent_away = now - record.redirected_at < REDIRECTED_S or record.broker in self.leaving
+        if is_sent_away and record.verdict is Verdict.OPEN:
             self._decide(record, Verdict.MAY)
         self._check_early(record, now)
         if record.verdict is not Verdict.OPEN:
@@ -183,6 +186,7 @@ class WillChecker:
         elif (
             record.is_waiting
             and now < record.due_at - EARLY_S
+            and record.broker not in self.leaving
             and not self._may_overrun(record.client)  # or its session has ended with that
         ):
             self._violate(f"{client} got {payload!r}, a will, before its delay was over", now)
