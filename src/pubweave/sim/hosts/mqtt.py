@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -35,7 +35,6 @@ from pubweave.model.mqtt_packets import (
     Unsubscribe,
     Will,
 )
-from pubweave.sim.checkers.mqtt_history import MqttHistory
 from pubweave.sim.kernel.network import Network, SimConnection, SimLink
 from pubweave.sim.kernel.nodes import REDIAL_S, SimBroker
 from pubweave.sim.kernel.world import World
@@ -132,6 +131,35 @@ Wished = tuple[TopicFilter, int | None]
 """A subscription with its identifier."""
 
 
+Request = Publish | Subscribe | Unsubscribe
+
+
+class History(Protocol):
+    """Hears what clients say and hear (`checkers.mqtt_history`)."""
+
+    def connecting(self, client: str, connect: Connect, broker: str, now: float) -> None: ...
+
+    def connected(self, client: str, answer: ConnAck, now: float) -> None: ...
+
+    def disconnecting(self, client: str, packet: Disconnect, now: float) -> None: ...
+
+    def closed(self, client: str, now: float) -> None: ...
+
+    def told(self, client: str, packet: Disconnect, now: float) -> None: ...
+
+    def asking(self, client: str, request: Subscribe | Unsubscribe, now: float) -> None: ...
+
+    def answered(
+        self,
+        client: str,
+        request: Request,
+        answer: PubAck | PubRec | SubAck | UnsubAck,
+        now: float,
+    ) -> None: ...
+
+    def delivered(self, client: str, packet: Publish, now: float) -> None: ...
+
+
 class SimMqttClient:
     """An MQTT client, at one broker after the other."""
 
@@ -141,7 +169,7 @@ class SimMqttClient:
         network: Network,
         home: SimBroker,
         latency_s: float,
-        history: MqttHistory,
+        history: History,
         on_redirected: Callable[[SimMqttClient, str], None] = lambda client, address: None,
         manner: MqttManner = PLAIN,
         next_will: Callable[[], Will | None] = lambda: None,
