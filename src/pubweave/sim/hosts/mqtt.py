@@ -134,7 +134,7 @@ Wished = tuple[TopicFilter, int | None]
 Request = Publish | Subscribe | Unsubscribe
 
 
-class History(Protocol):
+class ClientHistory(Protocol):
     """Hears what clients say and hear (`checkers.mqtt_history`)."""
 
     def connecting(self, client: str, connect: Connect, broker: str, now: float) -> None: ...
@@ -169,7 +169,7 @@ class SimMqttClient:
         network: Network,
         home: SimBroker,
         latency_s: float,
-        history: History,
+        history: ClientHistory,
         on_redirected: Callable[[SimMqttClient, str], None] = lambda client, address: None,
         manner: MqttManner = PLAIN,
         next_will: Callable[[], Will | None] = lambda: None,
