@@ -39,6 +39,7 @@ class Leaving(SimPart):
 
     def _leave(self) -> None:
         self.has_left = True
+        self.clients.checker.wills.leaving.add(self.leaf)
         self.run.homes = lambda: [b for b in self.run.overlay.brokers if b != self.leaf]
         for client in self._there()[::2]:
             client.stay_away(self.world.uniform(1.0, 12.0))

@@ -8,7 +8,6 @@ from pubweave.core.mqtt.session.deduplicator import SessionDeduplicator
 from pubweave.core.mqtt.session.inflight import Delivery
 from pubweave.core.mqtt.session.session import MqttSession
 from pubweave.core.mqtt.session.table import MqttSessionTable
-from pubweave.sim.checkers.mqtt import MqttChecker
 from pubweave.sim.kernel.trace import Trace
 from pubweave.sim.simulate import run_seed
 
@@ -109,53 +108,3 @@ def test_what_comes_on_several_ways_would_be_noticed(
 def test_the_same_seed_gives_the_same_run() -> None:
     runs = [run_seed("mqtt", 3, max_brokers=3, trace=Trace()) for _ in range(2)]
     assert runs[0].trace_digest == runs[1].trace_digest
-
-
-# --- the checker -----------------------------------------------------------------------------
-
-
-def test_the_checker_sees_a_loss() -> None:
-    checker = MqttChecker()
-    checker.publishing("p", 1, {"s": 1})
-    checker.check_all_delivered(1.0)
-    assert "never came to s" in checker.violations[0]
-
-
-@pytest.mark.parametrize(("qos", "is_wrong"), [(1, False), (2, True)])
-def test_the_checker_sees_what_came_twice(qos: int, is_wrong: bool) -> None:
-    checker = MqttChecker()
-    payload = checker.publishing("p", qos, {"s": 2})
-    checker.delivered("s", payload, 1.0)
-    checker.delivered("s", payload, 1.0)
-    assert bool(checker.violations) == is_wrong
-
-
-def test_the_checker_sees_order_and_strays() -> None:
-    checker = MqttChecker()
-    first, second = (checker.publishing("p", 1, {"s": 1}) for _ in range(2))
-    checker.delivered("s", second, 1.0)
-    checker.delivered("s", first, 1.0)
-    checker.delivered("t", first, 1.0)
-    assert [v.split(" ", 1)[1] for v in checker.violations] == [
-        "s got b'p/1/1' after a later one",
-        "t got b'p/1/1', which it never asked for",
-    ]
-
-
-def test_a_client_that_lost_its_session_is_owed_nothing() -> None:
-    checker = MqttChecker()
-    checker.publishing("p", 1, {"s": 1})
-    checker.session_lost("s")
-    checker.publishing("p", 1, {"s": 1})
-    checker.check_all_delivered(1.0)
-    assert not checker.violations
-    assert checker.excused == 1
-
-
-def test_a_group_gets_each_once() -> None:
-    checker = MqttChecker()
-    payload = checker.publishing("p", 2, {}, ["s", "t"])
-    checker.delivered("s", payload, 1.0)
-    checker.delivered("t", payload, 1.0)
-    checker.check_shared([payload], 1.0)
-    assert "not to one of its group" in checker.violations[0]

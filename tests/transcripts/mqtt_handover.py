@@ -17,9 +17,18 @@ from pubweave.core.mqtt.session.cluster_messages import (
     SessionsHeld,
 )
 from pubweave.model.ids import Link
-from pubweave.model.mqtt_packets import ConnAck, Connect, PubAck, Publish, SubAck, Subscribe
+from pubweave.model.mqtt_packets import (
+    ConnAck,
+    Connect,
+    PubAck,
+    Publish,
+    SubAck,
+    Subscribe,
+    TopicFilter,
+)
 from pubweave.model.publications import Publication
 from pubweave.model.topology import Topology
+from pubweave.sim.checkers.mqtt_history import MqttHistory
 from pubweave.sim.hosts.mqtt import MqttSimBroker, SimMqttClient
 from pubweave.sim.kernel.nodes import HandlingTime
 from pubweave.sim.kernel.world import World
@@ -60,16 +69,14 @@ def transcript() -> str:
             overlay.network,
             overlay.brokers[home],
             0.001,
-            lambda client, packet: None,
-            lambda client: None,
-            lambda client, address: None,
+            MqttHistory(),
         )
         for name, home in (("ann", "b1"), ("bob", "b1"), ("eve", "b2"))
     )
     for client in (ann, bob, eve):
         client.dial()
     world.run_until(0.5)
-    ann.subscribe("jobs", 1)
+    ann.subscribe(TopicFilter("jobs", 1))
     world.run_until(1.0)
     recorder.begin(*overlay.brokers.values())
     jobs = (
@@ -82,7 +89,7 @@ def transcript() -> str:
         (bob, 0.12),
     )
     for number, (client, instant) in enumerate(jobs, 1):
-        world.at(1.0 + instant, client.publish, "jobs", b"%d" % number, 1)
+        world.at(1.0 + instant, client.publish, Publish("jobs", b"%d" % number, 1))
     world.at(1.004, ann.stay_away, 0.046)
     world.at(1.05, ann.move_to, overlay.brokers["b2"], 0.001)
     world.run_until(1.25)

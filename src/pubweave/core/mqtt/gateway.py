@@ -149,6 +149,8 @@ class MqttGateway:
             self.gossip.announce_changes(now)
             self.loop_probes.check(now)
             link.run(now)
+            if budget.overrun:  # by what came then, as the end of a handover
+                self.settle(now)
 
     def flush(self) -> None:
         """End an event: send the packets that it has caused."""
@@ -246,7 +248,7 @@ class MqttGateway:
             case Subscribe():
                 self._subscribing.subscribe(session, accepted(packet, self.config))
             case Unsubscribe():
-                connection.send(self._subscribing.unsubscribe(session, packet))
+                self._subscribing.unsubscribe(session, packet)
             case PingReq():
                 connection.send(PingResp())
             case Disconnect():
@@ -302,7 +304,7 @@ class MqttGateway:
         if session is None or session.end is not end:
             return
         if session.held is not None:
-            for publication in session.deduplicator.unknown(publications):
+            for publication in session.deduplicator.unknown(publications, session.subscriptions):
                 session.hold(publication)
             return
         if self.routes_whole_topics:
@@ -352,6 +354,8 @@ class MqttGateway:
             return  # the session has ended; only its will was published
         if isinstance(reply.answer, Subscribe):
             self._subscribing.granted(session, reply, now)
+        elif isinstance(reply.answer, Unsubscribe):
+            self._subscribing.withdraw(session, reply.answer)
         elif isinstance(reply.answer, Arrived):
             self.handover.subscribed(reply.answer, now)
         elif reply.answer is not None:

@@ -167,7 +167,18 @@ class SubscribeHandler:
             found.append(Delivery(publication, qos, True, ids, subscription.is_of_bridge))
         return found
 
-    def unsubscribe(self, session: MqttSession, packet: Unsubscribe) -> UnsubAck:
+    def unsubscribe(self, session: MqttSession, packet: Unsubscribe) -> None:
+        """Withdraw subscriptions, behind those of the same patterns that are not answered yet."""
+        end = session.end
+        asked = [] if end is None else [reply.answer for reply in end.pending_replies]
+        pending = (one.filters for one in asked if isinstance(one, Subscribe))
+        if any(wanted.pattern in packet.patterns for some in pending for wanted in some):
+            assert end is not None
+            end.reply_later(packet)
+        else:
+            self.withdraw(session, packet)
+
+    def withdraw(self, session: MqttSession, packet: Unsubscribe) -> None:
         """Withdraw subscriptions; the answer says which existed."""
         reasons = []
         for pattern in packet.patterns:
@@ -176,7 +187,8 @@ class SubscribeHandler:
             for native in () if known is None else known.native:
                 _withdraw(session, native)
         self._gossip.session_changed(session)
-        return UnsubAck(packet.packet_id, tuple(reasons))
+        if session.connection is not None:
+            session.connection.send(UnsubAck(packet.packet_id, tuple(reasons)))
 
 
 def _subscription(

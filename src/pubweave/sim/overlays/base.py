@@ -39,6 +39,7 @@ from pubweave.sim.checkers.history import (
     Withdrawing,
     Withdrawn,
 )
+from pubweave.sim.checkers.limits import LimitsChecker
 from pubweave.sim.checkers.routing_tables import Truth
 from pubweave.sim.kernel.disk import DiskSetting
 from pubweave.sim.kernel.journal_node import SimJournal
@@ -82,6 +83,7 @@ class SimOverlay:
         self._latency_s = latency_s or (lambda link: DEFAULT_LATENCY_MS / 1000.0)
         self.network = Network(world)
         self.judge = DeliveryJudge()
+        self.limits = LimitsChecker()
         self.clients: dict[str, SimClient] = {}
         self.homes: dict[str, BrokerId] = {}
         """Where each client was that ever attached."""
@@ -124,6 +126,7 @@ class SimOverlay:
             config, self.network, self._handling, on_telemetry=self._on_telemetry
         )
         broker.on_crash = self._on_crash
+        self.limits.watch(broker)
         return broker
 
     def give_journal(self, broker: SimBroker) -> None:

@@ -57,3 +57,18 @@ def order_of(patterns: list[str], topic: str) -> str:
     first comes, and keeps its order within its topic."""
     ways = {overlay_topic_of(pattern) for pattern in patterns if wants(pattern, topic)}
     return ways.pop() if len(ways) == 1 else topic
+
+
+def sessions_are_quiet(overlay: SimOverlay) -> bool:
+    """Whether nothing waits in any session, and none is between two gateways."""
+    gateways = [node.broker.mqtt for node in overlay.brokers.values()]
+    sessions = [s for g in gateways if g is not None for s in g.sessions.by_name.values()]
+    queues = [session.inflight for session in sessions]
+    is_settled = all(session.held is None for session in sessions)
+    return is_settled and not any(queue.numbered or queue.waiting for queue in queues)
+
+
+def overrun(overlay: SimOverlay) -> int:
+    """How many sessions ended because they got more than they may keep."""
+    gateways = [node.broker.mqtt for node in overlay.brokers.values()]
+    return sum(gateway.sessions.overrun for gateway in gateways if gateway is not None)

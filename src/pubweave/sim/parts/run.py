@@ -252,6 +252,8 @@ class SimRun:
         for part in reversed(self.parts):
             for problem in part.at_rest():
                 self.violate(problem)
+        cores = ((client.name, client.core) for client in self.overlay.clients.values())
+        self.overlay.limits.at_rest(cores, self.world.now)
         return True
 
     def becomes_quiet(self) -> bool:
@@ -293,7 +295,8 @@ class SimRun:
 
     def result(self) -> RunResult:
         """What came of the run, all parts together."""
-        settings, violations = self.setting.describe(), [*self.violations]
+        settings = self.setting.describe()
+        violations = [*self.violations, *self.overlay.limits.violations]
         settings["rare"] = self.rare.kinds
         counts: dict[str, int] = {}
         measures: dict[str, float] = {}

@@ -12,7 +12,7 @@ from pubweave.core.config.session import SessionLimits
 from pubweave.core.routing.rendezvous.maintenance import FIRST_VERSION
 from pubweave.generate.topologies.trees import random_tree
 from pubweave.sim.hosts.mqtt import MqttSimBroker
-from pubweave.sim.kernel.faults import FaultRates
+from pubweave.sim.kernel.faults import QUIET, FaultRates
 from pubweave.sim.kernel.nodes import HandlingTime
 from pubweave.sim.kernel.rare_faults import RARE
 from pubweave.sim.kernel.world import World
@@ -22,26 +22,36 @@ from pubweave.sim.parts.mqtt_clients import MqttClients, MqttSetting
 from pubweave.sim.parts.run import Options, SimRun
 from pubweave.sim.scenarios.scenario import Scenario
 
+CALM_SHARE = 0.2
+"""Of the runs: nothing is broken but by clients, and QoS 0 is complete."""
+
 
 def draw_mqtt(world: World, max_brokers: int) -> MqttSetting:
+    is_calm = world.chance(CALM_SHARE)
+    faults = FaultRates(
+        connection_drop_per_s=world.uniform(0.0, 1.0),
+        broker_pause_per_s=0.05,
+        partition_s=(0.2, 2.0),
+    )
+    has_absences = world.chance(0.3)
     return MqttSetting(
         topology=random_tree(world.integer(1, max_brokers), world.rng),
         limits=SessionLimits(),
         handling=HandlingTime(0.0002, 0.0002),
-        faults=FaultRates(
-            connection_drop_per_s=world.uniform(0.0, 1.0),
-            broker_pause_per_s=0.05,
-            partition_s=(0.2, 2.0),
-        ),
+        faults=QUIET if is_calm else faults,
         clients=world.integer(3, 12),
         rounds=2,
         round_s=world.uniform(4.0, 8.0),
         actions_per_round=world.integer(50, 150),
         client_drops=world.integer(0, 15),
         moves=world.integer(0, 6) if world.chance(0.6) else 0,
-        absences=world.integer(1, 6) if (has_absences := world.chance(0.3)) else 0,
+        absences=world.integer(1, 6) if has_absences else 0,
         queue_messages=world.integer(5, 15) if has_absences else MqttConfig().queue_messages,
         redirections=world.integer(1, 8) if world.chance(0.3) else 0,
+        changes=world.integer(0, 12),
+        goodbyes=world.integer(0, 4),
+        expirations=int(world.chance(0.2)),
+        is_calm=is_calm,
     )
 
 

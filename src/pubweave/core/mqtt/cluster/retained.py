@@ -63,9 +63,9 @@ class RetainedStore:
         if is_expired(publication, now):
             return False
         before = self._by_topic.get(topic)
-        freed = 0 if before is None else len(before.payload)
+        freed = 0 if before is None else before.size_bytes
         if publication.payload and (
-            self._bytes - freed + len(publication.payload) > self._bytes_max
+            self._bytes - freed + publication.size_bytes > self._bytes_max
             or (before is None and len(self._by_topic) >= self._messages_max)
         ):
             self.refused += 1
@@ -80,7 +80,7 @@ class RetainedStore:
             del self._by_topic[known.topic]
             self._expiring.pop(known.topic, None)
             self._digest ^= _mark(known)
-            self._bytes -= len(known.payload)
+            self._bytes -= known.size_bytes
             first = _first_level(known.topic)
             same = self._by_first_level[first]
             del same[known.topic]
@@ -94,7 +94,7 @@ class RetainedStore:
             self._digest ^= _mark(publication)
             if EXPIRY_S in publication.attributes:
                 self._expiring[topic] = None
-            self._bytes += len(publication.payload)
+            self._bytes += publication.size_bytes
             self._by_first_level.setdefault(_first_level(topic), {})[topic] = None
             return
         self._cleared[topic] = publication

@@ -43,14 +43,18 @@ class SessionDeduplicator:
     def __init__(self) -> None:
         self._given: dict[tuple[ClientId, str], int] = {}
 
-    def unknown(self, notified: Iterable[Publication]) -> list[Publication]:
-        """Publications that were certainly not given yet; they are not marked as given."""
+    def unknown(
+        self, notified: Iterable[Publication], subscriptions: SessionSubscriptions
+    ) -> list[Publication]:
+        """Publications for these subscriptions that were certainly not given yet; they are not
+        marked as given."""
         return [
             received
             for received in notified
             if (publication := original_of(received)) is not None
             and publication.sequence
             > self._given.get((publication.publisher, publication.topic), 0)
+            and any(not _is_past(publication, s) for s in subscriptions.matching(publication))
         ]
 
     def first_copies(

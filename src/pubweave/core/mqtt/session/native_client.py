@@ -45,6 +45,7 @@ from pubweave.model.messages.session import (
 from pubweave.model.messages.topic_connected import TOPIC_PROTOCOL
 from pubweave.model.mqtt_packets import PubAck, PubRec
 from pubweave.model.mqtt_packets import Subscribe as MqttSubscribe
+from pubweave.model.mqtt_packets import Unsubscribe as MqttUnsubscribe
 from pubweave.model.publications import Publication, Value, make_publication
 
 MAX_PUBLISHERS_REMEMBERED = 100_000
@@ -58,7 +59,7 @@ class PendingReply(msgspec.Struct, frozen=True):
     ``publication`` is the one that it answers; it is retained if it asks for that."""
 
     count: int
-    answer: PubAck | PubRec | MqttSubscribe | Arrived | None
+    answer: PubAck | PubRec | MqttSubscribe | MqttUnsubscribe | Arrived | None
     publication: Publication | None = None
     natives: tuple[tuple[str, ...], ...] = ()
     are_new: tuple[bool, ...] = ()
@@ -164,7 +165,7 @@ class NativeSession:
 
     def reply_later(
         self,
-        answer: PubAck | PubRec | MqttSubscribe | Arrived | None,
+        answer: PubAck | PubRec | MqttSubscribe | MqttUnsubscribe | Arrived | None,
         publication: Publication | None = None,
         natives: tuple[tuple[str, ...], ...] = (),
         are_new: tuple[bool, ...] = (),
@@ -178,7 +179,16 @@ class NativeSession:
     def leave(self) -> None:
         """Say goodbye as soon as the broker has handled everything."""
         self.is_leaving = True
-        self._link.touched[self] = None
+        self._link.leaving(self)
+
+    @property
+    def is_talking(self) -> bool:
+        """Whether it has something to say that the broker has room for."""
+        session = self.session
+        if session is None:
+            return False
+        has_room = session.received_bytes_unacked < session.remote_window_bytes
+        return has_room and bool(self._pending or self._waiting)
 
     @property
     def is_congested(self) -> bool:
@@ -321,6 +331,8 @@ class InProcessLink:
         self._deadlines = deadlines
         self._suback_wait_s = suback_wait_s
         self._ends: dict[ConnectionId, NativeSession] = {}
+        self._leaving: dict[ClientId, NativeSession] = {}
+        """Clients that have yet to say Goodbye, by id."""
         self._greetings: dict[NativeSession, tuple[str, Hello]] = {}
         """Of clients that have yet to say Hello, with their users."""
         self._last_connection = 0
@@ -368,9 +380,22 @@ class InProcessLink:
         greeting = self._greetings.pop(end, None)
         if greeting is not None:
             user, hello = greeting
+            self._part_from(end.id, now)
             self._sessions.accept_local(end.connection, end, user, now)
             self._receive(MessagesReceived(end.connection, (hello,), now), now)
         return end.lost_reason or ""
+
+    def leaving(self, end: NativeSession) -> None:
+        """A client says Goodbye when the broker has handled everything."""
+        self._leaving[end.id] = end
+        self.touched[end] = None
+
+    def _part_from(self, id_: ClientId, now: float) -> None:
+        """A new client takes the id of one that is leaving: what that one had to say, perhaps a
+        will, is said before, or it would be lost with its connection."""
+        end = self._leaving.pop(id_, None)
+        while end is not None and end.connection in self._ends and end.is_talking:
+            self._carry(end, now)
 
     def run(self, now: float) -> None:
         """Carry messages in both directions until none are left. O(messages).
@@ -425,6 +450,8 @@ class InProcessLink:
             return
         if end.lost_reason is not None:
             del self._ends[end.connection]
+            if self._leaving.get(end.id) is end:
+                del self._leaving[end.id]
             self._receiver.lost(end, end.lost_reason, now)
             return
         session = end.session

@@ -1,0 +1,107 @@
+"""What is retained: a new subscription gets the newest of each topic, as it asked to.
+
+What was retained when all was at rest is known; from then on every newer one may be the newest
+somewhere, until the next rest. So what gateways agree on is checked at rest: eventually consistent
+means here, when connections have healed and gateways have compared what they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from pubweave.model.mqtt_packets import Publish
+from pubweave.sim.checkers.mqtt_history import Wish, matches
+
+
+@dataclass
+class _Topic:
+    """What is known of one topic; each has one publisher."""
+
+    publisher: str
+    settled: bytes = b""
+    """Retained when all was at rest; empty: nothing."""
+    newer: list[bytes] = field(default_factory=list)
+    """What was published to be retained since, in order."""
+
+
+class RetainedChecker:
+    """Knows what is retained on each topic, and who is to get it."""
+
+    def __init__(self, violate: Callable[[str, float], None]) -> None:
+        self._violate = violate
+        self._topics: dict[str, _Topic] = {}
+        self._expected: dict[str, dict[str, bytes]] = {}
+        """By client: what must come, by topic; only of those that subscribed at rest."""
+        self._got: dict[str, dict[str, set[bytes]]] = {}
+        self.is_at_rest = True
+        self.counts = dict.fromkeys(("retained", "retained_due", "retained_deleted"), 0)
+
+    def publishing(self, packet: Publish, publisher: str) -> None:
+        topic = self._topics.setdefault(packet.topic, _Topic(publisher))
+        if self.is_at_rest:
+            topic.newer.clear()
+        topic.newer.append(packet.payload)
+        self.counts["retained_deleted"] += not packet.payload
+
+    def subscribing(self, wish: Wish, now: float) -> None:
+        """At rest it is known what a subscription brings."""
+        if not self.is_at_rest or wish.group:
+            return
+        expected = self._expected.setdefault(wish.client, {})
+        handling = wish.filter.retain_handling
+        for name, topic in self._topics.items():
+            if not wish.wants(name, topic.publisher) or not topic.settled or topic.newer:
+                continue
+            if handling == 0 or (handling == 1 and wish.is_new):
+                expected[name] = topic.settled
+
+    def forget(self, client: str) -> None:
+        """A client's subscriptions were refused, or are gone: nothing is due to it."""
+        self._expected.pop(client, None)
+
+    def came(self, client: str, packet: Publish, wishes: list[Wish], now: float) -> None:
+        """Something retained came to a client, which asks or has asked for all of ``wishes``."""
+        self.counts["retained"] += 1
+        topic = self._topics.get(packet.topic)
+        what = f"{client} got {packet.payload[:40]!r} as retained on {packet.topic}"
+        if topic is None or packet.payload not in (topic.settled, *topic.newer):
+            self._violate(f"{what}, which is not", now)
+            return
+        if not packet.payload:
+            self._violate(f"{what}: nothing", now)
+        if not any(self._may_bring(wish, packet.topic, topic) for wish in wishes):
+            self._violate(f"{what}, which it did not ask for", now)
+        self._got.setdefault(client, {}).setdefault(packet.topic, set()).add(packet.payload)
+
+    def _may_bring(self, wish: Wish, name: str, topic: _Topic) -> bool:
+        handling = wish.filter.retain_handling
+        is_asked = handling == 0 or (handling == 1 and wish.is_new)
+        return is_asked and not wish.group and wish.wants(name, topic.publisher)
+
+    def check(self, moved: Collection[str], now: float) -> None:
+        """At rest again: what was due must have come. Then the last of each topic is retained,
+        unless its publisher has ``moved``: then it is whichever a broker took in last."""
+        for client, expected in self._expected.items():
+            got = self._got.get(client, {})
+            self.counts["retained_due"] += len(expected)
+            for name, payload in expected.items():
+                if payload not in got.get(name, ()):
+                    text = f"{payload!r}, retained on {name}, never came to {client}"
+                    self._violate(text, now)
+        self._expected.clear()
+        self._got.clear()
+        for topic in self._topics.values():
+            if len(topic.newer) == 1 or topic.publisher not in moved:
+                topic.settled = topic.newer.pop() if topic.newer else topic.settled
+                topic.newer.clear()
+
+    def retained(self) -> dict[str, bytes]:
+        """At rest: what every gateway must have."""
+        known = {name: topic for name, topic in self._topics.items() if not topic.newer}
+        return {name: topic.settled for name, topic in known.items() if topic.settled}
+
+
+def wanted_by(retained: dict[str, bytes], pattern: str) -> dict[str, bytes]:
+    """What a new subscription with a pattern must bring."""
+    return {name: payload for name, payload in retained.items() if matches(pattern, name)}
