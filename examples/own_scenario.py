@@ -56,7 +56,7 @@ def storm(world: World, options: Options) -> SimRun:
     )
     run = SimRun("storm", world, options, setting, TreeOverlay, BrokerConfig)
     clients = RandomClients(run)
-    run.compose(clients, Lightning(run), TreeCounters(run, clients))
+    run.compose(clients, Lightning(run), TreeCounters(run))
     return run
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from pubweave.sim.checkers.history import (
     Acknowledged,
+    Assured,
+    AtRest,
     Attached,
-    Confirmed,
     Delivered,
     Event,
     History,
     Left,
     Lost,
     Published,
-    Rest,
     Subscribed,
     Withdrawing,
     Withdrawn,
@@ -30,7 +30,7 @@ def missing_deliveries(history: History) -> tuple[set[tuple[str, int]], int]:
         before, after = history[:place], []
         for event in history[place:]:
             after.append(event)
-            if isinstance(event, Rest):
+            if isinstance(event, AtRest):
                 break
         else:
             after = []
@@ -76,7 +76,7 @@ def missing_deliveries(history: History) -> tuple[set[tuple[str, int]], int]:
 def _is_confirmed(id_: str, client: str, before: list[Event]) -> bool:
     is_confirmed = False
     for event in before:
-        if isinstance(event, Confirmed) and event.client == client and id_ in event.ids:
+        if isinstance(event, Assured) and event.client == client and id_ in event.ids:
             is_confirmed = True
         elif isinstance(event, Attached) and event.client == client and not event.is_resumed:
             is_confirmed = False

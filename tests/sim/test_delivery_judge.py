@@ -15,8 +15,9 @@ from pubweave.model.publications import Publication, make_publication
 from pubweave.sim.checkers.delivery import DeliveryJudge, judge
 from pubweave.sim.checkers.history import (
     Acknowledged,
+    Assured,
+    AtRest,
     Attached,
-    Confirmed,
     Crashed,
     Delivered,
     Event,
@@ -24,7 +25,6 @@ from pubweave.sim.checkers.history import (
     Left,
     Lost,
     Published,
-    Rest,
     Subscribed,
     ToldGap,
     ToldMissed,
@@ -58,7 +58,7 @@ def subscribe(id_: str = "s:1", wanted: Filter = WANTED) -> Callable[..., Event]
 
 
 def confirm(id_: str = "s:1") -> Callable[..., Event]:
-    return lambda at: Confirmed(at, "s", (id_,))
+    return lambda at: Assured(at, "s", (id_,))
 
 
 def acknowledge(through: int) -> Callable[..., Event]:
@@ -66,7 +66,7 @@ def acknowledge(through: int) -> Callable[..., Event]:
 
 
 def rest(lost: int = 0, expired: int = 0) -> Callable[..., Event]:
-    return lambda at: Rest(at, lost, expired)
+    return lambda at: AtRest(at, lost, expired)
 
 
 def attach(broker: str = "b", *, is_resumed: bool = False) -> Callable[..., Event]:
@@ -270,6 +270,12 @@ SOUND = {
         *BEGIN, publish(1), lambda at: ToldMissed(at, "s", "p", "T", 1, False), acknowledge(1),
         rest()
     ),
+    "a gap in what was on its way when it was asked for": (
+        *(publish(number) for number in (1, 2, 3)),
+        *BEGIN,
+        *(deliver(1), lambda at: ToldGap(at, "s", "p", "T", 1, 3), deliver(3)),
+        *(acknowledge(3), rest()),
+    ),
     "a gap that was told": (
         *BEGIN, publish(1), deliver(1), publish(2), lose(2), publish(3),
         lambda at: ToldGap(at, "s", "p", "T", 1, 3), deliver(3), acknowledge(3), rest()
@@ -320,7 +326,7 @@ class Life:
         for _ in range(self.rng.randint(5, 60)):
             self.step()
         self.add(Acknowledged, "p", len(self.said) - self.rng.choice([0, 0, 1]))
-        self.add(Rest, 0, 99)
+        self.add(AtRest, 0, 99)
 
     def add(self, kind: type[Event], *of: object) -> None:
         self.history.append(kind(float(len(self.history)), *of))  # type: ignore[arg-type]
@@ -334,7 +340,7 @@ class Life:
             ids.append(f"{client}:{self.numbers}")
             self.add(Subscribed, client, ids[-1], parse_filter(rng.choice(FILTERS)))
         elif dice < 0.3 and ids:
-            self.add(Confirmed, client, (rng.choice(ids),))
+            self.add(Assured, client, (rng.choice(ids),))
         elif dice < 0.35 and ids:
             id_ = ids.pop(rng.randrange(len(ids)))
             self.add(Withdrawing, client, id_)
@@ -352,7 +358,7 @@ class Life:
             self.add(Lost, frozenset({rng.choice(self.said).key}))
         elif dice < 0.96:
             self.add(Acknowledged, "p", len(self.said))
-            self.add(Rest, 0, 99)
+            self.add(AtRest, 0, 99)
         elif dice < 0.97:
             self.add(Left, client)
             del self.standing[client]

@@ -22,8 +22,9 @@ from pubweave.model.ids import BrokerId, ClientId, SubscriptionId
 from pubweave.model.publications import TOPIC_ATTRIBUTE, Publication
 from pubweave.sim.checkers.history import (
     Acknowledged,
+    Assured,
+    AtRest,
     Attached,
-    Confirmed,
     Crashed,
     Delivered,
     Event,
@@ -31,7 +32,6 @@ from pubweave.sim.checkers.history import (
     Left,
     Lost,
     Published,
-    Rest,
     Subscribed,
     ToldGap,
     ToldMissed,
@@ -141,7 +141,7 @@ class DeliveryJudge:
         since when the client was to get the whole topic."""
         self._take = {
             Subscribed: self._subscribed,
-            Confirmed: self._confirmed,
+            Assured: self._confirmed,
             Withdrawing: self._withdrawing,
             Withdrawn: self._withdrawn,
             Published: self._on_published,
@@ -153,7 +153,7 @@ class DeliveryJudge:
             Left: self._left,
             Crashed: self._crashed,
             Lost: self._on_lost,
-            Rest: self._rest,
+            AtRest: self._rest,
         }
 
     @property
@@ -171,7 +171,7 @@ class DeliveryJudge:
         self._wishes[event.client][event.id] = wish
         self._index.add(wish)
 
-    def _confirmed(self, event: Confirmed) -> None:
+    def _confirmed(self, event: Assured) -> None:
         wishes = self._wishes[event.client]
         for id_ in event.ids:
             wishes[id_].confirmed_at = event.at
@@ -287,7 +287,7 @@ class DeliveryJudge:
 
     # --- rest ------------------------------------------------------------------------------
 
-    def _rest(self, event: Rest) -> None:
+    def _rest(self, event: AtRest) -> None:
         missing: dict[tuple[ClientId, ClientId, str], list[tuple[_Record, list[Wish]]]]
         missing = defaultdict(list)
         for client, waiting in self._open.items():
@@ -335,7 +335,8 @@ class DeliveryJudge:
         for gap in self._unchecked_gaps:
             if not any(
                 gap.after < record.publication.sequence < gap.before
-                and gap.client in record.asked - record.delivered
+                and gap.client not in record.delivered
+                and (gap.client in record.asked or self._has_asked_since(gap.client, record))
                 for record in self._of(gap.publisher, gap.topic)
             ):
                 between = f"between #{gap.after} and #{gap.before} of {gap.publisher}"
@@ -369,7 +370,7 @@ class DeliveryJudge:
             and (got_by is None or got_by in record.delivered)
         )
 
-    def _check_counted(self, event: Rest) -> None:
+    def _check_counted(self, event: AtRest) -> None:
         """Whether sessions were lost only with brokers, or counted, and nothing for no reason."""
         self.counted = event.lost
         if len(self._unexplained) > event.expired:

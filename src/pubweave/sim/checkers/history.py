@@ -30,7 +30,7 @@ class Subscribed(Event, frozen=True, gc=False):
     filter: Filter
 
 
-class Confirmed(Event, frozen=True, gc=False):
+class Assured(Event, frozen=True, gc=False):
     """A client heard that from now on everything reaches these subscriptions."""
 
     client: ClientId
@@ -118,7 +118,7 @@ class Lost(Event, frozen=True, gc=False):
     keys: frozenset[Key]
 
 
-class Rest(Event, frozen=True, gc=False):
+class AtRest(Event, frozen=True, gc=False):
     """Nothing is under way: whatever is due must have come. With what brokers have counted in all:
     deliveries lost, and sessions that expired."""
 

@@ -94,4 +94,4 @@ def random_payload(sizes: Random) -> bytes:
     """Mostly small or empty, sometimes of 64 KiB."""
     if sizes.randrange(RARE):
         return bytes(sizes.choice(PAYLOAD_BYTES))
-    return bytes(sizes.choice((MAX_PAYLOAD_BYTES, sizes.randrange(MAX_PAYLOAD_BYTES))))
+    return bytes(min(sizes.randrange(2 * MAX_PAYLOAD_BYTES), MAX_PAYLOAD_BYTES))

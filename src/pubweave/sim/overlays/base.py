@@ -24,15 +24,15 @@ from pubweave.model.topology import Topology
 from pubweave.sim.checkers.delivery import DeliveryJudge
 from pubweave.sim.checkers.history import (
     Acknowledged,
+    Assured,
+    AtRest,
     Attached,
-    Confirmed,
     Crashed,
     Delivered,
     Key,
     Left,
     Lost,
     Published,
-    Rest,
     Subscribed,
     ToldGap,
     ToldMissed,
@@ -276,7 +276,7 @@ class SimOverlay:
             for each in counted
         )
         expired = sum(each.clients_expired for each in counted)
-        self.judge.take(Rest(self.world.now, lost, expired))
+        self.judge.take(AtRest(self.world.now, lost, expired))
 
     def check_tables(self) -> list[str]:
         """At rest: how tables differ from what the clients have asked for, in words."""
@@ -308,7 +308,7 @@ class SimOverlay:
         self.judge.take(ToldGap(self.world.now, client.name, *seen))
 
     def _on_confirmed(self, client: SimClient, ids: tuple[SubscriptionId, ...]) -> None:
-        self.judge.take(Confirmed(self.world.now, client.name, ids))
+        self.judge.take(Assured(self.world.now, client.name, ids))
 
     def _on_session(self, client: SimClient, resumed: bool) -> None:
         self.judge.take(Attached(self.world.now, client.name, client.home.name, resumed))
