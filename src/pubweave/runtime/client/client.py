@@ -82,10 +82,11 @@ class Client:
         max_frame_bytes: int,
         max_queued: int,
         credentials: Credentials,
+        clock: UnixClock | None = None,
     ) -> None:
         self.id = client_id
         self._credentials = credentials
-        self._clock = UnixClock()
+        self._clock = clock or UnixClock()
         self._max_frame_bytes = max_frame_bytes
         self._max_queued = max_queued
         epoch = self._clock.epoch()

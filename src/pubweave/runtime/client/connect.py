@@ -9,6 +9,7 @@ from types import TracebackType
 from pubweave.core.config.session import SessionLimits
 from pubweave.runtime.client.client import CLIENT_LIMITS, Client, ClientError
 from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.clock import UnixClock
 from pubweave.runtime.security.credentials import Credentials
 from pubweave.wire.codec import DEFAULT_MAX_FRAME_BYTES
 
@@ -30,6 +31,7 @@ class connect:
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         max_queued: int = 65_536,
         credentials: Credentials | None = None,
+        clock: UnixClock | None = None,
     ) -> None:
         known = credentials or Credentials()
         if isinstance(address, Address):
@@ -44,6 +46,7 @@ class connect:
             max_frame_bytes=max_frame_bytes,
             max_queued=max_queued,
             credentials=known,
+            clock=clock,
         )
 
     async def __aenter__(self) -> Client:
