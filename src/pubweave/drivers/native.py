@@ -71,6 +71,10 @@ class NativeClients:
     def violations(self) -> Sequence[str]:
         return self.history.violations
 
+    @property
+    def seen(self) -> int:
+        return self.history.deliveries
+
     def counts(self) -> dict[str, int]:
         history = self.history
         return {
@@ -156,7 +160,8 @@ class NativeClients:
             case 0:
                 self._begin(client, self._subscribe(client, random_filter(world)))
             case 1 if client.wishes:
-                self._begin(client, self._unsubscribe(client))
+                wish = client.wishes.pop(world.integer(0, len(client.wishes) - 1))
+                self._begin(client, self._unsubscribe(client, *wish))
             case 2:
                 self._begin(client, self._ask(client))
             case _:
@@ -192,9 +197,10 @@ class NativeClients:
             if client.is_slow and self._world.chance(0.1):
                 await asyncio.sleep(self._world.uniform(0.0, SLOW_S))
 
-    async def _unsubscribe(self, client: DrivenClient) -> None:
+    async def _unsubscribe(
+        self, client: DrivenClient, wish: Wish, subscription: Subscription
+    ) -> None:
         assert client.client is not None
-        wish, subscription = client.wishes.pop(self._world.integer(0, len(client.wishes) - 1))
         wish.withdrawn_at = self._world.now
         await client.client.unsubscribe(subscription)
 

@@ -29,6 +29,8 @@ START_S = 3.0
 REST_S = 12.0
 """After all has healed: longer than any pause between dials, and than stale entries are kept."""
 LOOK_S = 0.5
+QUIET_S = 3.0
+"""When nothing has come for so long, no more is to come."""
 REST_LIMIT_S = 240.0
 STOP_LIMIT_S = 30.0
 ROUNDS = 2
@@ -42,6 +44,10 @@ class Workload(Protocol):
 
     @property
     def violations(self) -> Sequence[str]: ...
+
+    @property
+    def seen(self) -> int:
+        """How much has come so far."""
 
     def start(self) -> None:
         """All clients connect."""
@@ -192,11 +198,14 @@ class DriverRun:
         world = self.world
         until = world.now + REST_LIMIT_S
         world.run_until(world.now + REST_S)
-        while not self.workload.is_quiet():
+        seen, quiet_since = -1, world.now
+        while world.now < quiet_since + QUIET_S:
             if world.now > until:
                 self._violate("clients still wait, long after all has healed")
                 return False
             world.run_until(world.now + LOOK_S)
+            if seen != self.workload.seen or not self.workload.is_quiet():
+                seen, quiet_since = self.workload.seen, world.now
         return True
 
     def _stop(self) -> None:

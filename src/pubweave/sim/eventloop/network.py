@@ -1,6 +1,7 @@
 """The network between simulated hosts: latency, segments, cuts, refusals; who listens where.
 
-What is sent into a cut is sent again and arrives after it, as TCP does; only dialing gives up.
+What is sent into a cut is sent again and arrives some time after it, as TCP does; only dialing
+gives up.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import errno
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from pubweave.sim.eventloop.endpoint import Endpoint, Place
@@ -20,7 +22,17 @@ SEGMENT_BYTES = 1460
 READ_BYTES = 256 * 1024
 """As much as asyncio reads at once."""
 DIAL_LIMIT_S = 20.0
+BACK_OFF_S = 5.0
 FIRST_FREE_PORT = 40_000
+
+
+@dataclass
+class Cut:
+    """One way between two hosts, and what is to be sent again there."""
+
+    since: float
+    until: float
+    held: list[tuple[Endpoint, Callable[[Any], None], object]] = field(default_factory=list)
 
 
 class TcpNetwork:
@@ -37,7 +49,7 @@ class TcpNetwork:
         self.connections: dict[int, Endpoint] = {}
         """The dialing ends, by their numbers."""
         self._listening: dict[Place, ListeningSocket] = {}
-        self._cuts: dict[tuple[str, str], float] = {}
+        self._cuts: dict[tuple[str, str], Cut] = {}
         self._down: set[str] = set()
         self._ports = FIRST_FREE_PORT
         self._numbers = 0
@@ -46,11 +58,27 @@ class TcpNetwork:
 
     def cut(self, source: str, target: str, until: float) -> None:
         """One way between two hosts lets nothing through until an instant."""
-        self._cuts[source, target] = max(until, self._cuts.get((source, target), 0.0))
+        cut = self._cuts.setdefault((source, target), Cut(self.world.now, until))
+        cut.until = max(until, cut.until)
+        self.world.at(until, self._end_cut, source, target)
 
     def heal(self) -> None:
-        """End all cuts; what is under way meanwhile comes as late as it is."""
-        self._cuts.clear()
+        """End all cuts."""
+        for cut in self._cuts.values():
+            cut.until = self.world.now
+        for source, target in list(self._cuts):
+            self._end_cut(source, target)
+
+    def _end_cut(self, source: str, target: str) -> None:
+        now = self.world.now
+        cut = self._cuts.get((source, target))
+        if cut is None or cut.until > now:
+            return
+        del self._cuts[source, target]
+        # Pauses between retransmissions have grown meanwhile.
+        again_at = now + self.world.uniform(0.0, min(now - cut.since, BACK_OFF_S))
+        for end, deliver, packet in cut.held:
+            self._send(end, deliver, packet, again_at)
 
     def set_down(self, host: str, *, is_down: bool) -> None:
         """A host whose machine is down answers nobody."""
@@ -75,13 +103,21 @@ class TcpNetwork:
 
     def carry(self, end: Endpoint, deliver: Callable[[Any], None], packet: object) -> None:
         """Bring a packet from one end of a connection to the other, in order."""
-        far_end = end.far_end
-        at = end.arrival(self._arrives_at(end.place[0], far_end.place[0]))
+        cut = self._cuts.get((end.place[0], end.far_end.place[0]))
+        if cut is not None:
+            cut.held.append((end, deliver, packet))
+        else:
+            self._send(end, deliver, packet, self.world.now)
+
+    def _send(
+        self, end: Endpoint, deliver: Callable[[Any], None], packet: object, sent_at: float
+    ) -> None:
+        at = end.arrival(sent_at + self.world.uniform(*self.latency_s))
         if self.world.trace is not None:
             shown = packet
             if isinstance(packet, bytes):
                 shown = f"{len(packet)} bytes {zlib.crc32(packet):08x}"
-            self.world.note(end.process.name, f"-> {far_end.process.name}: {shown} at {at:.6f}")
+            self.world.note(end.process.name, f"-> {end.far_end.process.name}: {shown} at {at:.6f}")
         self.world.at(at, deliver, packet)
 
     def later(self, delay_s: float, what: Callable[..., None], *args: object) -> None:
@@ -100,9 +136,10 @@ class TcpNetwork:
         return READ_BYTES
 
     def _arrives_at(self, source: str, target: str) -> float:
-        now = self.world.now
-        cut_until = self._cuts.get((source, target), 0.0)
-        return max(now, cut_until) + self.world.uniform(*self.latency_s)
+        """When a packet of nobody's connection yet arrives."""
+        cut = self._cuts.get((source, target))
+        sent_at = self.world.now if cut is None else cut.until
+        return sent_at + self.world.uniform(*self.latency_s)
 
     # --- connections -----------------------------------------------------------------------
 
