@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pubweave.drivers.mqtt import MqttClients
 from pubweave.drivers.native import NativeClients
 from pubweave.drivers.run import DriverRun, DriverSetting
 from pubweave.sim.kernel.world import World
@@ -16,7 +17,20 @@ def routing(world: World, options: Options) -> DriverRun:
     return run
 
 
+def mqtt(world: World, options: Options) -> DriverRun:
+    setting = DriverSetting.draw(world, options.max_brokers)
+    run = DriverRun("mqtt", world, options, setting, with_mqtt=True)
+    run.workload = MqttClients(run)
+    return run
+
+
 DRIVEN = {
+    "mqtt": Scenario(
+        "MQTT clients at the doors of brokers with their drivers, on a virtual event loop",
+        mqtt,
+        max_brokers=4,
+        takes=frozenset(("durability", "pause_s")),
+    ),
     "routing": Scenario(
         "native clients and brokers with their drivers, on a virtual event loop",
         routing,
