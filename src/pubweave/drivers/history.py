@@ -6,6 +6,7 @@ acknowledged, and had settled, before it, and was not taken back by its client.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pubweave.model.filters.filter import Filter
@@ -57,6 +58,8 @@ class NativeHistory:
         self.deliveries = 0
         self.due = 0
         self.excused = 0
+        self.told_missed = 0
+        """Missing, but the client was told that so many are lost."""
 
     def delivered(self, wish: Wish, publication: Publication, now: float) -> None:
         self.deliveries += 1
@@ -77,9 +80,11 @@ class NativeHistory:
         if not wish.filter.matches(publication):
             self.violations.append(f"{where}, which it did not ask for")
 
-    def judge(self, now: float, *, memory_was_lost: bool) -> None:
-        """All is at rest: what was due must be there. ``memory_was_lost``: a broker without a
-        journal was killed since the last time, so something may be missing; it is counted."""
+    def judge(self, now: float, told: Mapping[str, int], *, memory_was_lost: bool) -> None:
+        """All is at rest: what was due must be there. ``told``: how many publications each client
+        was told to have missed since the last time. ``memory_was_lost``: a broker without a
+        journal was killed since then, so something may be missing; it is counted."""
+        missing: dict[str, set[bytes]] = {}
         for attempt in self.attempts.values():
             if attempt.is_judged:
                 continue
@@ -93,9 +98,14 @@ class NativeHistory:
                 if not wish.is_due(attempt, publication):
                     continue
                 self.due += 1
-                if attempt.payload in wish.got:
-                    continue
-                self.excused += memory_was_lost
-                if not memory_was_lost:
-                    began = f"begun at {attempt.began_at:.3f}"
-                    self.violations.append(f"{now:.3f} {wish.client} never got {name}, {began}")
+                if attempt.payload not in wish.got:
+                    missing.setdefault(wish.client, set()).add(attempt.payload)
+        for client, payloads in missing.items():
+            if memory_was_lost:
+                self.excused += len(payloads)
+            elif len(payloads) <= told.get(client, 0):
+                self.told_missed += len(payloads)
+            else:
+                names = sorted(payload[:40].decode().rstrip(".") for payload in payloads)
+                text = f"{client} never got {len(names)}: {', '.join(names[:5])}"
+                self.violations.append(f"{now:.3f} {text}; told of {told.get(client, 0)}")

@@ -70,7 +70,7 @@ class DrivenMqttClient:
     sessions_lost_seen: int = 0
 
 
-class MqttClients:
+class DrivenMqttClients:
     """All MQTT clients of a run."""
 
     def __init__(self, run: DriverRun) -> None:
@@ -81,6 +81,7 @@ class MqttClients:
         self._loop = run.loop
         self._setting = run.setting
         self._round: list[MqttAttempt] = []
+        self._disorder: list[str] = []
         self._clients: dict[str, DrivenMqttClient] = {}
         brokers = list(run.overlay.brokers.values())
         for number in range(run.setting.clients):
@@ -186,7 +187,7 @@ class MqttClients:
         if times == 1:
             key = attempt.publisher, attempt.topic, attempt.qos
             if attempt.number < driven.last.get(key, 0):
-                self.violations.append(f"{where} after {driven.last[key]}: out of order")
+                self._disorder.append(f"{where} after {driven.last[key]}: out of order")
             driven.last[key] = max(attempt.number, driven.last.get(key, 0))
         wishes = [q for pattern, q in driven.asked.items() if wants(pattern, attempt.topic)]
         if not wishes:
@@ -201,6 +202,12 @@ class MqttClients:
             self.violations += [f"{where} was refused {text}" for text in client.refusals]
             if client.sessions_lost > driven.sessions_lost_seen and not memory_was_lost:
                 self.violations.append(f"{where} lost its session")
+        if memory_was_lost:
+            # Said again to a broker that has forgotten it, it is a new publication.
+            self.excused += len(self._disorder)
+        else:
+            self.violations += self._disorder
+        self._disorder.clear()
         for attempt in self._round:
             name = f"{attempt.publisher}/{attempt.number} (qos {attempt.qos})"
             if not attempt.is_acknowledged:

@@ -37,6 +37,8 @@ class DrivenClient:
     offered: list[Filter] = field(default_factory=list)
     wishes: list[tuple[Wish, Subscription]] = field(default_factory=list)
     published: int = 0
+    told_before: int = 0
+    """How much it had been told to have missed when it was judged last."""
 
 
 class NativeClients:
@@ -82,6 +84,7 @@ class NativeClients:
             "deliveries": history.deliveries,
             "due": history.due,
             "excused": history.excused,
+            "told_missed": history.told_missed,
         }
 
     # --- phases ----------------------------------------------------------------------------
@@ -110,7 +113,12 @@ class NativeClients:
         return not self._busy and not queued
 
     def judge(self, *, memory_was_lost: bool) -> None:
-        self.history.judge(self._world.now, memory_was_lost=memory_was_lost)
+        told = {}
+        for driven in self._clients:
+            count = 0 if driven.client is None else driven.client.missed_count
+            told[driven.name] = count - driven.told_before
+            driven.told_before = count
+        self.history.judge(self._world.now, told, memory_was_lost=memory_was_lost)
 
     def leave(self) -> None:
         for client in self._clients:
@@ -187,9 +195,7 @@ class NativeClients:
         self._world.note(client.name, f"subscribed {subscription.id}")
         self._loop.create_task(self._consume(client, wish, subscription))
 
-    async def _consume(
-        self, client: DrivenClient, wish: Wish, subscription: Subscription
-    ) -> None:
+    async def _consume(self, client: DrivenClient, wish: Wish, subscription: Subscription) -> None:
         async for notification in subscription:
             self.history.delivered(wish, notification, self._world.now)
             name = notification.payload[:40].decode()
@@ -225,5 +231,3 @@ class NativeClients:
         await client.client.flush()
         for attempt in attempts:
             attempt.is_acknowledged = True
-
-

@@ -119,7 +119,7 @@ class DriverRun:
         self.world = world
         self.setting = setting
         self.workload: Workload
-        self.loop = VirtualLoop(world)
+        self.loop = VirtualLoop(world)  # type: ignore[abstract]
         network = self.loop.network
         network.latency_s, network.splits = setting.latency_s, setting.splits
         network.capacity = setting.capacity

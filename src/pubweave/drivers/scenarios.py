@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pubweave.drivers.mqtt import MqttClients
+from pubweave.drivers.mqtt import DrivenMqttClients
 from pubweave.drivers.native import NativeClients
 from pubweave.drivers.run import DriverRun, DriverSetting
 from pubweave.sim.kernel.world import World
@@ -20,7 +20,7 @@ def routing(world: World, options: Options) -> DriverRun:
 def mqtt(world: World, options: Options) -> DriverRun:
     setting = DriverSetting.draw(world, options.max_brokers)
     run = DriverRun("mqtt", world, options, setting, with_mqtt=True)
-    run.workload = MqttClients(run)
+    run.workload = DrivenMqttClients(run)
     return run
 
 

@@ -18,7 +18,8 @@ Place = tuple[str, int]
 RETRANSMIT_S = 0.3
 FIN, RESET = "fin", "reset"
 
-class Endpoint:
+
+class TcpEnd:
     """One of two ends; `peer` is the other, once there is one."""
 
     def __init__(
@@ -28,7 +29,7 @@ class Endpoint:
         self.number = network.next_number()
         self.process = process
         self.place = place
-        self.peer: Endpoint | None = None
+        self.peer: TcpEnd | None = None
         self.reader: asyncio.Handle | None = None
         self.writer: asyncio.Handle | None = None
         self.is_closed = False
@@ -45,7 +46,7 @@ class Endpoint:
         process.endpoints[self.number] = self
 
     @property
-    def far_end(self) -> Endpoint:
+    def far_end(self) -> TcpEnd:
         assert self.peer is not None, "not connected yet"
         return self.peer
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
-from pubweave.sim.eventloop.endpoint import Endpoint, Place
+from pubweave.sim.eventloop.endpoint import Place, TcpEnd
 from pubweave.sim.eventloop.network import TcpNetwork
 from pubweave.sim.eventloop.process import PROCESS, SimProcess
 from pubweave.sim.eventloop.sockets import AcceptedSocket, ListeningSocket
@@ -26,6 +26,7 @@ from pubweave.sim.kernel.world import World
 T = TypeVar("T")
 STEP_S = 0.05
 """`VirtualLoop.run_until_complete` looks so often whether it is complete."""
+
 
 class NumberedTask(asyncio.Task[Any]):
     """A task whose place in a set is the same in every run."""
@@ -125,9 +126,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     async def shutdown_asyncgens(self) -> None:
         """There are none that need it."""
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """There is none."""
-
     # --- callbacks -------------------------------------------------------------------------
 
     def time(self) -> float:
@@ -137,7 +135,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """A handle in the context of now."""
         return asyncio.Handle(callback, args, self, None)
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self,
         callback: Callable[..., object],
         *args: Any,
@@ -148,9 +146,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self._process(context).soon(handle)
         return handle
 
-    call_soon_threadsafe = call_soon
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self,
         delay: float,
         callback: Callable[..., object],
@@ -159,7 +157,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self,
         when: float,
         callback: Callable[..., object],
@@ -192,7 +190,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     # --- threads ---------------------------------------------------------------------------
 
-    def run_in_executor(
+    def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
         thread = executor or VirtualThread(self.world, PROCESS.get(self._main))
@@ -222,7 +220,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         for *_, place in places:
             yield ListeningSocket(self.network, (place[0], port))
 
-    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+    def add_reader(  # type: ignore[override]
+        self, fd: Any, callback: Callable[..., Any], *args: Any
+    ) -> None:
         listening = self._descriptors()[fd]
         listening.reader = self.handle(callback, *args)
         listening.process.poll(listening)
@@ -247,7 +247,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         ssl: None = None,
         ssl_handshake_timeout: None = None,
     ) -> tuple[asyncio.Transport, Any]:
-        found: asyncio.Future[Endpoint] = self.create_future()
+        found: asyncio.Future[TcpEnd] = self.create_future()
         self.network.dial(PROCESS.get(self._main), (host, port), found)
         try:
             end = await found
@@ -268,7 +268,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return await self._connected(protocol_factory, sock.end)
 
     async def _connected(
-        self, protocol_factory: Callable[[], Any], end: Endpoint
+        self, protocol_factory: Callable[[], Any], end: TcpEnd
     ) -> tuple[asyncio.Transport, Any]:
         protocol = protocol_factory()
         waiter = self.create_future()
@@ -311,6 +311,12 @@ class VirtualServer(asyncio.AbstractServer):
 
     def is_serving(self) -> bool:
         return self.sockets[0].fileno() >= 0
+
+    async def start_serving(self) -> None:
+        """It has begun."""
+
+    async def serve_forever(self) -> None:
+        await self._loop.create_future()
 
     async def wait_closed(self) -> None:
         """It is at once."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pubweave.sim.eventloop.endpoint import Endpoint, Place
+from pubweave.sim.eventloop.endpoint import Place, TcpEnd
 from pubweave.sim.eventloop.process import SimProcess
 from pubweave.sim.eventloop.sockets import ListeningSocket
 from pubweave.sim.kernel.world import World
@@ -27,12 +27,12 @@ FIRST_FREE_PORT = 40_000
 
 
 @dataclass
-class Cut:
+class LinkCut:
     """One way between two hosts, and what is to be sent again there."""
 
     since: float
     until: float
-    held: list[tuple[Endpoint, Callable[[Any], None], object]] = field(default_factory=list)
+    held: list[tuple[TcpEnd, Callable[[Any], None], object]] = field(default_factory=list)
 
 
 class TcpNetwork:
@@ -46,10 +46,10 @@ class TcpNetwork:
         """What the kernels of both ends hold of one direction of a connection."""
         self.splits = 0.3
         """How often data is cut into pieces at random places."""
-        self.connections: dict[int, Endpoint] = {}
+        self.connections: dict[int, TcpEnd] = {}
         """The dialing ends, by their numbers."""
         self._listening: dict[Place, ListeningSocket] = {}
-        self._cuts: dict[tuple[str, str], Cut] = {}
+        self._cuts: dict[tuple[str, str], LinkCut] = {}
         self._down: set[str] = set()
         self._ports = FIRST_FREE_PORT
         self._numbers = 0
@@ -58,7 +58,7 @@ class TcpNetwork:
 
     def cut(self, source: str, target: str, until: float) -> None:
         """One way between two hosts lets nothing through until an instant."""
-        cut = self._cuts.setdefault((source, target), Cut(self.world.now, until))
+        cut = self._cuts.setdefault((source, target), LinkCut(self.world.now, until))
         cut.until = max(until, cut.until)
         self.world.at(until, self._end_cut, source, target)
 
@@ -87,7 +87,7 @@ class TcpNetwork:
     def is_up(self, host: str) -> bool:
         return host not in self._down
 
-    def open_connections(self) -> list[Endpoint]:
+    def open_connections(self) -> list[TcpEnd]:
         """The dialing ends of those that stand."""
         for number, end in list(self.connections.items()):
             if end.is_closed and end.far_end.is_closed:
@@ -101,7 +101,7 @@ class TcpNetwork:
 
     # --- packets ---------------------------------------------------------------------------
 
-    def carry(self, end: Endpoint, deliver: Callable[[Any], None], packet: object) -> None:
+    def carry(self, end: TcpEnd, deliver: Callable[[Any], None], packet: object) -> None:
         """Bring a packet from one end of a connection to the other, in order."""
         cut = self._cuts.get((end.place[0], end.far_end.place[0]))
         if cut is not None:
@@ -110,7 +110,7 @@ class TcpNetwork:
             self._send(end, deliver, packet, self.world.now)
 
     def _send(
-        self, end: Endpoint, deliver: Callable[[Any], None], packet: object, sent_at: float
+        self, end: TcpEnd, deliver: Callable[[Any], None], packet: object, sent_at: float
     ) -> None:
         at = end.arrival(sent_at + self.world.uniform(*self.latency_s))
         if self.world.trace is not None:
@@ -161,18 +161,23 @@ class TcpNetwork:
         """Nobody listens there any more."""
         self._listening.pop(place, None)
 
-    def dial(self, process: SimProcess, place: Place, found: asyncio.Future[Endpoint]) -> None:
+    def dial(self, process: SimProcess, place: Place, found: asyncio.Future[TcpEnd]) -> None:
         """Connect; ``found`` gets our end, or why there is none."""
         self._ports += 1
         capacity = self.world.integer(*self.capacity)
-        ours = Endpoint(self, process, (process.host, self._ports), capacity)
+        ours = TcpEnd(self, process, (process.host, self._ports), capacity)
         begun = self.world.now
         self.world.note(process.name, f"dials {place[0]}:{place[1]}")
-        found.add_done_callback(lambda done: done.cancelled() and ours.close())
+
+        def give_up(done: asyncio.Future[TcpEnd]) -> None:
+            if done.cancelled():
+                ours.close()
+
+        found.add_done_callback(give_up)
         self._knock(ours, place, found, begun)
 
     def _knock(
-        self, ours: Endpoint, place: Place, found: asyncio.Future[Endpoint], begun: float
+        self, ours: TcpEnd, place: Place, found: asyncio.Future[TcpEnd], begun: float
     ) -> None:
         """A first packet; it is repeated where nobody answers."""
         there_at = self._arrives_at(ours.place[0], place[0])
@@ -183,7 +188,7 @@ class TcpNetwork:
             self.world.at(there_at, self._knocked, ours, place, found, begun)
 
     def _knocked(
-        self, ours: Endpoint, place: Place, found: asyncio.Future[Endpoint], begun: float
+        self, ours: TcpEnd, place: Place, found: asyncio.Future[TcpEnd], begun: float
     ) -> None:
         if not self.is_up(place[0]):
             self.world.after(1.0, self._knock, ours, place, found, begun)
@@ -197,16 +202,14 @@ class TcpNetwork:
             self.world.after(1.0, self._knock, ours, place, found, begun)
         elif not ours.is_closed:
             capacity = self.world.integer(*self.capacity)
-            theirs = Endpoint(self, listening.process, place, capacity)
+            theirs = TcpEnd(self, listening.process, place, capacity)
             ours.peer, theirs.peer = theirs, ours
             theirs.arrival(back_at)
             self.connections[ours.number] = ours
             listening.arrived(theirs)
             self.world.at(back_at, self._dialed, ours, found, None)
 
-    def _dialed(
-        self, ours: Endpoint, found: asyncio.Future[Endpoint], error: OSError | None
-    ) -> None:
+    def _dialed(self, ours: TcpEnd, found: asyncio.Future[TcpEnd], error: OSError | None) -> None:
         """The answer is here; the process sees it when it runs."""
 
         def tell() -> None:

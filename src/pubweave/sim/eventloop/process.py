@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pubweave.sim.kernel.world import World
 
 if TYPE_CHECKING:
-    from pubweave.sim.eventloop.endpoint import Endpoint
+    from pubweave.sim.eventloop.endpoint import TcpEnd
     from pubweave.sim.eventloop.transport import TcpTransport
 
 PROCESS: contextvars.ContextVar[SimProcess] = contextvars.ContextVar("process")
@@ -44,7 +44,7 @@ class SimProcess:
         self.context.run(PROCESS.set, self)
         self.tasks: dict[int, asyncio.Task[Any]] = {}
         """Those that are not done, by their numbers."""
-        self.endpoints: dict[int, Endpoint] = {}
+        self.endpoints: dict[int, TcpEnd] = {}
         """Ends of connections that this process has open."""
         self.transports: dict[int, TcpTransport] = {}
         """Those whose end their protocols have not heard of."""

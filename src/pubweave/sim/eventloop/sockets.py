@@ -7,11 +7,12 @@ import socket
 from collections import deque
 from typing import TYPE_CHECKING
 
-from pubweave.sim.eventloop.endpoint import Endpoint, Place
+from pubweave.sim.eventloop.endpoint import Place, TcpEnd
 from pubweave.sim.eventloop.process import PROCESS, SimProcess
 
 if TYPE_CHECKING:
     from pubweave.sim.eventloop.network import TcpNetwork
+
 
 class ListeningSocket:
     """Bound at a place from the beginning; the kernel lets in even while the process is stopped."""
@@ -23,7 +24,7 @@ class ListeningSocket:
         self.reader: asyncio.Handle | None = None
         self._network = network
         self._place = network.listen(self, place)
-        self._arrived: deque[Endpoint] = deque()
+        self._arrived: deque[TcpEnd] = deque()
         self._backlog = 0
         self._descriptor = network.next_number()
         self.process.on_death.append(self.close)
@@ -59,7 +60,7 @@ class ListeningSocket:
                 end.close()
             self._arrived.clear()
 
-    def arrived(self, end: Endpoint) -> None:
+    def arrived(self, end: TcpEnd) -> None:
         """A connection stands, for whoever accepts it."""
         self._arrived.append(end)
         self.process.poll(self)
@@ -73,7 +74,7 @@ class AcceptedSocket:
 
     family = socket.AF_INET
 
-    def __init__(self, end: Endpoint) -> None:
+    def __init__(self, end: TcpEnd) -> None:
         self.end = end
 
     def setblocking(self, is_blocking: bool) -> None:

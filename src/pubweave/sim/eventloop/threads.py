@@ -23,7 +23,7 @@ class VirtualThread(concurrent.futures.Executor):
         self._work_s = work_s
         self._free_at = 0.0
 
-    def submit(  # type: ignore[override]
+    def submit(
         self, work: Callable[..., Any], /, *args: Any, **named: Any
     ) -> concurrent.futures.Future[Any]:
         done: concurrent.futures.Future[Any] = concurrent.futures.Future()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
-from pubweave.sim.eventloop.endpoint import Endpoint
+from pubweave.sim.eventloop.endpoint import TcpEnd
 
 if TYPE_CHECKING:
     from pubweave.sim.eventloop.loop import VirtualLoop
@@ -19,7 +19,7 @@ class TcpTransport(asyncio.Transport):
     def __init__(
         self,
         loop: VirtualLoop,
-        end: Endpoint,
+        end: TcpEnd,
         protocol: asyncio.BaseProtocol,
         waiter: asyncio.Future[None] | None = None,
     ) -> None:
@@ -39,7 +39,7 @@ class TcpTransport(asyncio.Transport):
         loop.call_soon(self._protocol.connection_made, self)
         loop.call_soon(self._start_reading)
         if waiter is not None:
-            loop.call_soon(lambda: waiter.done() or waiter.set_result(None))
+            loop.call_soon(_settle, waiter)
 
     def __repr__(self) -> str:
         return f"<TcpTransport {self._end.place} to {self._end.far_end.place}>"
@@ -232,3 +232,8 @@ class TcpTransport(asyncio.Transport):
         finally:
             self._end.close()
             self._end.process.transports.pop(self._end.number, None)
+
+
+def _settle(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
