@@ -216,6 +216,38 @@ def test_a_subscriber_that_does_not_read_slows_the_publisher_down_without_loss()
     run(main())
 
 
+def test_a_subscription_taken_back_unread_holds_no_other_up() -> None:
+    async def main() -> None:
+        limits = SessionLimits(window_bytes=4_000, congested_bytes=4_000, relieved_bytes=1_000)
+        async with (
+            overlay(ALONE, limits=limits) as hosts,
+            pubweave.connect(str(hosts["b1"].address)) as publisher,
+            pubweave.connect(str(hosts["b1"].address), limits=limits, max_queued=5) as subscriber,
+        ):
+            await publisher.advertise("*")
+            unread = await subscriber.subscribe("class = 'A'")
+            read = await subscriber.subscribe("class = 'B'")
+
+            async def publish() -> None:
+                for topic in ["A"] * 200 + ["B"] * 100:
+                    await publisher.publish(topic, {}, b"x" * 100)
+
+            # Somebody waits for what comes behind that when it is taken back.
+            waiting = asyncio.create_task(anext(read))
+            publishing = asyncio.create_task(publish())
+            await until(lambda: unread.queued > 5)
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
+            async with asyncio.timeout(10):
+                await subscriber.unsubscribe(unread)
+                await waiting
+                for _ in range(99):
+                    await anext(read)
+            await publishing
+
+    run(main())
+
+
 def test_a_client_gets_its_session_back_from_a_broker_that_restarted() -> None:
     async def main() -> None:
         async with (

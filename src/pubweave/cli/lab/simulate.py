@@ -18,6 +18,7 @@ import numpy as np
 from pubweave.cli.errors import BadInput
 from pubweave.cli.kinds import COUNT, COUNT_OR_ZERO, DIRECTORY, EXISTING_FILE
 from pubweave.cli.output import progress_bar, remark
+from pubweave.drivers.scenarios import DRIVEN
 from pubweave.generate.topologies.latencies import Matrix, assign_latencies, read_rtt_matrix
 from pubweave.generate.topologies.trees import chain
 from pubweave.runtime.net.signals import interrupted_by_signals
@@ -45,10 +46,16 @@ def _list_scenarios(ctx: click.Context, _: click.Parameter, is_wanted: bool) -> 
         except ValueError as error:
             about = str(error)
         click.echo(f"{name:12}{about}")
+    for name, driven in DRIVEN.items():
+        click.echo(f"{name:12}--drivers: {driven.about}")
     ctx.exit()
 
 
-def _found(name: str) -> Scenario:
+def _found(name: str, *, with_drivers: bool) -> Scenario:
+    if with_drivers:
+        if name not in DRIVEN:
+            raise click.UsageError(f"--drivers is there for {' and '.join(DRIVEN)}")
+        return DRIVEN[name]
     try:
         return find_scenario(name)
     except ValueError as error:
@@ -106,6 +113,13 @@ def _found(name: str) -> Scenario:
     "three times per run, as with SIGSTOP and SIGCONT (not autopilot).",
 )
 @click.option(
+    "--drivers",
+    "with_drivers",
+    is_flag=True,
+    help="Run the drivers, too: client library, connections, broker hosts and MQTT listeners on "
+    "a virtual event loop (routing and mqtt).",
+)
+@click.option(
     "--rtt", type=EXISTING_FILE, help="Take link latencies from a matrix of round-trip times."
 )
 @click.option(
@@ -127,6 +141,7 @@ def simulate(
     jobs: int,
     marks: bool,
     as_json: bool,
+    with_drivers: bool,
     **given: Any,
 ) -> None:
     """Run SCENARIO in virtual time, once per seed, and check every run.
@@ -147,9 +162,10 @@ def simulate(
       pubweave simulate routing --seeds 300 --pause 35 60
       pubweave simulate churn --seeds 300 --fault sites_away --marks
       pubweave simulate routing --seeds 300 --strategy tree_covering
+      pubweave simulate routing --seeds 300 --drivers
       pubweave simulate --list
     """
-    found = _found(scenario)
+    found = _found(scenario, with_drivers=with_drivers)
     options = {name: value for name, value in given.items() if value is not None}
     try:
         found.check(options)
@@ -157,11 +173,12 @@ def simulate(
         raise click.UsageError(f"{scenario}: {error}") from error
     if "rtt" in options:
         options["rtt"] = _read_rtt(options["rtt"], options.get("max_brokers", found.max_brokers))
-    again = _options_in_words(given)
+    again = _options_in_words(given) + " --drivers" * with_drivers
+    chosen = found if with_drivers else scenario
     if trace:
         if seed is None:
             raise click.UsageError("--trace shows one run: name it with --seed N")
-        result = run_seed(scenario, seed, trace=Trace(sys.stdout), telemetry=telemetry, **options)
+        result = run_seed(chosen, seed, trace=Trace(sys.stdout), telemetry=telemetry, **options)
         _report(found, [result], 1, 0.0, again, options, as_json=as_json, lists_marks=marks)
         return
     wanted = range(seed, seed + 1) if seed is not None else range(first_seed, first_seed + seeds)
@@ -177,7 +194,7 @@ def simulate(
                 remark(f"seed {result.seed}: {result.violations[0]}")
 
         results = run_scenario(
-            scenario, wanted, jobs=jobs, telemetry=telemetry, progress=progress, **options
+            chosen, wanted, jobs=jobs, telemetry=telemetry, progress=progress, **options
         )
     if len(results) < len(wanted):
         remark(f"stopped after {len(results)} of {len(wanted)} runs")

@@ -3,7 +3,7 @@
 Entry: `BrokerHost` in `host`, configured by `runtime.settings`. `TelemetryFeed` (in `host`) adds
 what only the driver can measure, `DelayLine` adds latency between brokers on one machine.
 `telemetry_writer` writes Parquet files in a thread of its own, `loss_estimate` notes how much a
-broker without a journal would lose if killed.
+broker without a journal would lose if killed, `machine` is all that the driver takes from this one.
 Not here: the protocol (`core`), its process (`runtime.overlay`), the agent beside it
 (`runtime.coordination`), accepting connections (`runtime.entrance`), the journal
 (`runtime.journal`).

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -57,13 +56,14 @@ from pubweave.model.ids import BrokerId
 from pubweave.model.messages.session import Hello, Message, Role
 from pubweave.model.records.access import AccessRules
 from pubweave.model.telemetry import Record, with_driver_figures, with_matching_ms
+from pubweave.runtime.broker.machine import Machine
 from pubweave.runtime.broker.telemetry_writer import TelemetryWriter
 from pubweave.runtime.entrance.gatekeeper import Gatekeeper
 from pubweave.runtime.entrance.mqtt_listener import MqttListener
 from pubweave.runtime.journal.host import BrokerJournal, patient
 from pubweave.runtime.net.addresses import Address
-from pubweave.runtime.net.clock import DeadlineTimer, UnixClock
-from pubweave.runtime.net.connection import Connection
+from pubweave.runtime.net.clock import DeadlineTimer
+from pubweave.runtime.net.connection import LINGER_S, Connection
 from pubweave.runtime.net.dialer import Dialer
 from pubweave.runtime.security.broker_files import secured
 from pubweave.runtime.security.directory import broker_security
@@ -83,7 +83,9 @@ WILDCARDS = ("0.0.0.0", "::")
 class BrokerHost:
     """Runs one broker until `stop`. Of each link, the broker with the smaller id dials."""
 
-    def __init__(self, settings: Settings, *, links_at_start: bool = True) -> None:
+    def __init__(
+        self, settings: Settings, *, links_at_start: bool = True, machine: Machine | None = None
+    ) -> None:
         """``links_at_start``: the neighbors of the settings are linked from the beginning; else
         somebody else says which are. OverlayError for security files that cannot be used."""
         self.settings = settings
@@ -99,7 +101,8 @@ class BrokerHost:
             _nobody_listens
         )
         self.on_organize: Callable[[OrganizeEffect], None] = _nobody_listens
-        self._clock = UnixClock()
+        self._machine = machine or Machine()
+        self._clock = self._machine.clock
         self._timer = DeadlineTimer(self._clock, self._on_deadline)
         self._connections: dict[ConnectionId, Connection] = {}
         self._dialers: dict[BrokerId, Dialer] = {}
@@ -113,14 +116,26 @@ class BrokerHost:
         self._all_closed = asyncio.Event()
         self._journal: BrokerJournal | None = None
         if config.journal_directory is not None:
-            self._journal = BrokerJournal(config.journal_directory, self.core_config, self._clock)
+            self._journal = BrokerJournal(
+                config.journal_directory,
+                self.core_config,
+                self._clock,
+                self._machine.journal_policy,
+                open_disk=self._machine.disk,
+                thread=self._machine.thread("journal"),
+            )
             self._journal.carry_out = self._carry_out
         self.is_back = False
         """The broker came back from its journal."""
         self.broker = self._make_broker(self._clock.epoch())
         self._feed = self._make_feed()
         self._doorway = Gatekeeper(
-            self.broker, self._security, config.max_frame_bytes, self.handle, self._clock.now
+            self.broker,
+            self._security,
+            config.max_frame_bytes,
+            self.handle,
+            self._clock.now,
+            self._machine.listening_sockets,
         )
         self._entrance: MqttListener | None = None
         if config.mqtt.listen is not None:
@@ -133,7 +148,7 @@ class BrokerHost:
             metering = Metering(config.id, config.telemetry.sample, epoch=epoch)
         back = None if self._journal is None else self._journal.recover(metering)
         self.is_back = back is not None
-        made = replace(self.core_config, secret=secrets.token_bytes())
+        made = replace(self.core_config, secret=self._machine.secret())
         status = no_journal if self._journal is None else self._journal.status
         return back or Broker(
             made, epoch=epoch, now=self._clock.now(), metering=metering, journal_status=status
@@ -250,8 +265,11 @@ class BrokerHost:
         else:
             self._all_closed.set()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2.0):
+            # Longer than they linger: what an end causes must still find the journal open.
+            async with asyncio.timeout(LINGER_S + 1.0):
                 await self._all_closed.wait()
+                if self._entrance is not None:
+                    await self._entrance.wait_closed()
         if self._feed is not None:
             await asyncio.to_thread(self._feed.close)
         if self._journal is not None:

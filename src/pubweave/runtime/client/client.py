@@ -89,11 +89,12 @@ class Client:
         max_queued: int,
         credentials: Credentials,
         on_gap: OnGap = "warn",
+        clock: UnixClock | None = None,
     ) -> None:
         self.id = client_id
         self._gap_action = on_gap
         self._credentials = credentials
-        self._clock = UnixClock()
+        self._clock = clock or UnixClock()
         self._max_frame_bytes = max_frame_bytes
         self._max_queued = max_queued
         epoch = self._clock.epoch()
@@ -196,6 +197,7 @@ class Client:
         self._index.remove(subscription.id)
         self._core.unsubscribe(subscription.id)
         subscription.end()
+        self.consumed()  # its queue holds nobody up any more
         await self.flush()
 
     async def publish(
@@ -421,18 +423,19 @@ class Client:
         for publication in publications:
             for subscription in match_(publication):
                 subscription.put(publication)
-        if not self._is_held and self._is_behind():
+        if not self._is_held and self._longest_queue() > self._max_queued:
             self._is_held = True
             self._core.hold()
 
-    def _is_behind(self) -> bool:
-        return any(s.queued > self._max_queued for s in self._subscriptions.values())
+    def _longest_queue(self) -> int:
+        """Of the subscriptions that the application has got: nobody can iterate over one that is
+        still being asked for, and the broker's answer may be behind what waits there."""
+        unread = self._subscriptions.values()
+        return max((s.queued for s in unread if s.id not in self._unconfirmed), default=0)
 
     def consumed(self) -> None:
         """A subscription's queue has gone down; let the broker go on if it had to wait."""
-        if self._is_held and not any(
-            s.queued > self._max_queued // 2 for s in self._subscriptions.values()
-        ):
+        if self._is_held and self._longest_queue() <= self._max_queued // 2:
             self._is_held = False
             self._carry_out(self._core.release())
 

@@ -10,6 +10,7 @@ from pubweave.core.config.session import SessionLimits
 from pubweave.runtime.client.client import CLIENT_LIMITS, Client, ClientError
 from pubweave.runtime.client.subscription import OnGap
 from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.net.clock import UnixClock
 from pubweave.runtime.security.credentials import Credentials
 from pubweave.wire.codec import DEFAULT_MAX_FRAME_BYTES
 
@@ -36,6 +37,7 @@ class connect:
         max_queued: int = 65_536,
         credentials: Credentials | None = None,
         on_gap: OnGap = "warn",
+        clock: UnixClock | None = None,
     ) -> None:
         known = credentials or Credentials()
         if isinstance(address, Address):
@@ -51,6 +53,7 @@ class connect:
             max_queued=max_queued,
             credentials=known,
             on_gap=on_gap,
+            clock=clock,
         )
 
     async def __aenter__(self) -> Client:

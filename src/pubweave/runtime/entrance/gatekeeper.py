@@ -24,8 +24,8 @@ from pubweave.core.vocabulary.events import (
     PasswordVerified,
 )
 from pubweave.model.messages.session import Disconnect, Login, Message
-from pubweave.runtime.entrance.listener import Listener
-from pubweave.runtime.net.addresses import Address
+from pubweave.runtime.entrance.listener import Bind, Listener
+from pubweave.runtime.net.addresses import Address, bound_sockets
 from pubweave.runtime.net.connection import Connection, ConnectionOwner
 from pubweave.runtime.net.mqtt_connection import MqttSocket
 from pubweave.runtime.net.tls import client_context, server_context
@@ -47,6 +47,7 @@ class Gatekeeper:
         max_frame_bytes: int,
         handle: Callable[[Event], None],
         now: Callable[[], float],
+        bind: Bind = bound_sockets,
     ) -> None:
         """OverlayError if a file of certificates or passwords cannot be used."""
         self.dial_context: ssl.SSLContext | None = None
@@ -56,6 +57,7 @@ class Gatekeeper:
         self._max_frame_bytes = max_frame_bytes
         self._handle = handle
         self._now = now
+        self._bind = bind
         self._admission = Admission(self._entry)
         self._passwords: dict[ConnectionId, str] = {}
         self._challenges: dict[ConnectionId, Callable[[], None]] = {}
@@ -117,6 +119,7 @@ class Gatekeeper:
             handshake_s=self._entry.handshake_s,
             handshakes_per_address=self._entry.handshakes_per_address,
             farewell=farewell,
+            bind=self._bind,
         )
         self._listeners.append(listener)
         return listener

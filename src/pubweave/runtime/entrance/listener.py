@@ -13,7 +13,7 @@ import errno
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any
 
 from pubweave.core.session.admission import Admission, Refusal, Rejection
@@ -31,6 +31,8 @@ TOLD_AT_ONCE = 16
 HANDSHAKE_DISTANCE_S = 0.004
 """Between the beginnings of two handshakes, each of which takes some 2 ms of the broker's time."""
 OUT_OF_FILES_PAUSE_S = 0.5
+Bind = Callable[[Iterable[Any], int], Iterable[socket.socket]]
+"""Gives sockets bound at what ``getaddrinfo`` found and a port, as `bound_sockets` does."""
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -48,11 +50,13 @@ class Listener:
         handshake_s: float = 5.0,
         handshakes_per_address: int = 8,
         farewell: Callable[[str], bytes],
+        bind: Bind = bound_sockets,
     ) -> None:
         """``make`` gets what a connection has to call at its end; ``count`` hears of everybody
         who is turned away; ``farewell`` puts the reason into the client's language."""
         self._make = make
         self._farewell = farewell
+        self._bind = bind
         self._admission = admission
         self._count = count
         self._now = now
@@ -78,7 +82,7 @@ class Listener:
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         try:
-            for listening in bound_sockets(found, address.port):
+            for listening in self._bind(found, address.port):
                 self._sockets.append(listening)
                 listening.setblocking(False)
                 listening.listen(BACKLOG)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from pubweave.model.records.journal_records import (
     AppendBytes,
@@ -14,8 +15,15 @@ from pubweave.model.records.journal_records import (
     Remove,
     Sync,
 )
+from pubweave.wire.journal_files import Disk
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+
+
+class OpenDisk(Disk, Protocol):
+    """A disk that is given back."""
+
+    def close(self) -> None: ...
 
 
 class FileDisk:

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
@@ -43,7 +43,7 @@ from pubweave.core.vocabulary.effects import Effect
 from pubweave.core.vocabulary.events import Event
 from pubweave.model.records.journal_records import DiskOperation
 from pubweave.model.records.status import JournalStatus
-from pubweave.runtime.journal.disk import FileDisk
+from pubweave.runtime.journal.disk import FileDisk, OpenDisk
 from pubweave.runtime.net.clock import UnixClock
 from pubweave.runtime.net.errors import OverlayError
 from pubweave.wire.journal_codec import JournalDamagedError, encode_record
@@ -102,8 +102,12 @@ class BrokerJournal:
         config: BrokerConfig,
         clock: UnixClock,
         policy: JournalPolicy | None = None,
+        *,
+        open_disk: Callable[[Path], OpenDisk] = FileDisk,
+        thread: Executor | None = None,
     ) -> None:
-        """OverlayError if the directory cannot be had."""
+        """``thread``: where the disk is used; None: in one of its own. OverlayError if the
+        directory cannot be had."""
         self.carry_out: Callable[[list[Effect]], None] = lambda effects: None
         """Hears of effects that need not wait any more."""
         self._directory = directory
@@ -112,14 +116,14 @@ class BrokerJournal:
         self._policy = policy or JournalPolicy()
         self._head = SnapshotHead(config.id, code_version())
         try:
-            self._disk = FileDisk(directory)
+            self._disk = open_disk(directory)
         except OSError as error:
             raise self._error(error) from error
         self._number = 0
         self._recovery = _Recovery()
         self._broker: Broker | None = None
         self._engine: JournalEngine | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        self._thread = thread or ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._ended = asyncio.Event()
 
     def _error(self, error: Exception, remedy: str = "") -> OverlayError:

@@ -32,6 +32,12 @@ _numbers = itertools.count(UnixClock().epoch())
 """Not used by an earlier process either: a broker that comes back from its journal knows those."""
 
 
+def number_from(first: int) -> None:
+    """Number connections from here on, for who wants the same numbers again."""
+    global _numbers
+    _numbers = itertools.count(first)
+
+
 class ConnectionOwner(Protocol):
     """Who a connection tells what happens to it."""
 
