@@ -225,7 +225,9 @@ def _report(
     totals: Counter[str] = Counter()
     for result in results:
         totals.update(result.counts)
-    exceeded = scenario.exceeded(totals, len(results), options["durability"])
+    exceeded = scenario.exceeded(
+        totals, len(results), options["durability"], options.get("strategy")
+    )
     if as_json:
         document = {
             "scenario": results[0].scenario if results else None,
