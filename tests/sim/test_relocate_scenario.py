@@ -140,3 +140,9 @@ def test_the_same_seed_gives_the_same_run() -> None:
         run_seed("relocate", 2, max_brokers=8, trace=trace)
         digests.add(trace.digest())
     assert len(digests) == 1
+
+
+def test_a_publisher_whose_link_is_shifted_goes_on_waiting_for_the_tree() -> None:
+    """It advertised at a leaf while the leaf's only link was being shifted: the answer of the old
+    link was awaited, and when that was gone, nobody's."""
+    assert run_seed("relocate", 1000, fault="crashes").violations == ()

@@ -251,7 +251,9 @@ def _report(
     for result in results:
         totals.update(result.counts)
         marks.update(result.marks.keys())
-    exceeded = scenario.exceeded(totals, len(results), options["durability"])
+    exceeded = scenario.exceeded(
+        totals, len(results), options["durability"], options.get("strategy")
+    )
     if as_json:
         document = {
             "scenario": results[0].scenario if results else None,

@@ -24,7 +24,7 @@ from pubweave.core.routing.tree.routing import TreeRouting
 from pubweave.core.session.session import Session
 from pubweave.model.filters.filter import Filter
 from pubweave.model.ids import ActionId, AdvertisementId, SubscriptionId
-from pubweave.model.messages.session import ShiftTables
+from pubweave.model.messages.session import ShiftTables, SyncStage
 
 PART_ENTRIES = 32
 PART_IDS = 256
@@ -105,9 +105,12 @@ def switch_mover(routing: TreeRouting, old_peer: Session, new_peer: Session) -> 
     """At i: the link to k takes the place of the link to j, table and all."""
     _move_entries(routing, old_peer, new_peer)
     table = routing.links[old_peer]
+    is_awaited = routing.sync.take_over(old_peer, new_peer)
     routing.drop_link(old_peer)
     table.link = new_peer
     routing.put_link(new_peer, table)
+    if is_awaited:
+        table.owed_stages[SyncStage.ADVERTISEMENTS] = 1
 
 
 def switch_old_peer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from pubweave.core.strategies import find_strategy
@@ -14,8 +14,6 @@ from pubweave.sim.parts.run import Options, TelemetrySink
 
 ENOUGH_RUNS = 50
 """So many together are held against bounds."""
-EXCUSED_WITH_JOURNALS = 0.0005
-"""Of what is wanted: sessions that have expired, and are counted."""
 COMMON = ("max_brokers", "rtt")
 """Options that every scenario takes."""
 
@@ -40,6 +38,8 @@ class DeliveryBounds:
     excused: float
     """The largest share of what is wanted, where brokers crash without a journal; without such
     crashes `DeliveryJudge` excuses nothing but what brokers have counted, or told."""
+    excused_with_journals: float = 0.0005
+    """Sessions that have expired, and are counted."""
 
     def exceeded(self, counts: Mapping[str, int]) -> str:
         """What is beyond a bound, in words."""
@@ -67,15 +67,25 @@ class Scenario:
     """What ``strategy`` may be."""
     deliveries: DeliveryBounds | None = None
     """Of native clients."""
+    deliveries_by: Mapping[str, DeliveryBounds] = field(default_factory=dict)
+    """Where another strategy was chosen that has bounds of its own."""
 
-    def exceeded(self, counts: Mapping[str, int], runs: int, durability: str = "memory") -> str:
+    def exceeded(
+        self,
+        counts: Mapping[str, int],
+        runs: int,
+        durability: str = "memory",
+        strategy: str | None = None,
+    ) -> str:
         """Which bound is exceeded by what so many runs have counted, in words. A few runs say
         little: one crash is much of what happened in them."""
         if self.deliveries is None or runs < ENOUGH_RUNS:
             return ""
-        bounds = self.deliveries
+        bounds = self.deliveries_by.get(strategy or "", self.deliveries)
         if durability != "memory":
-            bounds = replace(bounds, due=bounds.due_with_journals, excused=EXCUSED_WITH_JOURNALS)
+            bounds = replace(
+                bounds, due=bounds.due_with_journals, excused=bounds.excused_with_journals
+            )
         return bounds.exceeded(counts)
 
     def begin(

@@ -177,6 +177,20 @@ class LinkSync:
                 wait.pop(link, None)
             self._send_ready_answers(hop)
 
+    def take_over(self, old: Session, new: Session) -> bool:
+        """An action is about to put a link in the place of another one: own clients that await an
+        answer there await it here, from the next question on. Whether any does."""
+        number = self._asked.get(new, 0) + 1
+        moved = [
+            wait
+            for hop, waits in self._waits.items()
+            for wait in waits
+            if hop.is_client and self._answers.get(old, 0) < wait.get(old, 0)
+        ]
+        for wait in moved:
+            wait[new] = number
+        return bool(moved)
+
     def note_news(self, link: Session) -> None:
         """A new advertisement arrived over a link."""
         self._has_news[link] = None
