@@ -63,7 +63,7 @@ from pubweave.runtime.entrance.mqtt_listener import MqttListener
 from pubweave.runtime.journal.host import BrokerJournal, patient
 from pubweave.runtime.net.addresses import Address
 from pubweave.runtime.net.clock import DeadlineTimer
-from pubweave.runtime.net.connection import Connection
+from pubweave.runtime.net.connection import LINGER_S, Connection
 from pubweave.runtime.net.dialer import Dialer
 from pubweave.runtime.security.broker_files import secured
 from pubweave.runtime.security.directory import broker_security
@@ -265,8 +265,11 @@ class BrokerHost:
         else:
             self._all_closed.set()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2.0):
+            # Longer than they linger: what an end causes must still find the journal open.
+            async with asyncio.timeout(LINGER_S + 1.0):
                 await self._all_closed.wait()
+                if self._entrance is not None:
+                    await self._entrance.wait_closed()
         if self._feed is not None:
             await asyncio.to_thread(self._feed.close)
         if self._journal is not None:

@@ -43,6 +43,7 @@ class MqttListener:
         self._handle = handle
         self._authentication = MqttAuthentication(doorway, handle)
         self._sockets: dict[ConnectionId, MqttSocket] = {}
+        self._is_empty = asyncio.Event()
         self._listener: Listener | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -71,8 +72,15 @@ class MqttListener:
             self._sweep.cancel()
         if self._listener is not None:
             self._listener.close()
+        self._is_empty.clear()
         for connection in list(self._sockets.values()):
             connection.shut_down()
+        if not self._sockets:
+            self._is_empty.set()
+
+    async def wait_closed(self) -> None:
+        """After `close`: until nobody is inside any more."""
+        await self._is_empty.wait()
 
     def _look(self) -> None:
         limit_s = self._doorway.stalled_frame_s
@@ -123,6 +131,8 @@ class MqttListener:
             log.info("closed an MQTT connection: %s", connection.fault)
             self._doorway.count(connection.refusal)
         self._handle(ConnectionClosed(connection.number))
+        if not self._sockets:
+            self._is_empty.set()
 
     # --- to the connections ----------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import msgspec
 
 from pubweave.core.session.admission import Refusal
 from pubweave.model.mqtt_packets import ConnAck, Disconnect, FromClient, Reason, ToClient
-from pubweave.runtime.net.connection import NumberedSocket
+from pubweave.runtime.net.connection import LINGER_S, NumberedSocket
 from pubweave.runtime.net.mqtt_packets import received, to_send
 from pubweave.wire.mqtt.codec import V5, MqttDecoder, MqttProtocolError, encode
 
@@ -175,6 +175,7 @@ class MqttSocket(NumberedSocket):
         if self._is_inside:
             self.write((Disconnect(Reason.SERVER_SHUTTING_DOWN),))
         self.close()
+        asyncio.get_running_loop().call_later(LINGER_S, self.abort)
 
     def _refuse(self, reason: int, text: str) -> None:
         """Bytes that are no MQTT: say so, as far as the client can hear it, and hang up."""

@@ -22,14 +22,21 @@ class VirtualThread(concurrent.futures.Executor):
         self._process = process
         self._work_s = work_s
         self._free_at = 0.0
+        self._is_shut_down = False
 
     def submit(
         self, work: Callable[..., Any], /, *args: Any, **named: Any
     ) -> concurrent.futures.Future[Any]:
+        if self._is_shut_down:
+            raise RuntimeError("cannot schedule new futures after shutdown")
         done: concurrent.futures.Future[Any] = concurrent.futures.Future()
         self._free_at = max(self._free_at, self._world.now) + self._world.uniform(*self._work_s)
         self._world.at(self._free_at, self._work, done, lambda: work(*args, **named))
         return done
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take nothing more. Who waits would have to wait for virtual time, so nobody does."""
+        self._is_shut_down = True
 
     def _work(self, done: concurrent.futures.Future[Any], work: Callable[[], Any]) -> None:
         if self._process.is_dead:
