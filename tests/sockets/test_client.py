@@ -144,6 +144,30 @@ def test_a_subscriber_that_does_not_read_slows_the_publisher_down_without_loss()
     run(main())
 
 
+def test_a_subscription_taken_back_unread_holds_no_other_up() -> None:
+    async def main() -> None:
+        limits = SessionLimits(window_bytes=4_000, congested_bytes=4_000, relieved_bytes=1_000)
+        async with (
+            overlay(ALONE, limits=limits) as hosts,
+            pubweave.connect(str(hosts["b1"].address)) as publisher,
+            pubweave.connect(str(hosts["b1"].address), limits=limits, max_queued=5) as subscriber,
+        ):
+            await publisher.advertise("*")
+            unread = await subscriber.subscribe("class = 'A'")
+            read = await subscriber.subscribe("class = 'B'")
+            for topic in ["A"] * 20 + ["B"] * 100:
+                await publisher.publish(topic, {}, b"x" * 100)
+            await until(lambda: unread.queued > 5)
+            next_one = asyncio.create_task(anext(read))  # it waits when the other is taken back
+            await asyncio.sleep(0.1)
+            await asyncio.gather(subscriber.unsubscribe(unread), next_one)
+            async with asyncio.timeout(10):
+                for _ in range(99):
+                    await anext(read)
+
+    run(main())
+
+
 def test_a_client_gets_its_session_back_from_a_broker_that_restarted() -> None:
     async def main() -> None:
         async with (

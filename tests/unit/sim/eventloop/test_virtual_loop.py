@@ -106,9 +106,7 @@ def test_a_stopped_process_finds_everything_when_it_goes_on_and_its_timers_late(
     two = Two()
     fired: list[float] = []
     with two.loop.running():
-        two.loop.call_later(
-            1.0, lambda: fired.append(two.world.now), context=two.server.context
-        )
+        two.loop.call_later(1.0, lambda: fired.append(two.world.now), context=two.server.context)
     two.server.pause(until=8.0)
     two.write(b"one")
     two.run(4.0)
