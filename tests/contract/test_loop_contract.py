@@ -68,7 +68,7 @@ async def pair(ours: Heard, theirs: Heard) -> Any:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not condition():
+        while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

@@ -19,6 +19,7 @@ from pubweave.runtime.client.client import Client
 from pubweave.runtime.entrance.gatekeeper import Gatekeeper
 from pubweave.runtime.journal.host import BrokerJournal
 from pubweave.runtime.net.connection import Connection
+from pubweave.runtime.net.dialer import Dialer
 from pubweave.runtime.net.mqtt_connection import MqttSocket
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.simulate import run_seed
@@ -68,7 +69,8 @@ def test_many_seeds_hold(name: str, durability: str) -> None:
 @pytest.mark.parametrize("name", sorted(DRIVEN))
 def test_another_process_with_other_hashes_writes_the_same_trace(name: str) -> None:
     code = (
-        "from pubweave.drivers.scenarios import DRIVEN; from pubweave.sim.simulate import run_seed; "
+        "from pubweave.drivers.scenarios import DRIVEN; "
+        "from pubweave.sim.simulate import run_seed; "
         "from pubweave.sim.kernel.trace import Trace; "
         f"run_seed(DRIVEN[{name!r}], 3); "  # what ran before must not matter
         f"print(run_seed(DRIVEN[{name!r}], 5, durability='journal', trace=Trace()).trace_digest)"
@@ -115,9 +117,13 @@ def drop_the_second_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Connection, "data_received", data_received)
 
 
-def forget_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client does not tell its core that a connection has ended."""
-    monkeypatch.setattr(Client, "connection_closed", lambda self, connection: None)
+def dial_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dialer does not wake up when its connection is lost."""
+
+    def connection_closed(self: Dialer, connection: Connection) -> None:
+        self._owner.connection_closed(connection)
+
+    monkeypatch.setattr(Dialer, "connection_closed", connection_closed)
 
 
 def leave_connections_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +179,7 @@ Mistake = Callable[[pytest.MonkeyPatch], None]
     ("name", "seeds", "durability", "mistake"),
     [
         ("routing", range(3), "memory", drop_the_second_read),
-        ("routing", range(3), "memory", forget_the_end),
+        ("routing", range(3), "memory", dial_no_more),
         ("routing", range(3), "memory", leave_connections_open),
         ("routing", range(1), "memory", go_on_listening),
         ("routing", range(20), "journal", let_effects_go_too_early),

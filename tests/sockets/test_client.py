@@ -155,15 +155,23 @@ def test_a_subscription_taken_back_unread_holds_no_other_up() -> None:
             await publisher.advertise("*")
             unread = await subscriber.subscribe("class = 'A'")
             read = await subscriber.subscribe("class = 'B'")
-            for topic in ["A"] * 20 + ["B"] * 100:
-                await publisher.publish(topic, {}, b"x" * 100)
+
+            async def publish() -> None:
+                for topic in ["A"] * 200 + ["B"] * 100:
+                    await publisher.publish(topic, {}, b"x" * 100)
+
+            # Somebody waits for what comes behind that when it is taken back.
+            waiting = asyncio.create_task(anext(read))
+            publishing = asyncio.create_task(publish())
             await until(lambda: unread.queued > 5)
-            next_one = asyncio.create_task(anext(read))  # it waits when the other is taken back
-            await asyncio.sleep(0.1)
-            await asyncio.gather(subscriber.unsubscribe(unread), next_one)
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
             async with asyncio.timeout(10):
+                await subscriber.unsubscribe(unread)
+                await waiting
                 for _ in range(99):
                     await anext(read)
+            await publishing
 
     run(main())
 

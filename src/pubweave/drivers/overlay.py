@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from pubweave.core.config.session import SessionLimits
 from pubweave.drivers.machine import VirtualMachine
 from pubweave.model.ids import BrokerId
 from pubweave.model.topology import Topology
@@ -19,6 +18,8 @@ from pubweave.sim.eventloop.process import SimProcess
 from pubweave.sim.kernel.disk import DiskSetting, SimDisk
 
 PORT, MQTT_PORT = 7001, 1883
+MAX_FRAME_BYTES = 1 << 16
+"""Small, so that what may pile up unread is, too."""
 
 
 @dataclass
@@ -50,9 +51,11 @@ class DrivenOverlay:
         disks: DiskSetting,
         *,
         is_durable: bool,
-        with_mqtt: bool = False,
-        table: Mapping[str, Any],
+        window_bytes: int,
+        mqtt_unread_bytes: int | None,
     ) -> None:
+        """``mqtt_unread_bytes``: brokers have a door for MQTT clients, which may leave so much
+        unread."""
         self.loop = loop
         self.is_durable = is_durable
         self._disks = disks
@@ -66,8 +69,9 @@ class DrivenOverlay:
                 neighbors=dict(sorted(near.items())),
                 durability="journal" if is_durable else "memory",
                 journal=JournalTable(Path("journal") if is_durable else None),
-                mqtt=MqttTable(listen=Address(host, MQTT_PORT) if with_mqtt else None),
-                **table,
+                mqtt=_door(host, mqtt_unread_bytes),
+                limits=SessionLimits(window_bytes, window_bytes, window_bytes // 4),
+                max_frame_bytes=MAX_FRAME_BYTES,
             )
             process = loop.spawn(name, host)
             self.brokers[name] = DrivenBroker(Settings(broker), SimDisk(loop.world), process)
@@ -118,3 +122,13 @@ class DrivenOverlay:
     @property
     def has_stopped(self) -> bool:
         return all(b.life is not None and b.life.done() for b in self.brokers.values())
+
+
+def _door(host: str, unread_bytes: int | None) -> MqttTable:
+    if unread_bytes is None:
+        return MqttTable()
+    return MqttTable(
+        listen=Address(host, MQTT_PORT),
+        max_packet_bytes=MAX_FRAME_BYTES - 4096,
+        unread_bytes=unread_bytes,
+    )

@@ -12,7 +12,7 @@ import logging
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from pubweave.drivers.faults import DriverFaults, FaultCounts
 from pubweave.drivers.overlay import DrivenOverlay
@@ -84,6 +84,10 @@ class DriverSetting:
     splits: float
     stops_in_trouble: bool
     """Faults strike while everything stops."""
+    window_bytes: int
+    """Of the sessions of brokers."""
+    unread_bytes: int
+    """What an MQTT client may leave unread before it is written less to."""
 
     @classmethod
     def draw(cls, world: World, max_brokers: int) -> DriverSetting:
@@ -99,6 +103,8 @@ class DriverSetting:
             capacity=(2_000, 20_000) if small else (1 << 16, 1 << 18),
             splits=world.choice([0.0, 0.2, 0.8]),
             stops_in_trouble=world.chance(0.5),
+            window_bytes=world.choice([1 << 12, 1 << 14, 1 << 20]),
+            unread_bytes=world.choice([1 << 12, 1 << 15, 1 << 20]),
         )
 
 
@@ -113,7 +119,6 @@ class DriverRun:
         setting: DriverSetting,
         *,
         with_mqtt: bool = False,
-        **table: Any,
     ) -> None:
         self.name = name
         self.world = world
@@ -129,8 +134,8 @@ class DriverRun:
             random_tree(setting.brokers, world.rng),
             disks,
             is_durable=options.is_durable,
-            with_mqtt=with_mqtt,
-            table=table,
+            window_bytes=setting.window_bytes,
+            mqtt_unread_bytes=setting.unread_bytes if with_mqtt else None,
         )
         self.faults = DriverFaults(
             self.overlay, lambda: self.workload.processes, setting.faults, options.pause_s

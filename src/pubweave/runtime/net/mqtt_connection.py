@@ -1,8 +1,8 @@
 """One TCP connection of an MQTT client, with or without TLS: bytes to packets and back.
 
 Everything that one read brings is one event of the broker; everything that one event causes is one
-write. A client that does not read is not written to any more (the core is told, and drops what it
-may drop); one that lets its other packets pile up nevertheless is cut off.
+write. A client that does not read is sent no more publications (the core is told, and drops what it
+may drop, and keeps the others within its queue); one that lets answers pile up is cut off.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import mqtt5
 import msgspec
 
 from pubweave.core.session.admission import Refusal
-from pubweave.model.mqtt_packets import ConnAck, Disconnect, FromClient, Reason, ToClient
+from pubweave.model.mqtt_packets import ConnAck, Disconnect, FromClient, Publish, Reason, ToClient
 from pubweave.runtime.net.connection import LINGER_S, NumberedSocket
 from pubweave.runtime.net.mqtt_packets import received, to_send
 from pubweave.wire.mqtt.codec import V5, MqttDecoder, MqttProtocolError, encode
 
 UNREAD_FACTOR = 16
-"""A client that lets so many times more pile up than what pauses writing to it is cut off."""
+"""A client that lets so many times more answers pile up than what pauses writing to it is cut off.
+Publications do not count: a session that is resumed is sent all that was in flight at once."""
 
 
 class Withheld(NamedTuple):
@@ -71,6 +72,10 @@ class MqttSocket(NumberedSocket):
         self._decoder = MqttDecoder(max_packet_bytes)
         self._is_inside = False
         """The client was told that it is in."""
+        self._is_full = False
+        """As much is unread as may be."""
+        self._answer_bytes = 0
+        """Written since then, beside publications."""
         self._packets_seen = 0
         self._unread_seen: int | None = None
         """How much the client had not read yet when it was last looked at, after a hang-up."""
@@ -103,9 +108,12 @@ class MqttSocket(NumberedSocket):
         self._owner.packets_received(self, values, withheld)
 
     def pause_writing(self) -> None:
+        self._is_full = True
         self._owner.writing_paused(self, True)
 
     def resume_writing(self) -> None:
+        self._is_full = False
+        self._answer_bytes = 0
         self._owner.writing_paused(self, False)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -142,10 +150,17 @@ class MqttSocket(NumberedSocket):
             if self._is_inside and self.proof is not None:
                 first = msgspec.structs.replace(packets[0], authentication_data=self.proof)
                 packets = (first, *packets[1:])
-        transport.write(b"".join([encode(to_send(packet), version) for packet in packets]))
-        if transport.get_write_buffer_size() > UNREAD_FACTOR * self._unread_bytes:
-            self.refusal, self.fault = Refusal.UNREAD, "does not read what it is sent"
-            self.abort()
+        written = [encode(to_send(packet), version) for packet in packets]
+        was_full = self._is_full
+        transport.write(b"".join(written))
+        if was_full:
+            pairs = zip(packets, written, strict=True)
+            self._answer_bytes += sum(
+                len(data) for packet, data in pairs if type(packet) is not Publish
+            )
+            if self._answer_bytes > UNREAD_FACTOR * self._unread_bytes:
+                self.refusal, self.fault = Refusal.UNREAD, "does not read what it is sent"
+                self.abort()
 
     def write_auth(self, reason: int, method: str, data: bytes) -> bool:
         """A step of an authentication; False: the client has no room for it."""

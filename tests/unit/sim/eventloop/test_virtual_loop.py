@@ -266,8 +266,9 @@ def test_what_nobody_catches_is_found() -> None:
 
     async def main() -> None:
         asyncio.get_running_loop().call_soon(lambda: 1 / 0)
-        asyncio.create_task(fails())
+        task = asyncio.create_task(fails())
         await asyncio.sleep(1)
+        assert task.done()
 
     loop = VirtualLoop(World(0))
     loop.run_until_complete(main())
