@@ -184,7 +184,8 @@ class DrivenMqttClients:
             return
         driven = self._clients[name]
         attempt.got[name] = times = attempt.got.get(name, 0) + 1
-        if times == 1:
+        # Of quality 1 made 0, one may get lost and come when its publisher says it again.
+        if times == 1 and (packet.qos.value or attempt.qos != 1):
             key = attempt.publisher, attempt.topic, attempt.qos
             if attempt.number < driven.last.get(key, 0):
                 self._disorder.append(f"{where} after {driven.last[key]}: out of order")
