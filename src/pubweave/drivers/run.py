@@ -85,7 +85,7 @@ class DriverSetting:
     stops_in_trouble: bool
     """Faults strike while everything stops."""
     window_bytes: int
-    """Of the sessions of brokers."""
+    """Of the sessions of brokers: larger than any message, or whoever sends two is let go."""
     unread_bytes: int
     """What an MQTT client may leave unread before it is written less to."""
 
@@ -103,7 +103,7 @@ class DriverSetting:
             capacity=(2_000, 20_000) if small else (1 << 16, 1 << 18),
             splits=world.choice([0.0, 0.2, 0.8]),
             stops_in_trouble=world.chance(0.5),
-            window_bytes=world.choice([1 << 12, 1 << 14, 1 << 20]),
+            window_bytes=world.choice([1 << 15, 1 << 17, 1 << 20]),
             unread_bytes=world.choice([1 << 12, 1 << 15, 1 << 20]),
         )
 
