@@ -253,7 +253,7 @@ class BrokerWatch:
         gate = core.routing.gate
         for client, waiting in gate._waiting.items():
             limit = 4 * client.limits.window_bytes
-            self._most(f"at the gate of {client.remote}", _bytes_of(waiting), limit, now)
+            self._most(f"at the gate of {client.remote}", _bytes_of(waiting[:-1]), limit, now)
         self._same("the early log", core._early._size_bytes, core._early._kept, now, exact=False)
         self._count_routing(core, now)
         if core.mqtt is not None:
