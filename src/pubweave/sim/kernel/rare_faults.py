@@ -23,9 +23,9 @@ SHARES = {
 }
 """By kind: the share of runs with faults that have it."""
 RARE = tuple(SHARES)
-KEEP_LITTLE = 0.1
-"""The share of small limits in which topic logs drop what is not old: what a client misses that
-comes from another broker is told to nobody yet."""
+LOSING = 0.2
+"""The share of small limits in which full gates, early logs and topic logs lose publications. Not
+all of these are counted yet, so such runs fail (ADR 27)."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,10 @@ class SmallLimits:
             return int(world.choice(list(sizes)))
 
         window_bytes = one_of(300, 1000, 4000, 1 << 20)
-        congested_bytes = one_of(300, 1000, 5000, 1 << 20)
-        keep_bytes = one_of(3000, 30_000) if world.chance(KEEP_LITTLE) else 64 << 20
+        if world.chance(LOSING):
+            congested_bytes, keep_bytes = one_of(300, 1000), one_of(3000, 30_000)
+        else:
+            congested_bytes, keep_bytes = one_of(5000, 1 << 20), 64 << 20
         return cls(
             limits=SessionLimits(window_bytes, congested_bytes, max(1, congested_bytes // 4)),
             hold_limit_bytes=one_of(300, 2000, 4 << 20),
