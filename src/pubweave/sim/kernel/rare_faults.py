@@ -69,7 +69,9 @@ NO_RARE_FAULTS = RareFaults()
 
 @dataclass(frozen=True)
 class SmallLimits:
-    """Limits of a run that are so small that queues, gates and logs get full."""
+    """Limits of a run that are so small that queues, gates and logs get full.
+
+    Not the receive maximum of MQTT, which the clients of the simulator do not heed."""
 
     limits: SessionLimits
     hold_limit_bytes: int
@@ -78,7 +80,6 @@ class SmallLimits:
     client_queue_bytes: int
     mqtt_queue_messages: int
     mqtt_queue_bytes: int
-    mqtt_receive_max: int
     mqtt_session_expiry_s: int
 
     @classmethod
@@ -101,7 +102,6 @@ class SmallLimits:
             # Less than a subscription brings at once would end a session again and again.
             mqtt_queue_messages=one_of(15, 200_000),
             mqtt_queue_bytes=one_of(5000, 64 << 20),
-            mqtt_receive_max=one_of(1, 3, 1024),
             mqtt_session_expiry_s=one_of(2, 7 * 24 * 3600),
         )
 
@@ -118,7 +118,6 @@ class SmallLimits:
                 mqtt,
                 queue_messages=min(mqtt.queue_messages, self.mqtt_queue_messages),
                 queue_bytes=self.mqtt_queue_bytes,
-                receive_max=self.mqtt_receive_max,
                 session_expiry_max_s=self.mqtt_session_expiry_s,
             )
         return replace(
