@@ -99,7 +99,7 @@ def run_shifts(seed: int, *, fault: str = "any", max_brokers: int = 12) -> RunRe
     run = SimRun(
         "shift",
         world,
-        Options(max_brokers),
+        Options(max_brokers, fault=fault),
         setting,
         TreeOverlay,
         config,

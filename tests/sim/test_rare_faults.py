@@ -250,7 +250,7 @@ def test_small_limits_reach_every_room_of_a_configuration() -> None:
     assert config.entry.queue_bytes_per_client == small.client_queue_bytes
     assert config.mqtt is not None
     assert config.mqtt.queue_messages == min(7, small.mqtt_queue_messages)
-    assert config.mqtt.receive_max == small.mqtt_receive_max
+    assert config.mqtt.queue_bytes == small.mqtt_queue_bytes
 
 
 COUNTED = {

@@ -23,9 +23,9 @@ SHARES = {
 }
 """By kind: the share of runs with faults that have it."""
 RARE = tuple(SHARES)
-KEEP_LITTLE = 0.1
-"""The share of small limits in which topic logs drop what is not old: what a client misses that
-comes from another broker is told to nobody yet."""
+LOSING = 0.2
+"""The share of small limits in which full gates, early logs and topic logs lose publications. Not
+all of these are counted yet, so such runs fail (ADR 27)."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,9 @@ NO_RARE_FAULTS = RareFaults()
 
 @dataclass(frozen=True)
 class SmallLimits:
-    """Limits of a run that are so small that queues, gates and logs get full."""
+    """Limits of a run that are so small that queues, gates and logs get full.
+
+    Not the receive maximum of MQTT, which the clients of the simulator do not heed."""
 
     limits: SessionLimits
     hold_limit_bytes: int
@@ -78,7 +80,6 @@ class SmallLimits:
     client_queue_bytes: int
     mqtt_queue_messages: int
     mqtt_queue_bytes: int
-    mqtt_receive_max: int
     mqtt_session_expiry_s: int
 
     @classmethod
@@ -87,8 +88,10 @@ class SmallLimits:
             return int(world.choice(list(sizes)))
 
         window_bytes = one_of(300, 1000, 4000, 1 << 20)
-        congested_bytes = one_of(300, 1000, 5000, 1 << 20)
-        keep_bytes = one_of(3000, 30_000) if world.chance(KEEP_LITTLE) else 64 << 20
+        if world.chance(LOSING):
+            congested_bytes, keep_bytes = one_of(300, 1000), one_of(3000, 30_000)
+        else:
+            congested_bytes, keep_bytes = one_of(5000, 1 << 20), 64 << 20
         return cls(
             limits=SessionLimits(window_bytes, congested_bytes, max(1, congested_bytes // 4)),
             hold_limit_bytes=one_of(300, 2000, 4 << 20),
@@ -99,7 +102,6 @@ class SmallLimits:
             # Less than a subscription brings at once would end a session again and again.
             mqtt_queue_messages=one_of(15, 200_000),
             mqtt_queue_bytes=one_of(5000, 64 << 20),
-            mqtt_receive_max=one_of(1, 3, 1024),
             mqtt_session_expiry_s=one_of(2, 7 * 24 * 3600),
         )
 
@@ -116,7 +118,6 @@ class SmallLimits:
                 mqtt,
                 queue_messages=min(mqtt.queue_messages, self.mqtt_queue_messages),
                 queue_bytes=self.mqtt_queue_bytes,
-                receive_max=self.mqtt_receive_max,
                 session_expiry_max_s=self.mqtt_session_expiry_s,
             )
         return replace(
