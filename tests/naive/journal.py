@@ -15,7 +15,7 @@ def naive_batches(data: bytes) -> list[bytes]:
         length = int.from_bytes(data[4:8], "little")
         checksums = [int.from_bytes(data[at : at + 4], "little") for at in (8, 12)]
         records, end = data[HEAD_BYTES:][:length], data[HEAD_BYTES + length :][: len(END)]
-        if data[:4] != b"pwJ3" or end != END:
+        if data[:4] != b"pwJ4" or end != END:
             break
         if checksums != [zlib.crc32(records), zlib.crc32(data[:12])]:
             break

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import struct
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 import pubweave
 from pubweave.core.config.session import SessionLimits
+from pubweave.core.vocabulary.effects import ReportGap
 from pubweave.model.messages.session import Missed
 from pubweave.model.topology import Topology
 from pubweave.runtime.broker.host import BrokerHost
 from pubweave.runtime.client.client import MISSED_REMEMBERED, ClientError
+from pubweave.runtime.client.subscription import GapError
 from pubweave.runtime.settings.tree import Settings
 from tests.sockets.harness import CuttingProxy, overlay, run, until
 
@@ -32,7 +35,7 @@ def test_publications_cross_a_chain_of_brokers() -> None:
         ):
             await publisher.advertise("class = 'STOCK'")
             quotes = await subscriber.subscribe("class = 'STOCK' and volume > 10")
-            await until(lambda: hosts["b1"].broker.status(0.0).subscriptions == 1)
+            assert quotes.is_confirmed
             for volume in (5, 20, 30):
                 await publisher.publish("STOCK", {"volume": volume, "late": False}, b"\x00raw")
             first, second = await anext(quotes), await anext(quotes)
@@ -44,6 +47,75 @@ def test_publications_cross_a_chain_of_brokers() -> None:
             assert [n async for n in quotes] == []
 
     run(main())
+
+
+def test_the_first_publication_behind_an_advertisement_is_not_missed() -> None:
+    async def main() -> None:
+        async with (
+            overlay(CHAIN) as hosts,
+            pubweave.connect(str(hosts["b1"].address)) as publisher,
+            pubweave.connect(str(hosts["b3"].address)) as subscriber,
+        ):
+            quotes = await subscriber.subscribe("class = 'STOCK'")
+            await publisher.advertise("class = 'STOCK'")
+            await publisher.publish("STOCK", payload=b"first")
+            assert (await anext(quotes)).payload == b"first"
+
+    run(main())
+
+
+def test_a_subscription_that_is_not_confirmed_comes_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        async with (
+            overlay(CHAIN) as hosts,
+            pubweave.connect(str(hosts["b3"].address)) as publisher,
+        ):
+            await publisher.advertise("*")
+            await until(lambda: hosts["b1"].broker.status(0.0).advertisements == 1)
+            await hosts["b2"].stop()
+            async with pubweave.connect(str(hosts["b1"].address)) as client:
+                hasty = await client.subscribe("class = 'T'", confirm=False)
+                late = await client.subscribe("class = 'U'", timeout_s=0.05)
+                assert "is not confirmed after 0.05 s" in caplog.text
+                assert [hasty.is_confirmed, late.is_confirmed] == [False, False]
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.05):
+                        await late.confirmation()
+
+    run(main())
+
+
+@pytest.mark.parametrize("on_gap", ["warn", "raise", "call"])
+def test_a_gap_cannot_be_overlooked(on_gap: str, caplog: pytest.LogCaptureFixture) -> None:
+    called: list[ReportGap] = []
+
+    async def main() -> None:
+        action: Any = called.append if on_gap == "call" else on_gap
+        async with overlay(ALONE) as hosts:
+            address = str(hosts["b1"].address)
+            async with (
+                pubweave.connect(address) as publisher,
+                pubweave.connect(address, on_gap=action) as subscriber,
+            ):
+                quotes = await subscriber.subscribe("class = 'T'")
+                await publisher.advertise("class = 'T'")
+                await publisher.publish("T", payload=b"1")
+                await publisher.flush()
+                publisher._core._published.turn("T", publisher._core._sequence + 1)
+                publisher._core._sequence += 1  # as if one had been lost on its way
+                await publisher.publish("T", payload=b"3")
+                assert (await anext(quotes)).payload == b"1"
+                if on_gap == "raise":
+                    with pytest.raises(GapError, match="are missing between numbers"):
+                        await anext(quotes)
+                assert (await anext(quotes)).payload == b"3"
+                assert (subscriber.gap_count, len(subscriber.gaps)) == (1, 1)
+
+    run(main())
+    assert len(called) == (on_gap == "call")
+    assert ("are missing between numbers" in caplog.text) == (on_gap == "warn")
 
 
 def test_what_doors_tell_each_other_is_for_those_who_ask_for_it_by_name() -> None:

@@ -128,13 +128,13 @@ class Publishing:
         is_noted = self._meter is not None or self._observer is not None or self._early is not None
         previous: tuple[Session, ...] = ()
         received = routed = size_bytes = 0
-        rest = iter(messages)
-        is_let_through = self._routing.gate.is_shut(origin)
+        gate, rest = self._routing.gate, iter(messages)
+        was_shut = gate.is_shut(origin)
         try:
             for message in rest:
                 if type(message) is not Publication:
                     on_other(origin, message, now)
-                    if self._routing.gate.is_shut(origin) and not is_let_through:
+                    if not was_shut and gate.is_shut(origin):
                         break
                     routes = None  # tables may have changed
                     continue

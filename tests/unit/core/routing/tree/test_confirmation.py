@@ -300,6 +300,22 @@ def test_the_first_publication_behind_an_advertisement_reaches_who_is_confirmed(
     assert tree.clients["sub"].got == keys
 
 
+def test_what_comes_at_once_is_handled_in_its_order() -> None:
+    tree = BrokerTree(CHAIN, {"sub": "b1", "pub": "b3"}, **PATIENT)
+    core = tree.clients["pub"].core
+    core.advertise(parse_filter("class = 'A'"))
+    core.advertise(parse_filter("class = 'B'"))
+    short = core.advertise(WANTED)
+    core.publish("T", {}, b"", tree.now)
+    core.unadvertise(short)
+    tree.flush("pub")
+    tree.settle()
+    routing = tree.brokers["b3"].routing
+    assert isinstance(routing, TreeRouting)
+    assert short not in routing.advertisements
+    assert tree.brokers["b3"].counters.refused == 0
+
+
 def test_a_wait_that_takes_too_long_ends_and_is_counted() -> None:
     tree = BrokerTree(CHAIN, {"sub": "b1", "pub": "b3"}, **(PATIENT | {"publisher_wait_s": 1.0}))
     tree.cut("b1", "b2")
