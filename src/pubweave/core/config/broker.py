@@ -42,9 +42,9 @@ class BrokerBehavior:
     """A disconnected client that holds others up for this long is let go."""
     stale_grace_s: NotNegative = 10.0
     """What a restarted neighbor has not told again after this time is dropped."""
-    publisher_wait_s: NotNegative = 60.0
-    """So long at most a client waits with what it publishes under a new advertisement until the
-    neighbors have said who wants it; those that have not get everything then."""
+    publisher_wait_s: NotNegative = 1.0
+    """The longest time that publications under a new advertisement wait for the neighbors to say
+    who wants them. Neighbors that have not answered by then get every publication until they do."""
     hold_limit_bytes: Count = 4 << 20
     """How much an action may hold back; beyond it the action is given up."""
     hold_limit_s: Seconds = 3.0

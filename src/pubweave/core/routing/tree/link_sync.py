@@ -222,7 +222,18 @@ class LinkSync:
                 wait[link] = self._asked.get(link, 0) + 1
                 self._ask(link)
         self._waits.setdefault(hop, deque()).append(wait)
+        self.version += 1
         self._send_ready_answers(hop)
+
+    def awaited_by(self, hop: Session) -> list[Session]:
+        """The links whose answer a neighbor waits for: what it sends meanwhile, perhaps under the
+        advertisement that it asked about, goes to them, too."""
+        return [
+            link
+            for wait in self._waits.get(hop, ())
+            for link, number in wait.items()
+            if self._answers.get(link, 0) < number
+        ]
 
     def answered_by(self, hop: Session) -> None:
         """A neighbor answered: its gate opens, and others may be answered."""
@@ -233,6 +244,7 @@ class LinkSync:
         self.partial.pop(hop, None)
         self.unlearned.pop(hop, None)
         self.open_gate(hop)
+        self.version += bool(self._waits)
         for asker in list(self._waits):
             self._send_ready_answers(asker)
 

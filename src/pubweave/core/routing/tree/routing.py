@@ -417,6 +417,8 @@ class TreeRouting(RoutingStrategy):
     ) -> list[Session]:
         """Those of ``links`` that a held publication is routed to."""
         wanting = {*self._link_index.match(publication), *self.sync.unheard}
+        if origin is not None:
+            wanting.update(self.sync.awaited_by(origin))
         return [link for link in links if link in wanting and link is not origin]
 
     def change_hop(self, id_: str, old: Session, new: Session) -> None:
@@ -461,8 +463,9 @@ class TreeRouting(RoutingStrategy):
 
     def route(self, publication: Publication, origin: Session) -> tuple[Session, ...]:
         links = self._link_index.match(publication)
-        if self.sync.unheard:
-            links = tuple(dict.fromkeys([*links, *self.sync.unheard]))
+        awaited = self.sync.awaited_by(origin)
+        if self.sync.unheard or awaited:
+            links = tuple(dict.fromkeys([*links, *self.sync.unheard, *awaited]))
         if origin in links:
             links = tuple([link for link in links if link is not origin])
         if self._stand_in is not None or self.sync.gates:
