@@ -44,7 +44,8 @@ class SimLink:
     connection: SimConnection | None = None
 
     def arrival(self, now: float) -> float:
-        return max(now, self.cut_until) + self.latency_s + self.extra_s
+        cut_until = self.cut_until
+        return (now if now > cut_until else cut_until) + self.latency_s + self.extra_s
 
 
 class SimConnection:
