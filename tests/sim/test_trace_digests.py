@@ -36,6 +36,7 @@ def test_all_runs_are_as_they_were(scenario: str, durability: str) -> None:
     assert digests(scenario, durability, len(expected), jobs=2) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "durability"), runs())
 def test_no_run_depends_on_the_hash_seed_or_on_how_many_run_at_once(
     scenario: str, durability: str
