@@ -288,17 +288,11 @@ class Broker:
                 if origin is None:
                     return
                 messages = messages[1:]
-            for paused in self.parts.paused:
-                if origin.remote in paused and origin.is_client:
-                    messages = [m for m in messages if isinstance(m, SessionMessage)]
-            # One message may exceed the window, of whatever size; what comes behind it may not.
-            if origin.received_bytes_unacked > 4 * self.config.limits.window_bytes and not all(
-                isinstance(message, SessionMessage) for message in messages
-            ):
-                raise RemoteProtocolError("sends beyond its window")
-            if len(messages) > self._questions_at_once and origin.is_client:
-                self.sessions.access.check_questions(messages)
-            self._process(origin, messages, event.received_at, now)
+            elif len(messages) == 1 and type(messages[0]) is Ack:
+                self._on_ack(origin, messages[0])  # the most frequent batch; concerns no one else
+                messages = ()
+            if messages:
+                self._take(origin, messages, event.received_at, now)
         except RemoteProtocolError as error:
             self.counters.protocol_errors += not isinstance(error, OvertakenError)
             self.sessions.drop(event.connection, str(error), now, self._outgoing.effects)
@@ -306,6 +300,22 @@ class Broker:
             self._flush(origin, now)
         if origin is not None and origin.received != origin.told:
             self._flow.schedule_ack(origin, now, self._outgoing.effects)
+
+    def _take(
+        self, origin: Session, messages: Sequence[Message], received_at: float, now: float
+    ) -> None:
+        """Handle what an established session sent, unless the sender is paused."""
+        for paused in self.parts.paused:
+            if origin.remote in paused and origin.is_client:
+                messages = [m for m in messages if isinstance(m, SessionMessage)]
+        # One message may exceed the window, of whatever size; what comes behind it may not.
+        if origin.received_bytes_unacked > 4 * self.config.limits.window_bytes and not all(
+            isinstance(message, SessionMessage) for message in messages
+        ):
+            raise RemoteProtocolError("sends beyond its window")
+        if len(messages) > self._questions_at_once and origin.is_client:
+            self.sessions.access.check_questions(messages)
+        self._process(origin, messages, received_at, now)
 
     def _greet(
         self, connection: ConnectionId, messages: Sequence[Message], now: float
@@ -385,10 +395,8 @@ class Broker:
 
     def _on_session_message(self, origin: Session, message: SessionMessage, now: float) -> None:
         match message:
-            case Ack(received):
-                origin.take_ack(received)
-                origin.pump(self._outgoing.effects)
-                self._flow.relieve(origin, self._outgoing.effects)
+            case Ack():
+                self._on_ack(origin, message)
             case Ping(sent_at):
                 self._flow.ack(origin, self._outgoing.effects)
                 self._outgoing.effects.append(Transmit(origin.connection, (Pong(sent_at),)))  # type: ignore[arg-type]
@@ -408,6 +416,12 @@ class Broker:
                 if handler is None:
                     raise RemoteProtocolError(f"unexpected {type(message).__name__}")
                 handler(origin, message, now)
+
+    def _on_ack(self, origin: Session, ack: Ack) -> None:
+        origin.take_ack(ack.received)
+        if origin.waiting:
+            origin.pump(self._outgoing.effects)
+        self._flow.relieve(origin, self._outgoing.effects)
 
     def _flush(self, origin: Session | None, now: float) -> None:
         if not self._outgoing.touched:

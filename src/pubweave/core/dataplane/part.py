@@ -177,7 +177,10 @@ class BrokerParts:
 
     def of(self, kind: type[P]) -> P | None:
         """The part of a class; None if the strategy brings none."""
-        return next((part for part in self.all if isinstance(part, kind)), None)
+        for part in self.all:
+            if isinstance(part, kind):
+                return part
+        return None
 
     def accepts_foreign_link(self, hello: Hello) -> bool:
         return any(part.accepts_foreign_link(hello) for part in self.all)

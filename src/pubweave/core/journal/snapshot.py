@@ -30,7 +30,7 @@ import importlib
 import io
 import pickle
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from operator import attrgetter
@@ -200,15 +200,15 @@ def _step(object_: Any, name: str) -> Any:
     return getattr(object_, name, None)
 
 
-def _attributes(object_: Any) -> Iterator[tuple[str, Any]]:
+def _attributes(object_: Any) -> Iterable[tuple[str, Any]]:
     """All attributes of an object that have a value, in a fixed order; of a tuple its items."""
     if type(object_) is tuple:
-        for place, value in enumerate(object_):
-            yield str(place), value
-    for name in _slots_of(type(object_)):  # type: ignore[arg-type]
-        if hasattr(object_, name):
-            yield name, getattr(object_, name)
-    yield from getattr(object_, "__dict__", {}).items()
+        return [(str(place), value) for place, value in enumerate(object_)]
+    own: Iterable[tuple[str, Any]] = getattr(object_, "__dict__", {}).items()
+    slots = _slots_of(type(object_))  # type: ignore[arg-type]
+    if not slots:
+        return own
+    return [*((name, getattr(object_, name)) for name in slots if hasattr(object_, name)), *own]
 
 
 @cache

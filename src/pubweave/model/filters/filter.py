@@ -152,7 +152,10 @@ def topic_of(filter_: Filter) -> str | None:
     'STOCK'
     >>> topic_of(Filter((Predicate(TOPIC_ATTRIBUTE, Operator.PREFIX, "STO"),)))
     """
-    on_topic = [p for p in filter_.predicates if p.attribute == TOPIC_ATTRIBUTE]
-    if len(on_topic) != 1 or on_topic[0].operator is not Operator.EQ:
-        return None
-    return str(on_topic[0].value)
+    topic = None
+    for predicate in filter_.predicates:
+        if predicate.attribute == TOPIC_ATTRIBUTE:
+            if topic is not None or predicate.operator is not Operator.EQ:
+                return None
+            topic = str(predicate.value)
+    return topic

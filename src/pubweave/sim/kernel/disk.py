@@ -67,9 +67,10 @@ class SimDisk:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._synced: dict[str, bytes] = {}
+        self._synced: dict[str, bytearray] = {}
+        """Grown in place: a journal is synced often, and may be long."""
         self._unsynced: dict[str, bytes] = {}
-        self._before: dict[str, bytes | None] = {}
+        self._before: dict[str, bytearray | None] = {}
         """What a crash may bring back in place of files that were just installed or removed."""
         self.full_until = 0.0
         self.room = 0
@@ -108,7 +109,7 @@ class SimDisk:
                 self._world.note("disk", f"a crash tears {name}")
             else:
                 self.torn_tails += bool(kept)
-            self._synced[name] = self._synced.get(name, b"") + kept
+            self._save(name, kept)
         self._unsynced.clear()
         for name, before in self._before.items():
             if self._world.chance(0.5):
@@ -126,7 +127,7 @@ class SimDisk:
         return [*self._synced, *(name for name in self._unsynced if name not in self._synced)]
 
     def read(self, name: str) -> bytes:
-        return self._synced.get(name, b"") + self._unsynced.get(name, b"")
+        return bytes(self._synced.get(name, b"")) + self._unsynced.get(name, b"")
 
     def begin(self, operation: DiskOperation) -> None:
         """From here on a crash finds a part of it done. OSError: it failed already."""
@@ -139,7 +140,7 @@ class SimDisk:
                 self._synced[name] = self._synced.pop(scratch)
             case Remove(name):
                 if name in self.names():
-                    self._before[name] = self.read(name)
+                    self._before[name] = bytearray(self.read(name))
                     self._synced.pop(name, None)
                     self._unsynced.pop(name, None)
 
@@ -152,7 +153,7 @@ class SimDisk:
                 self._check_health()
                 whole = self.read(name)
                 self._unsynced.pop(name, None)
-                self._synced[name] = whole[:size]
+                self._synced[name] = bytearray(whole[:size])
             case Install(_, name) | Remove(name):
                 self._check_health()
                 self._before.pop(name, None)
@@ -181,12 +182,12 @@ class SimDisk:
             self._check_health()
         except OSError:
             # Once a sync has failed, the system takes what it was to save for saved.
-            self._synced[name] = self._synced.get(name, b"") + self._part(
-                self._unsynced.pop(name, b"")
-            )
+            self._save(name, self._part(self._unsynced.pop(name, b"")))
             raise
-        self._synced[name] = self.read(name)
-        self._unsynced.pop(name, None)
+        self._save(name, self._unsynced.pop(name, b""))
+
+    def _save(self, name: str, data: bytes) -> None:
+        self._synced.setdefault(name, bytearray()).extend(data)
 
     def _check_health(self) -> None:
         if self._world.now < self.failing_until and self._world.chance(FAILS):

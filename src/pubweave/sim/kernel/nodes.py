@@ -70,10 +70,7 @@ class HandlingTime:
     def of(self, event: Event) -> float:
         if type(event) is not MessagesReceived:
             return 0.0
-        matches = 0
-        for message in event.messages:
-            if type(message) is Publication:
-                matches += 1
+        matches = list(map(type, event.messages)).count(Publication)
         return self.per_message_s * len(event.messages) + self.per_match_s * matches
 
 

@@ -54,35 +54,36 @@ class BrokerInspector:
 
     def _inspect(self, event: Event, now: float) -> list[Effect]:
         instant = self._node.world.now
-        self._before(event, instant)
         core = self._node.broker
-        given_up = repair_of(core).waits.given_up
+        repair = repair_of(core)
+        self._before(event, core, repair, instant)
+        given_up = repair.waits.given_up
         effects = self._handle(event, now)
-        if repair_of(core).waits.given_up == given_up:
+        if repair.waits.given_up == given_up:
             for effect in effects:
-                if isinstance(effect, Transmit) and any(type(m) is Ack for m in effect.messages):
+                if type(effect) is Transmit and Ack in map(type, effect.messages):
                     session = core.sessions.of(effect.connection)
                     if session is not None and session.is_client:
                         self._overlay.acknowledged(self._node, session, instant)
         return effects
 
-    def _before(self, event: Event, now: float) -> None:
+    def _before(self, event: Event, core: Broker, repair: OverlayRepair, now: float) -> None:
         if self._life != self._node.incarnation:
             self._life = self._node.incarnation
             self._slept(now - self._handled_at)
         if isinstance(event, LocalPauseEnded):
             self._slept(event.seconds)
         self._handled_at = now
-        routing = routing_of(self._node.broker)
+        routing = routing_of(core)
         # A fading topic that a broker misses which is away is taken part in until it is back.
-        missed = repair_of(self._node.broker).absences.missed
+        claimed, missed, seen_at = routing.claimed, repair.absences.missed, self._seen_at
         for topic in routing.topics:
-            if topic in routing.claimed or topic not in self._seen_at or topic in missed:
+            if topic in claimed or topic not in seen_at or topic in missed:
                 self._wanted_at[topic] = now
-            self._seen_at[topic] = now
+            seen_at[topic] = now
         if isinstance(event, MessagesReceived):
             for message in event.messages:
-                if isinstance(message, Publication):
+                if type(message) is Publication:
                     self._check(message, event.connection, now)
 
     def _slept(self, away_s: float) -> None:

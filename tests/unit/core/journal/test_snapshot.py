@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import os
 import pickle
+from dataclasses import replace
 
 import pytest
 
 from pubweave.core.broker import Broker
 from pubweave.core.config.broker import BrokerConfig
+from pubweave.core.config.mqtt import MqttConfig
+from pubweave.core.config.self_organizing import OrganizeConfig
 from pubweave.core.journal.recovery import come_back
-from pubweave.core.journal.snapshot import SnapshotError, restore_broker, take_snapshot
+from pubweave.core.journal.snapshot import (
+    SnapshotError,
+    _places,
+    _walk,
+    restore_broker,
+    take_snapshot,
+)
 from pubweave.core.metering.metering import Metering
+from pubweave.core.strategies import STRATEGIES
 from pubweave.core.transformation.coordinator import ActionCoordinator
 from pubweave.core.vocabulary.effects import Effect, Transmit
 from pubweave.core.vocabulary.events import (
@@ -33,6 +43,7 @@ from pubweave.model.messages.session import (
     Subscribe,
 )
 from pubweave.model.publications import Publication, make_publication
+from pubweave.model.records.access import AccessRules, UserRules
 
 CONFIG = BrokerConfig("b1")
 WANTED = parse_filter("class = 'T' and x > 3")
@@ -173,3 +184,25 @@ def test_restored_containers_are_those_that_the_parts_of_a_broker_share(
     assert "more" not in entries[1][other.sessions.clients["sub"]]
     assert other.last_sequence("pub") == 8
     assert one.last_sequence("pub") == 9
+
+
+@pytest.mark.parametrize("is_metered", [False, True])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_brokers_of_other_names_and_users_consist_of_the_same(
+    strategy: str, is_metered: bool
+) -> None:
+    """Where the objects of a broker are is worked out once for all that are configured alike."""
+    is_tree = strategy in ("tree", "tree_covering")
+    config = BrokerConfig(
+        "b7",
+        strategy=strategy,
+        secret=b"only b7 knows",
+        access=AccessRules({"al": UserRules(publish=(WANTED,), operate=True)}, anonymous=True),
+        certified=True,
+        organize=OrganizeConfig() if is_tree else None,
+        mqtt=MqttConfig() if is_tree else None,
+    )
+    for own in (config, replace(config, access=None), replace(config, id="b8", secret=b"")):
+        metering = Metering(own.id, 1.0, epoch=7) if is_metered else None
+        broker = Broker(own, epoch=7, now=3.0, metering=metering)
+        assert _walk(broker)[1] == _places(own, is_metered)

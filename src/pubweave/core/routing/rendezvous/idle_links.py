@@ -7,7 +7,7 @@ needs is never taken from it, and one that is closed is not taken for a crash.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from pubweave.core.routing.rendezvous.chord import SendToBroker
 from pubweave.core.routing.topic_connected.link_monitor import LinkMonitor
@@ -20,21 +20,21 @@ ANSWER_LIMIT_S = 5.0
 
 
 class IdleLinks:
-    """``is_used`` says whether this end needs a link; ``on_close`` hears of each that is over."""
+    """``used`` says which links this end needs; ``on_close`` hears of each that is over."""
 
     def __init__(
         self,
         links: LinkMonitor,
         sessions: SessionTable,
         send: SendToBroker,
-        is_used: Callable[[BrokerId], bool],
+        used: Callable[[], Collection[BrokerId]],
         on_close: Callable[[BrokerId], None],
         release_after_s: float,
     ) -> None:
         self._links = links
         self._sessions = sessions
         self._send = send
-        self._is_used = is_used
+        self._used = used
         self._on_close = on_close
         self._release_after_s = release_after_s
         self._unused_since: dict[BrokerId, float] = {}
@@ -43,9 +43,10 @@ class IdleLinks:
 
     def check(self, now: float) -> None:
         """Offer what has been of no use; close what the other end has closed. O(links)."""
+        used = self._used()
         for neighbor in list(self._links.links):
             session = self._sessions.links.get(neighbor)
-            if session is None or self._is_used(neighbor):
+            if session is None or neighbor in used:
                 self._unused_since.pop(neighbor, None)
                 self._offered_at.pop(neighbor, None)
             elif not session.is_established:
@@ -62,7 +63,7 @@ class IdleLinks:
 
     def take(self, neighbor: BrokerId, now: float) -> None:
         """The other end has no use for a link."""
-        if neighbor not in self._links.links or self._is_used(neighbor):
+        if neighbor not in self._links.links or neighbor in self._used():
             return
         if self._is_offered(neighbor, now):
             self._close(neighbor, now)

@@ -83,7 +83,7 @@ class RendezvousMaintenance(BrokerPart):
             self.links,
             services.sessions,
             self._send,
-            self._is_used,
+            self._used,
             self._on_link_closed,
             self._config.release_after_s,
         )
@@ -229,17 +229,19 @@ class RendezvousMaintenance(BrokerPart):
         self.placing.lost(neighbor)
         self.check_soon(now)
 
-    def _is_used(self, neighbor: BrokerId) -> bool:
-        """Whether this end needs a link: for ring or trees, or to find other brokers."""
-        session = self._services.sessions.links.get(neighbor)
-        return (
-            neighbor in self._given
-            or neighbor in self.clusters.gateways
-            or any(neighbor in plane.table.needed() for plane in self.planes.values())
-            or self.remapping.is_under_way
-            or session is None
-            or bool(self._routing.asked.get(session) or self._routing.wanted.get(session))
-        )
+    def _used(self) -> set[BrokerId]:
+        """Of which links this end has a use: for ring or trees, or to find other brokers."""
+        links, asked, wanted = self.links.links, self._routing.asked, self._routing.wanted
+        if self.remapping.is_under_way:
+            return set(links)
+        used = {*self._given, *self.clusters.gateways}
+        for plane in self.planes.values():
+            used.update(plane.table.needed())
+        for neighbor in links.keys() - used:
+            session = self._services.sessions.links.get(neighbor)
+            if session is None or asked.get(session) or wanted.get(session):
+                used.add(neighbor)
+        return used
 
     def _on_link_closed(self, neighbor: BrokerId) -> None:
         for plane in self.planes.values():
@@ -420,16 +422,17 @@ class RendezvousMaintenance(BrokerPart):
     def is_lost(self, broker: BrokerId) -> bool:
         """Whether a link with a broker is lost."""
         link = self.links.links.get(broker)
-        return link is not None and link.is_lost
+        return link is not None and link.lost_at is not None
 
     def _check_links(self, now: float) -> None:
         self.spare.check(now)
         self.links.check(now)
-        lost = {broker for broker, link in self.links.links.items() if link.is_lost}
+        lost = {broker for broker, link in self.links.links.items() if link.lost_at is not None}
         # One that was lost may have said that it is there, and be gone again before this look.
-        counted_on = {broker for plane in self.planes.values() for broker in plane.table.brokers}
-        for broker in sorted(lost - self._lost | lost & counted_on):
-            self._lose(broker, now)
+        counted_on = [plane.table for plane in self.planes.values()]
+        for broker in sorted(lost):
+            if broker not in self._lost or any(broker in table.brokers for table in counted_on):
+                self._lose(broker, now)
         self._lost = lost
 
     def answer(self, verb: str, argument: str, now: float) -> Any:

@@ -107,7 +107,10 @@ class LinkTable:
 
     def is_needed(self, filter_: Filter) -> bool:
         """O(advertisements from this link about the filter's topic)."""
-        return any(intersects(adv, filter_) for _, adv in self.advertisements.related(filter_))
+        for _, advertised in self.advertisements.related(filter_):
+            if intersects(advertised, filter_):
+                return True
+        return False
 
     def has(self, id_: SubscriptionId) -> bool:
         return id_ in self.forwarded or id_ in self.suppressed
