@@ -26,13 +26,10 @@ class VirtualClock(UnixClock):
 
     def __init__(self, world: World, error_s: float = 0.0) -> None:
         self._world = world
-        self._shown_at_start = STARTED_AT + error_s
+        self._offset = STARTED_AT + error_s
 
     def now(self) -> float:
-        return self._shown_at_start + self._world.now
-
-    def epoch(self) -> int:
-        return round(self.now() * 1e6)
+        return self._offset + self._world.now
 
 
 class MountedDisk:
