@@ -55,11 +55,11 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--for", type=float, dest="for_s", metavar="SECONDS", help="each fault")
     made.add_argument(
-        "--confirmed",
-        action="store_true",
-        help="a subscription stands when subscribe returns; else after --settle without a fault",
+        "--settle",
+        type=float,
+        metavar="SECONDS",
+        help="native subscriptions stand after so long without a fault, not when confirmed",
     )
-    made.add_argument("--settle", type=float, default=20.0, metavar="SECONDS")
     made.add_argument("--patience", type=float, default=120.0, metavar="SECONDS")
     made.add_argument("--history-mb", type=int, default=2000, help="a trial with more ends early")
     made.add_argument("--keep", type=Path, default=Path("runs/soak"), metavar="DIR")
@@ -106,8 +106,8 @@ async def _all(given: argparse.Namespace) -> int:
             payload_bytes=given.payload,
             faults=tuple(given.only),
             for_s=given.for_s,
-            settle_s=given.settle,
-            awaits_confirmation=given.confirmed,
+            settle_s=20.0 if given.settle is None else given.settle,
+            awaits_confirmation=given.settle is None,
             patience_s=given.patience,
             history_mb=given.history_mb,
         )
