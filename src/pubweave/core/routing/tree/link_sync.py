@@ -97,9 +97,12 @@ class LinkSync:
         return True
 
     def began(self, link: Session) -> None:
-        """A link's session restarted: questions and answers on it are void."""
+        """A link's session restarted: questions and answers on it are void. What came before is no
+        news when it comes again, but the others have yet to answer it."""
         self._asked[link] = self._answers[link] = 0
-        for known in (self._has_news, self._waits, self._answered_partly, self.partial):
+        if self._waits.pop(link, None):
+            self._has_news[link] = None
+        for known in (self._answered_partly, self.partial):
             known.pop(link, None)
         self.shut_gate(link)
         if link in self._keepers:
