@@ -109,8 +109,7 @@ def switch_mover(routing: TreeRouting, old_peer: Session, new_peer: Session) -> 
     routing.drop_link(old_peer)
     table.link = new_peer
     routing.put_link(new_peer, table)
-    if is_awaited:
-        table.owed_stages[SyncStage.ADVERTISEMENTS] = 1
+    _ask_if(is_awaited, table)
 
 
 def switch_old_peer(
@@ -120,9 +119,11 @@ def switch_old_peer(
     before = routing.links[new_peer]
     moved_advertisements, moved_subscriptions = routing.from_hop(mover)
     _move_entries(routing, mover, new_peer)
+    is_awaited = routing.sync.take_over(mover, new_peer)
     routing.drop_link(mover)
     routing.links[new_peer] = prepared
     prepared.owed_stages, prepared.withdrawn = before.owed_stages, before.withdrawn
+    _ask_if(is_awaited, prepared)
     _set_advertisements(prepared, routing.from_hop(new_peer)[0])
     if began:
         prepared.clear_forwarded()
@@ -163,6 +164,8 @@ def switch_new_peer(
     table.announced = told
     for id_, filter_ in given.known_to_mover.items():
         table.forwarded.add(id_, filter_)
+    _ask_if(routing.sync.take_over(old_peer, mover), table)
+    routing.sync.note_news(old_peer)
     routing.put_link(mover, table)
     pivot = routing.links[old_peer]
     behind, _ = routing.from_hop(old_peer)
@@ -184,6 +187,12 @@ def switch_new_peer(
                 pivot.forwarded.add(id_, filter_)
     _set_advertisements(table, routing.from_hop(mover)[0])
     _set_advertisements(pivot, routing.from_hop(old_peer)[0])
+
+
+def _ask_if(is_awaited: bool, table: LinkTable) -> None:
+    """Ask the far end of a link as soon as the link is released."""
+    if is_awaited:
+        table.owed_stages[SyncStage.ADVERTISEMENTS] = 1
 
 
 def _move_entries(routing: TreeRouting, old: Session, new: Session) -> None:

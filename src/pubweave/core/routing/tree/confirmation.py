@@ -153,6 +153,14 @@ class SubscriptionConfirmation:
             question.answered[link] = None
             self._check(question)
 
+    def advertised_less(self, link: Session) -> None:
+        """An advertisement from a link was withdrawn: what is wanted no more there was withdrawn, too,
+        and the far end has forgotten the questions about it. O(questions)"""
+        for question in list(self._questions.values()):
+            if link in question.awaited and not self._links[link].is_needed(question.filter):
+                del question.awaited[link]
+                self._check(question)
+
     def on_tick(self) -> None:
         """Once per tick: something may have changed, or an answer is overdue."""
         self.check()

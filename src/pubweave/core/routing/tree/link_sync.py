@@ -97,9 +97,12 @@ class LinkSync:
         return True
 
     def began(self, link: Session) -> None:
-        """A link's session restarted: questions and answers on it are void."""
+        """A link's session restarted: questions and answers on it are void. What came before is no
+        news when it comes again, but the others have yet to answer it."""
         self._asked[link] = self._answers[link] = 0
-        for known in (self._has_news, self._waits, self._answered_partly, self.partial):
+        if self._waits.pop(link, None):
+            self._has_news[link] = None
+        for known in (self._answered_partly, self.partial):
             known.pop(link, None)
         self.shut_gate(link)
         if link in self._keepers:
@@ -178,21 +181,23 @@ class LinkSync:
             self._send_ready_answers(hop)
 
     def take_over(self, old: Session, new: Session) -> bool:
-        """An action is about to put a link in the place of another one: own clients that await an
-        answer there await it here, from the next question on. Whether any does."""
+        """An action moves brokers from behind one link to behind another: who awaits an answer of
+        the one also awaits the other's next answer; whether anybody does. What comes over the other
+        as known is news: brokers that are asked for the first time have yet to answer it."""
+        self._has_news[new] = None
         number = self._asked.get(new, 0) + 1
         moved = [
             wait
             for hop, waits in self._waits.items()
             for wait in waits
-            if hop.is_client and self._answers.get(old, 0) < wait.get(old, 0)
+            if hop is not new and self._answers.get(old, 0) < wait.get(old, 0)
         ]
         for wait in moved:
             wait[new] = number
         return bool(moved)
 
     def note_news(self, link: Session) -> None:
-        """A new advertisement arrived over a link."""
+        """A new advertisement arrived over a link, or others have yet to answer a known one."""
         self._has_news[link] = None
 
     def was_asked(self, link: Session) -> None:

@@ -246,9 +246,10 @@ class TreeRouting(RoutingStrategy):
         if known is None or known.hop is not hop:
             return
         self.stale.discard(hop, id_)
-        self.confirmation.forget(hop, id_)
         self._wanted.remove(id_)
         self._remove(hop, id_)
+        if hop.is_client or not self._has(hop, id_, known.filter):
+            self.confirmation.forget(hop, id_)
         for table in self.links.values():
             table.unsubscribed(id_)
 
@@ -343,6 +344,7 @@ class TreeRouting(RoutingStrategy):
         own = self.links.get(hop)
         if own is not None:
             own.unadvertised(id_)
+            self.confirmation.advertised_less(hop)
 
     def is_held(self, link: Session) -> bool:
         table = self.links.get(link)

@@ -222,6 +222,39 @@ def test_a_full_gate_opens_whoever_keeps_it() -> None:
     assert not setup.sync.release(setup.a)
 
 
+def test_a_question_that_a_restart_interrupts_is_asked_of_the_others_again() -> None:
+    setup = Setup()
+    setup.sync.note_news(setup.a)
+    setup.sync.began(setup.a)  # before the question
+    setup.sync.asked_by(setup.a, [setup.b, setup.c])
+    assert setup.asked == ["b", "c"]
+    setup.sync.began(setup.a)  # before the answer
+    setup.sync.asked_by(setup.a, [setup.b, setup.c])
+    assert setup.asked == ["b", "c", "b", "c"]
+    assert setup.answered == []
+
+
+def test_who_awaits_an_answer_awaits_it_of_both_links_when_brokers_move_behind_another() -> None:
+    setup = Setup()
+    setup.sync.note_news(setup.a)
+    setup.sync.asked_by(setup.a, [setup.b])
+    setup.sync.answered_by(setup.c)
+    assert setup.sync.take_over(setup.b, setup.c)
+    setup.sync.was_asked(setup.c)
+    for _ in range(2):
+        setup.sync.answered_by(setup.b)
+    assert setup.answered == []
+    setup.sync.answered_by(setup.c)
+    assert setup.answered == ["a"]
+
+
+def test_what_a_link_brings_that_takes_over_is_news() -> None:
+    setup = Setup()
+    assert not setup.sync.take_over(setup.b, setup.c)
+    setup.sync.asked_by(setup.c, [setup.a])
+    assert setup.asked == ["a"]
+
+
 CHANGES = ("began", "shut_gate", "open_gate", "keep_shut", "release", "doubt", "trust", "note_news")
 CHANGES += ("asked_by", "answered_by", "answered_in_part_by", "stop_waiting", "removed")
 

@@ -175,8 +175,12 @@ def test_after_a_neighbor_began_anew_what_it_does_not_repeat_is_forgotten() -> N
     assert setup.sent == [("north", Synced(SyncStage.ADVERTISEMENTS))]
     # Told again, the subscription it draws is passed on again, for the neighbor forgot it.
     assert setup.take(setup.north, kept) == [("north", wanted_a)]
+    # What it advertised before it began anew the others were never asked about.
     synced = setup.take(setup.north, Synced(SyncStage.ADVERTISEMENTS))
-    assert synced == [("north", Synced(SyncStage.SUBSCRIPTIONS))]
+    assert synced == [
+        ("south", Synced(SyncStage.ADVERTISEMENTS)),
+        ("north", Synced(SyncStage.SUBSCRIPTIONS)),
+    ]
     assert setup.routing.has_stale(setup.north)
     setup.sent.clear()
     setup.routing.forget_stale(setup.north)
