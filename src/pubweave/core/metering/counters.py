@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pubweave.core.session.session import Session
+from pubweave.model.messages.session import SequencedMessage
+from pubweave.model.publications import Publication
 from pubweave.model.records.status import CounterStatus, RateStatus
 
 
@@ -16,15 +19,20 @@ class Counters(CounterStatus):
         """A client's session is over against its wish. What was sent and not acknowledged may have
         arrived; where what was missed ``is_replayed`` elsewhere, one that is away may have gone
         there. The rest is lost."""
-        unsent = len(client.waiting) + len(client.pending)
+        unsent = _publications(client.waiting) + _publications(client.pending)
         if client.is_established or not is_replayed:
             self.notifications_lost += unsent
             unsent = 0
-        self.notifications_lost_at_most += unsent + len(client.unacked)
+        self.notifications_lost_at_most += unsent + _publications(client.unacked)
 
     def status(self) -> CounterStatus:
         """The totals of this moment."""
         return self + CounterStatus()
+
+
+def _publications(queue: Iterable[SequencedMessage]) -> int:
+    """Confirmations and refusals in a queue are no notifications."""
+    return sum(type(message) is Publication for message in queue)
 
 
 @dataclass(frozen=True)
