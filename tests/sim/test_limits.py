@@ -235,3 +235,24 @@ def put_always(queue: InflightQueue, delivery: Delivery) -> bool:
     queue.size_bytes += delivery.publication.size_bytes
     queue._budget.size_bytes += delivery.publication.size_bytes
     return True
+
+
+def test_a_broker_that_comes_back_begins_its_intervals_anew() -> None:
+    found = []
+    for lives in (1, 2):
+        overlay = overlay_of(TopicOverlay, "topic_connected")
+        node = overlay.brokers["b1"]
+        watch = overlay.limits._watches[0]
+        assert watch.node is node
+        for tick in range(3):
+            if tick == 2 and lives == 2:
+                node.incarnation += 1
+            node.core_effects(DeadlineReached(), overlay.world.now)
+            core = node.broker
+            core.maintenance.tick_at += 1.0
+            watch._until_ticks("topic logs", core, 2, 1, overlay.world.now)
+        core.maintenance.tick_at += 1.0
+        watch._until_ticks("topic logs", core, 2, 1, overlay.world.now)
+        found.append(overlay.limits.violations)
+    assert found[0]
+    assert not found[1]

@@ -102,6 +102,7 @@ class BrokerWatch:
         self._events = 0
         self._over: dict[str, tuple[int, float]] = {}
         """What exceeds a limit that ticks enforce: for how many ticks, and the next tick."""
+        self._life = node.incarnation
         self._largest = 0
         """Of all publications that ever waited here."""
         self._releasable = 0
@@ -113,6 +114,9 @@ class BrokerWatch:
         if core is not None:
             self._checker.checked += 1
             self._events += 1
+            if self._life != self.node.incarnation:
+                self._life = self.node.incarnation
+                self._over.clear()  # whoever comes back begins its intervals anew
             self._check(core, now)
             if not self._events % COUNT_EVERY:
                 self.count(core, now)

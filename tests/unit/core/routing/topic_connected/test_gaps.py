@@ -275,3 +275,20 @@ def test_a_client_hears_only_of_what_it_has_not_got_elsewhere() -> None:
     effects = client.handle(MessagesReceived(1, said, 0.0), 0.0)
     told = [e for e in effects if isinstance(e, ReportMissed)]
     assert told == [ReportMissed("x", "pete", 2, True), ReportMissed("x", "paul", 5, True)]
+
+
+def test_nothing_counts_as_lost_that_a_client_gets_again_when_it_comes_back() -> None:
+    """It was elsewhere meanwhile, and its session here was not over yet."""
+    setup = Setup()
+    setup.open(NORTH, pub(1))
+    setup._greet(ANN + 10, Role.CLIENT, "ann", remote_epoch=5)
+    again = setup.take(ANN + 10, Subscribe("ann:1", parse_filter("class = 'x'")))
+    assert [m.sequence for _, m in again if isinstance(m, Publication)] == [1]
+    assert setup.lost == (0, 0)
+
+
+def test_another_incarnation_of_a_client_gets_nothing_again_and_that_counts() -> None:
+    setup = Setup()
+    setup.open(NORTH, pub(1))
+    setup._greet(ANN + 10, Role.CLIENT, "ann")
+    assert setup.lost == (0, 1)
