@@ -90,11 +90,12 @@ class Setup:
         self.number = self.broker.routing.logs["x"].number  # type: ignore[attr-defined]
         self.now = 200.0
 
-    def _greet(self, connection: int, role: Role, name: str, remote_epoch: int = 0) -> None:
+    def _greet(
+        self, connection: int, role: Role, name: str, remote_epoch: int = 0, attempt: int = 1
+    ) -> None:
         self.broker.handle(ConnectionOpened(connection), self.now)
-        hello = Hello(
-            PROTOCOL_VERSION, role, name, 7, remote_epoch, 0, 1 << 20, 0, "topic_connected", 1
-        )
+        window, routing = 1 << 20, "topic_connected"
+        hello = Hello(PROTOCOL_VERSION, role, name, 7, remote_epoch, 0, window, 0, routing, attempt)
         self.take(connection, hello)
 
     def take(self, connection: int, *messages: Message) -> list[tuple[int, Message]]:
@@ -281,7 +282,7 @@ def test_nothing_counts_as_lost_that_a_client_gets_again_when_it_comes_back() ->
     """It was elsewhere meanwhile, and its session here was not over yet."""
     setup = Setup()
     setup.open(NORTH, pub(1))
-    setup._greet(ANN + 10, Role.CLIENT, "ann", remote_epoch=5)
+    setup._greet(ANN + 10, Role.CLIENT, "ann", remote_epoch=5, attempt=2)
     again = setup.take(ANN + 10, Subscribe("ann:1", parse_filter("class = 'x'")))
     assert [m.sequence for _, m in again if isinstance(m, Publication)] == [1]
     assert setup.lost == (0, 0)
@@ -290,5 +291,5 @@ def test_nothing_counts_as_lost_that_a_client_gets_again_when_it_comes_back() ->
 def test_another_incarnation_of_a_client_gets_nothing_again_and_that_counts() -> None:
     setup = Setup()
     setup.open(NORTH, pub(1))
-    setup._greet(ANN + 10, Role.CLIENT, "ann")
+    setup._greet(ANN + 10, Role.CLIENT, "ann", attempt=2)
     assert setup.lost == (0, 1)
