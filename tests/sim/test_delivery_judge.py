@@ -403,3 +403,12 @@ def test_undelivered_is_what_may_still_come() -> None:
     for event in timed(*BEGIN, publish(1), publish(2), deliver(1)):
         judged.take(event)
     assert judged.undelivered() == [made(2)]
+
+
+@pytest.mark.parametrize("told", [2, 3])
+def test_what_is_dropped_early_is_counted_as_often_as_it_is_told(told: int) -> None:
+    tell = lambda at: ToldMissed(at, "s", "p", "T", told, True)  # noqa: E731
+    history = timed(*BEGIN, publish(1), acknowledge(1), tell, rest(lost=3))
+    judged = judge(history, keeps_little=True)
+    assert bool(judged.violations) == (told < 3)
+    assert judge(history).violations, "where nothing is dropped early, nothing is counted"

@@ -11,10 +11,10 @@ from pubweave.core.client import KEEP_BYTES, ClientCore, ResendBuffer
 from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.config.session import SessionLimits
-from pubweave.core.dataplane.publishing import EARLY_BYTES
+from pubweave.core.dataplane.publishing import EARLY_SHARE
 from pubweave.core.mqtt.session.connection import MqttConnection
 from pubweave.core.mqtt.session.inflight import Delivery, InflightQueue
-from pubweave.core.routing.tree.link_sync import GATE_BYTES
+from pubweave.core.routing.tree.link_sync import GATE_SHARE
 from pubweave.core.routing.tree.routing import TreeRouting
 from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.events import DeadlineReached
@@ -33,6 +33,8 @@ from pubweave.sim.overlays.tree import TreeOverlay
 from pubweave.sim.simulate import run_seed
 
 LIMITS = SessionLimits(1_000, 5_000, 1_000)
+GATE_BYTES = GATE_SHARE * LIMITS.congested_bytes
+EARLY_BYTES = EARLY_SHARE * LIMITS.congested_bytes
 
 
 def big(size: int = 100_000) -> Publication:
@@ -235,3 +237,28 @@ def put_always(queue: InflightQueue, delivery: Delivery) -> bool:
     queue.size_bytes += delivery.publication.size_bytes
     queue._budget.size_bytes += delivery.publication.size_bytes
     return True
+
+
+def full_client_queue(core: Broker, *, is_full: bool) -> None:
+    """Ticks would end its session, so none of them is let through."""
+    session = core.sessions.clients["c"]
+    session.waiting.clear()
+    session.waiting_bytes = 0
+    if is_full:
+        wait(session, big(core.config.entry.queue_bytes_per_client + 1))
+
+
+@pytest.mark.parametrize("pause", ["", "queue", "life"])
+def test_what_ticks_enforce_may_be_exceeded_for_two_of_them_in_a_row(pause: str) -> None:
+    overlay = overlay_of()
+    node, watch = overlay.brokers["b1"], overlay.limits._watches[0]
+    watch._handle = lambda event, now: []
+    watch._largest = 1 << 30
+    for tick in range(4):
+        full_client_queue(node.broker, is_full=True)
+        if pause == "queue" and tick == 2:
+            full_client_queue(node.broker, is_full=False)
+        node.incarnation += pause == "life" and tick == 2
+        node.core_effects(DeadlineReached(), overlay.world.now)
+        node.broker.maintenance.tick_at += 1.0
+    assert ("the queue of c" in "".join(overlay.limits.violations)) == (not pause)

@@ -328,9 +328,11 @@ class ClientCore:
             self._effects.append(ReportRefusal(message.subject, message.reason))
             return
         if isinstance(message, Missed):
-            missed = message.topic, message.publisher, message.count, message.at_most
-            self._gaps.missed(message.topic, message.publisher)
-            self._effects.append(ReportMissed(*missed))
+            missed = message.beyond(self._last_seen.get(self._order(message), 0))
+            if missed is not None:
+                self._gaps.missed(missed.topic, missed.publisher)
+                told = missed.topic, missed.publisher, missed.count, missed.at_most
+                self._effects.append(ReportMissed(*told))
             return
         news = tuple(i for i in message.ids if i in self.subscriptions and i not in self.confirmed)
         if news:
@@ -340,9 +342,7 @@ class ClientCore:
             self._effects.append(ReportConfirmed(news))
 
     def _is_new(self, publication: Publication) -> bool:
-        last_seen = self._last_seen
-        # Routed by topic, two topics may take different routes: order holds within one only.
-        key = publication.publisher, "" if self._acknowledged is None else publication.topic
+        last_seen, key = self._last_seen, self._order(publication)
         if publication.sequence <= last_seen.get(key, 0):
             self.duplicates_dropped += 1
             sometimes(Branch.CLIENT_DUPLICATE)
@@ -351,6 +351,10 @@ class ClientCore:
             del last_seen[next(iter(last_seen))]
         last_seen[key] = publication.sequence
         return True
+
+    def _order(self, about: Publication | Missed) -> tuple[ClientId, str]:
+        """Routed by topic, two topics may take different routes: order holds within one only."""
+        return about.publisher, "" if self._acknowledged is None else about.topic
 
     def _on_session_message(self, message: Message, now: float) -> None:
         session = self.session

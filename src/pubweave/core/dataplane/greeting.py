@@ -39,7 +39,8 @@ class Greeting:
             routing.client_greeted(session, is_returning=False)
             session.retransmit(effects)
             return session
-        if session.is_client:
+        # Who comes back where what is kept is replayed gets it, or is told that it is gone.
+        if session.is_client and not (routing.replays and message.remote_epoch):
             services.counters.session_lost(session, is_replayed=False)
         held = session.restart()
         services.grace.discard(session)

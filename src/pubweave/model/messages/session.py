@@ -88,12 +88,23 @@ class Refused(_Weighed, frozen=True, array_like=True, gc=False):
 class Missed(_Weighed, frozen=True, array_like=True, gc=False):
     """A broker tells a client that so many publications, which it subscribes to, are lost to it;
     ``at_most``: the number is a bound. What comes next of the publisher on the topic comes after
-    them."""
+    them. ``through``: the sequence of the last of them, if the client may have got them elsewhere;
+    0: it has not."""
 
     topic: str
     publisher: ClientId
     count: int
     at_most: bool
+    through: int = 0
+
+    def beyond(self, seen: int) -> Missed | None:
+        """What a client misses of it that has got the publisher's up to a sequence."""
+        if self.through and seen >= self.through:
+            return None
+        if not (self.through and seen):
+            return self
+        count = min(self.count, self.through - seen)
+        return Missed(self.topic, self.publisher, count, self.at_most, self.through)
 
 
 class Confirmed(_Weighed, frozen=True, array_like=True, gc=False):

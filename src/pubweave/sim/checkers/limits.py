@@ -102,6 +102,9 @@ class BrokerWatch:
         self._events = 0
         self._over: dict[str, tuple[int, float]] = {}
         """What exceeds a limit that ticks enforce: for how many ticks, and the next tick."""
+        self._was_over: dict[str, tuple[int, float]] = {}
+        """The same at the event before: what is not too large any more begins anew."""
+        self._life = node.incarnation
         self._largest = 0
         """Of all publications that ever waited here."""
         self._releasable = 0
@@ -113,6 +116,9 @@ class BrokerWatch:
         if core is not None:
             self._checker.checked += 1
             self._events += 1
+            if self._life != self.node.incarnation:
+                self._life = self.node.incarnation
+                self._over.clear()  # whoever comes back begins its intervals anew
             self._check(core, now)
             if not self._events % COUNT_EVERY:
                 self.count(core, now)
@@ -122,6 +128,7 @@ class BrokerWatch:
 
     def _check(self, core: Broker, now: float) -> None:
         sessions = core.sessions
+        self._was_over, self._over = self._over, {}
         for group in (sessions.links, sessions.clients):
             for session in group.values():
                 if session.pending:
@@ -334,10 +341,9 @@ class BrokerWatch:
     def _until_ticks(self, what: str, core: Broker, size: int, limit: int, now: float) -> None:
         """A limit that ticks enforce."""
         if size <= limit:
-            self._over.pop(what, None)
             return
         next_tick = core.maintenance.tick_at
-        ticks, before = self._over.get(what, (0, next_tick))
+        ticks, before = self._was_over.get(what, (0, next_tick))
         self._over[what] = ticks + (next_tick > before), next_tick
         if self._over[what][0] > TICKS:
             self._most(what, size, limit, now)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from pubweave.core.broker import Broker
+from pubweave.core.config.topic_connected import TopicConfig
 from pubweave.core.routing.topic_connected.membership_map import MembershipMap, pieces_of
 from pubweave.core.routing.topic_connected.repair import OverlayRepair
 from pubweave.core.routing.topic_connected.routing import TopicRouting
@@ -154,7 +155,12 @@ class TopicOverlay(SimOverlay):
         self._acknowledged: set[tuple[str, str]] = set()
         """Subscriptions that have been acknowledged, with the broker that did."""
         super().__init__(*args, **options)
-        self.judge = DeliveryJudge(by_topic=True, keeps_subscriptions=True)
+        configs = [node.config.topics for node in self.brokers.values()]
+        self.judge = DeliveryJudge(
+            by_topic=True,
+            keeps_subscriptions=True,
+            keeps_little=any(topics.keep_bytes < TopicConfig.keep_bytes for topics in configs),
+        )
 
     def make_broker(self, name: BrokerId) -> SimBroker:
         """A new broker finds its ways, and its sessions are none of anybody before."""

@@ -252,8 +252,11 @@ class NativeSession:
                 self._published.refused(message.subject)
                 self._link.touched[self] = None
             elif isinstance(message, Missed):
-                self._gaps.missed(message.topic, message.publisher)
-                found.missed += message.count
+                key = message.publisher, message.topic if self._routes_by_topic else ""
+                missed = message.beyond(last_seen.get(key, 0))
+                if missed is not None:
+                    self._gaps.missed(missed.topic, missed.publisher)
+                    found.missed += missed.count
             elif isinstance(message, Confirmed):
                 for id_ in message.ids:
                     if id_ in self.subscriptions:

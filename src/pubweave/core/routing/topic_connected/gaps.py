@@ -48,6 +48,7 @@ class TopicGaps:
     def __init__(self, services: BrokerServices[TopicRouting]) -> None:
         self._services = services
         self._routing = services.routing
+        self._routing.config = services.config
         self._suspected: dict[str, dict[Session, SuspectedGap]] = {}
 
     def receive(self, link: Session, message: TopicMissed, now: float) -> None:

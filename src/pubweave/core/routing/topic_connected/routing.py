@@ -17,10 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from pubweave.core.config.broker import BrokerConfig
 from pubweave.core.matching.index import MatchIndex
 from pubweave.core.metering.counters import TableSizes
 from pubweave.core.routing.strategy import RoutingStrategy, Send, check_name
 from pubweave.core.routing.topic_connected.dropped_ranges import DroppedRange
+from pubweave.core.routing.topic_connected.replay import ReplayLimits, for_client, in_place
 from pubweave.core.routing.topic_connected.topic_log import TopicLogs
 from pubweave.core.session.session import RemoteProtocolError, Session
 from pubweave.core.vocabulary.errors import RefusedError
@@ -102,6 +104,8 @@ class TopicRouting(RoutingStrategy):
         """Hears of every client that wants something else than before."""
         self.returning: dict[ClientId, float] = {}
         """Clients that came from another broker, which may be gone, and when."""
+        self.config = BrokerConfig("")
+        """Says how much they get. Whoever keeps the overlay together knows it."""
 
     # --- links -----------------------------------------------------------------------------
 
@@ -153,16 +157,10 @@ class TopicRouting(RoutingStrategy):
             for publisher in log.dropped.spans
             if (found := log.dropped.beyond(publisher, marks.get(publisher, 0), self.now))
         }
-        for publication in log.beyond(marks):
-            publisher, sequence = publication.key
-            before = [span for span in missed.get(publisher, ()) if span.first < sequence]
-            if before:
-                self._send(link, self._missed(topic, publisher, before, is_agreed))
-                missed[publisher] = missed[publisher][len(before) :]
-            self._send(link, publication)
-        for publisher, spans in missed.items():
-            if spans:
-                self._send(link, self._missed(topic, publisher, spans, is_agreed))
+        for found in in_place(log.beyond(marks), missed):
+            if not isinstance(found, Publication):
+                found = self._missed(topic, *found, is_agreed)
+            self._send(link, found)
 
     def _missed(
         self, topic: str, publisher: ClientId, spans: Sequence[DroppedRange], is_agreed: bool
@@ -318,9 +316,10 @@ class TopicRouting(RoutingStrategy):
 
     def _send_kept(self, client: Session, claim: TopicEntry) -> None:
         """What came while a client had no broker; it drops what it has got before. O(kept)."""
-        for publication in self.logs[claim.topic].beyond({}):
-            if claim.filter.matches(publication):
-                self._send(client, publication)
+        logs, limits = self.logs, ReplayLimits.of(self.config)
+        now = self.now - logs.away_s
+        for message in for_client(logs[claim.topic], claim.topic, claim.filter, limits, now):
+            self._send(client, message)
 
     def _unsubscribe(self, client: Session, id_: SubscriptionId) -> None:
         claim = self.subscriptions.get(id_)

@@ -63,6 +63,8 @@ class TopicLogs:
         self._size_bytes = 0
         self._logs: dict[str, TopicLog] = {}
         self._numbers = 0
+        self.away_s = 0.0
+        """How long the broker was away in all: spans of what was dropped look so much older."""
 
     def __getitem__(self, topic: str) -> TopicLog:
         return self._logs[topic]
@@ -123,6 +125,7 @@ class TopicLogs:
 
     def excuse(self, seconds: float) -> None:
         """The broker was away: that time does not count. O(kept)."""
+        self.away_s += seconds
         for log in self._logs.values():
             log.kept = deque((at + seconds, p, came_at) for at, p, came_at in log.kept)
             log.heard_at = {publisher: at + seconds for publisher, at in log.heard_at.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pubweave.core.broker import Broker
@@ -29,6 +31,7 @@ from pubweave.model.messages.session import (
     Missed,
     Role,
     Subscribe,
+    Unsubscribe,
 )
 from pubweave.model.messages.topic_connected import TopicMissed, TopicOpened, TopicWanted
 from pubweave.model.publications import Publication, make_publication
@@ -87,11 +90,12 @@ class Setup:
         self.number = self.broker.routing.logs["x"].number  # type: ignore[attr-defined]
         self.now = 200.0
 
-    def _greet(self, connection: int, role: Role, name: str, remote_epoch: int = 0) -> None:
+    def _greet(
+        self, connection: int, role: Role, name: str, remote_epoch: int = 0, attempt: int = 1
+    ) -> None:
         self.broker.handle(ConnectionOpened(connection), self.now)
-        hello = Hello(
-            PROTOCOL_VERSION, role, name, 7, remote_epoch, 0, 1 << 20, 0, "topic_connected", 1
-        )
+        window, routing = 1 << 20, "topic_connected"
+        hello = Hello(PROTOCOL_VERSION, role, name, 7, remote_epoch, 0, window, 0, routing, attempt)
         self.take(connection, hello)
 
     def take(self, connection: int, *messages: Message) -> list[tuple[int, Message]]:
@@ -213,3 +217,79 @@ def test_what_is_lost_to_an_mqtt_session_is_counted_and_what_comes_around_it_com
     broker.handle(DeadlineReached(), 0.0)
     assert [publication.sequence for publication in notified] == [1, 5]
     assert gateway.status(0.0).dropped == 3
+
+
+def come_back(setup: Setup) -> list[object]:
+    """What a client is told that comes from another broker and wants x."""
+    setup._greet(ANN + 10, Role.CLIENT, "bob", remote_epoch=5)
+    answer = setup.take(ANN + 10, Subscribe("bob:1", parse_filter("class = 'x'")))
+    return [
+        m.sequence if isinstance(m, Publication) else m
+        for _, m in answer
+        if isinstance(m, Publication | Missed)
+    ]
+
+
+def test_a_client_from_another_broker_is_told_what_is_kept_no_more() -> None:
+    setup = Setup()
+    setup.open(NORTH, *map(pub, range(1, 6)))
+    logs = setup.broker.routing.logs  # type: ignore[attr-defined]
+    size_bytes = pub(1).size_bytes
+    logs.clean_up(setup.now, 30.0, 2 * size_bytes)
+    assert come_back(setup) == [Missed("x", "pete", 3, True, 3), 4, 5]
+
+
+def test_what_was_dropped_long_ago_is_told_to_no_client_unless_the_broker_slept() -> None:
+    setup = Setup()
+    setup.open(NORTH, pub(1), pub(2))
+    logs = setup.broker.routing.logs  # type: ignore[attr-defined]
+    logs.clean_up(setup.now, 30.0, pub(1).size_bytes)
+    setup.now += 40.0
+    assert come_back(setup) == [2]
+    logs.excuse(40.0)
+    setup.now += 0.1
+    setup.take(ANN + 10, Unsubscribe("bob:1"))
+    again = setup.take(ANN + 10, Subscribe("bob:1", parse_filter("class = 'x'")))
+    assert Missed("x", "pete", 1, True, 1) in [m for _, m in again]
+
+
+def test_a_client_that_comes_back_gets_no_more_than_its_queue_may_hold() -> None:
+    setup = Setup()
+    setup.open(NORTH, *map(pub, range(1, 6)))
+    routing = setup.broker.routing
+    entry = replace(routing.config.entry, queue_bytes_per_client=4 * pub(1).size_bytes)  # type: ignore[attr-defined]
+    routing.config = replace(routing.config, entry=entry)  # type: ignore[attr-defined]
+    assert come_back(setup) == [Missed("x", "pete", 3, True, 3), 4, 5]
+
+
+def test_a_client_hears_only_of_what_it_has_not_got_elsewhere() -> None:
+    client = ClientCore("ann", epoch=1, now=0.0)
+    hello = Hello(PROTOCOL_VERSION, Role.BROKER, "b1", 7, 1, 0, 1 << 20, 0, "topic_connected", 1)
+    client.handle(ConnectionOpened(1), 0.0)
+    said = [
+        hello,
+        pub(4),
+        Missed("x", "pete", 3, True, 4),
+        Missed("x", "pete", 5, True, 6),
+        Missed("x", "paul", 5, True, 6),
+    ]
+    effects = client.handle(MessagesReceived(1, said, 0.0), 0.0)
+    told = [e for e in effects if isinstance(e, ReportMissed)]
+    assert told == [ReportMissed("x", "pete", 2, True), ReportMissed("x", "paul", 5, True)]
+
+
+def test_nothing_counts_as_lost_that_a_client_gets_again_when_it_comes_back() -> None:
+    """It was elsewhere meanwhile, and its session here was not over yet."""
+    setup = Setup()
+    setup.open(NORTH, pub(1))
+    setup._greet(ANN + 10, Role.CLIENT, "ann", remote_epoch=5, attempt=2)
+    again = setup.take(ANN + 10, Subscribe("ann:1", parse_filter("class = 'x'")))
+    assert [m.sequence for _, m in again if isinstance(m, Publication)] == [1]
+    assert setup.lost == (0, 0)
+
+
+def test_another_incarnation_of_a_client_gets_nothing_again_and_that_counts() -> None:
+    setup = Setup()
+    setup.open(NORTH, pub(1))
+    setup._greet(ANN + 10, Role.CLIENT, "ann", attempt=2)
+    assert setup.lost == (0, 1)
