@@ -43,6 +43,8 @@ PADDING = b"|"
 """Ends what names a publication in its payload."""
 A_FEW = 10
 """What small runs may excuse, whatever the share is."""
+OVERHEAD_BYTES = 200
+"""The most that a broker counts for a publication beside its payload."""
 PROMPT_S = 0.1
 """The longest way from a broker to its client."""
 
@@ -84,18 +86,20 @@ class MqttChecker(MqttHistory):
         late_s: float = 0.0,
         stalls_s: float = 0.0,
         queue_messages: int = 1 << 30,
+        queue_bytes: int = 1 << 62,
         is_troubled: Callable[[], bool] = lambda: False,
         order_of: Callable[[list[str], str], str] = lambda patterns, topic: "",
     ) -> None:
         """``is_calm``: nothing is broken in the whole run; ``late_s``: for so long brokers may not
-        run; ``stalls_s``: for so long a packet may wait for a disk; ``queue_messages``: what a
-        session may keep; ``is_troubled``: something was broken since the last rest;
+        run; ``stalls_s``: for so long a packet may wait for a disk; ``queue_messages``
+        and ``queue_bytes``: what a session may keep; ``is_troubled``: something was broken since the last rest;
         ``order_of``: within what a client with some patterns gets a topic in order."""
         self.violations: list[str] = []
         self.counts: Counter[str] = Counter()
         self.is_calm = is_calm
         self._stalls_s = stalls_s
         self._queue_messages = queue_messages
+        self._queue_bytes = queue_bytes
         self._order_of = order_of
         self._sent: dict[bytes, _Sent] = {}
         """Since the last rest."""
@@ -254,16 +258,20 @@ class MqttChecker(MqttHistory):
         # What it acknowledged on its last connection may not be known, or not be on a disk.
         since = self._connected_at.get(client, 0.0) - self._stalls_s
         patterns = [w for w in self._wishes[client].all() if w.filter.qos]
-        waiting = sum(
-            # What its publisher says again at QoS 1 may be two.
-            (2 if sent.packet.qos == 1 and self._connections.get(sent.whose) else 1)
-            for sent in [*self._sent.values(), *self._deleting]
-            if sent.packet.qos
-            and (client not in sent.got or sent.got_at[client] >= since)
-            and any(w.wants(sent.packet.topic, sent.whose) for w in patterns)
-        )
-        waiting += len(self.retained.retained()) * len(patterns)
-        return waiting >= self._queue_messages
+        messages = size_bytes = 0
+        for sent in [*self._sent.values(), *self._deleting]:
+            packet = sent.packet
+            is_under_way = client not in sent.got or sent.got_at[client] >= since
+            is_wanted = any(w.wants(packet.topic, sent.whose) for w in patterns)
+            if packet.qos and is_under_way and is_wanted:
+                # What its publisher says again at QoS 1 may be two.
+                times = 2 if packet.qos == 1 and self._connections.get(sent.whose) else 1
+                messages += times
+                size_bytes += times * (len(packet.payload) + OVERHEAD_BYTES)
+        retained = [*self.retained.retained().values()] * len(patterns)
+        messages += len(retained)
+        size_bytes += sum(len(payload) + OVERHEAD_BYTES for payload in retained)
+        return messages >= self._queue_messages or size_bytes > self._queue_bytes
 
     # --- wishes --------------------------------------------------------------------------------
 
@@ -427,7 +435,9 @@ class MqttChecker(MqttHistory):
 
     def _check_order(self, client: str, sent: _Sent, packet: Publish, now: float) -> None:
         """Of what is published and delivered at the same qualities."""
-        qualities, order = (sent.packet.qos, packet.qos), sent.orders.get(client, "")
+        qualities, order = (sent.packet.qos, packet.qos), sent.orders.get(client)
+        if order is None:  # the client did not want it when it was published
+            order = self._order_of([], packet.topic)
         if order and client in self._changed:  # it may come on another way than it would have
             order = packet.topic
         stream = client, sent.publisher, qualities, order
