@@ -6,7 +6,9 @@ keep their order. Who lost a session was told so, and is owed nothing that was u
 retained publications and sessions have checkers of their own beside this one.
 
 *Wanted* is every pair of a promised publication and a client that asks for it, *due* what must
-come, *excused* what need not and did not come, *missing* what is due and did not come.
+come, *missing* what is due and did not come, *excused* what was due until its client lost its
+session, *unconfirmed* what did not come and was published before SubAck, or before the next rest if
+SubAck had waited for too long.
 """
 
 from __future__ import annotations
@@ -37,8 +39,6 @@ from pubweave.sim.checkers.mqtt_retained import RetainedChecker
 from pubweave.sim.checkers.mqtt_sessions import SessionChecker
 from pubweave.sim.checkers.mqtt_wills import Verdict, WillChecker, WillRecord
 
-CONFIRMED_BY_SUBACK = False
-"""Whether everything published after SubAck must come. Else that is so from the next rest on."""
 PADDING = b"|"
 """Ends what names a publication in its payload."""
 A_FEW = 10
@@ -62,6 +62,8 @@ class _Sent:
     wanted: set[str] = field(default_factory=set)
     due: dict[str, int] = field(default_factory=dict)
     """The clients that must get it, each with the quality that it asked for."""
+    excused: set[str] = field(default_factory=set)
+    """Those of whom that was so until they lost their sessions."""
     orders: dict[str, str] = field(default_factory=dict)
     got: Counter[str] = field(default_factory=Counter)
     got_at: dict[str, float] = field(default_factory=dict)
@@ -87,12 +89,14 @@ class MqttChecker(MqttHistory):
         stalls_s: float = 0.0,
         queue_messages: int = 1 << 30,
         queue_bytes: int = 1 << 62,
+        suback_wait_s: float = inf,
         is_troubled: Callable[[], bool] = lambda: False,
         order_of: Callable[[list[str], str], str] = lambda patterns, topic: "",
     ) -> None:
         """``is_calm``: nothing is broken in the whole run; ``late_s``: for so long brokers may not
         run; ``stalls_s``: for so long a packet may wait for a disk; ``queue_messages``
-        and ``queue_bytes``: what a session may keep; ``is_troubled``: something was broken since the last rest;
+        and ``queue_bytes``: what a session may keep; ``suback_wait_s``: a SubAck
+        that comes earlier says that everything published from then on must come; ``is_troubled``: something was broken since the last rest;
         ``order_of``: within what a client with some patterns gets a topic in order."""
         self.violations: list[str] = []
         self.counts: Counter[str] = Counter()
@@ -100,6 +104,7 @@ class MqttChecker(MqttHistory):
         self._stalls_s = stalls_s
         self._queue_messages = queue_messages
         self._queue_bytes = queue_bytes
+        self._suback_wait_s = suback_wait_s
         self._order_of = order_of
         self._sent: dict[bytes, _Sent] = {}
         """Since the last rest."""
@@ -247,9 +252,11 @@ class MqttChecker(MqttHistory):
         self.retained.forget(client)
         for sent in self._sent.values():
             if client not in sent.got:
-                sent.due.pop(client, None)
+                was_due = sent.due.pop(client, None) is not None
                 if not is_lost:
                     sent.wanted.discard(client)
+                elif was_due:
+                    sent.excused.add(client)
             if sent.publisher == client and sent.taken_at == inf:
                 sent.may_double = True
 
@@ -332,7 +339,8 @@ class MqttChecker(MqttHistory):
             self.retained.forget(client)
         elif known is not None and known.id == request.subscription_id:
             known.granted_at = now
-            known.is_settled |= CONFIRMED_BY_SUBACK
+            # A SubAck that waited for too long comes unconfirmed.
+            known.is_settled |= now - known.asked_at < self._suback_wait_s
             if answer.reasons[0] != known.filter.qos:
                 self._violate(f"{client} asked for {known.filter}, got {answer.reasons}", now)
             for wish in wishes.past:
@@ -481,7 +489,9 @@ class MqttChecker(MqttHistory):
             self.counts["due"] += len(sent.due)
             self.counts["due_qos0"] += sum(not qos for qos in sent.due.values())
             self.counts["due_wills"] += len(sent.due) if sent.is_will else 0
-            self.counts["excused"] += len(late)
+            excused = len(sent.excused.intersection(late))
+            self.counts["excused"] += excused
+            self.counts["unconfirmed"] += len(late) - excused
             self.counts["missing"] += len(missing)
             if sent.packet.content.expiry_s is not None and sent.orders and not sent.got:
                 self.counts["expired"] += 1

@@ -113,6 +113,7 @@ class MqttClients(SimPart):
             stalls_s=durable_s,
             queue_messages=mqtt.queue_messages,
             queue_bytes=mqtt.queue_bytes,
+            suback_wait_s=mqtt.suback_wait_s,
             is_troubled=lambda: self._faults() > self._struck,
             order_of=(lambda patterns, topic: "") if is_tree else order_of,
         )
