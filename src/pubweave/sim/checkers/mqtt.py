@@ -94,9 +94,10 @@ class MqttChecker(MqttHistory):
         order_of: Callable[[list[str], str], str] = lambda patterns, topic: "",
     ) -> None:
         """``is_calm``: nothing is broken in the whole run; ``late_s``: for so long brokers may not
-        run; ``stalls_s``: for so long a packet may wait for a disk; ``queue_messages``
-        and ``queue_bytes``: what a session may keep; ``suback_wait_s``: a SubAck
-        that comes earlier says that everything published from then on must come; ``is_troubled``: something was broken since the last rest;
+        run; ``stalls_s``: for so long a packet may wait for a disk; ``queue_messages`` and
+        ``queue_bytes``: what a session may keep; ``suback_wait_s``: a SubAck that comes earlier
+        says that everything published from then on must come; ``is_troubled``: something was
+        broken since the last rest;
         ``order_of``: within what a client with some patterns gets a topic in order."""
         self.violations: list[str] = []
         self.counts: Counter[str] = Counter()
