@@ -114,6 +114,7 @@ class MqttClients(SimPart):
             queue_messages=mqtt.queue_messages,
             queue_bytes=mqtt.queue_bytes,
             suback_wait_s=mqtt.suback_wait_s,
+            are_clocks_right="clocks" not in self.run.rare.kinds,
             is_troubled=lambda: self._faults() > self._struck,
             order_of=(lambda patterns, topic: "") if is_tree else order_of,
         )
