@@ -176,10 +176,30 @@ def test_what_is_unsubscribed_is_not_wanted_any_more(told: Told) -> None:
     assert told.checker.all_counts()["wanted"] == 0
 
 
-def test_what_nobody_settled_is_excused() -> None:
+def test_everything_must_come_that_is_published_after_a_suback() -> None:
     made = Told()
     made.subscribe()
     made.publish()
+    made.rest()
+    assert "never came to s" in made.found[0]
+
+
+def test_a_suback_that_waited_for_too_long_promises_nothing() -> None:
+    made = Told(suback_wait_s=0.05)
+    made.subscribe()
+    made.publish()
+    made.rest()
+    counts = made.checker.all_counts()
+    assert (made.found, counts["wanted"], counts["unconfirmed"]) == ([], 1, 1)
+    assert counts["excused"] == 0
+
+
+def test_what_is_too_large_for_a_session_may_end_it() -> None:
+    made = Told(queue_bytes=1000)
+    made.subscribe()
+    made.publish(size=1001)
+    made.close("s")
+    made.connect("s", clean=False)
     made.rest()
     counts = made.checker.all_counts()
     assert (made.found, counts["wanted"], counts["excused"]) == ([], 1, 1)

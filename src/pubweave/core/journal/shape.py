@@ -19,7 +19,7 @@ import msgspec
 
 CLASSES: dict[str, str] = {}
 """Where stored classes are now: ``{"core.session.session.Session": "core.session.link.Link"}``."""
-FIELDS: dict[str, str | None] = {}
+FIELDS: dict[str, str | None] = {"MqttSessionTable._unnotified": None}
 """What stored fields are called now, by the class of today: ``{"Link.remote": "peer"}``. None: they
 are not needed any more."""
 DEFAULTS: dict[str, Callable[[], Any]] = {}

@@ -82,8 +82,7 @@ class ConnectHandler:
             user = self._access.proven_user(connection.number)
             can_move = connection.is_v5 and not self._services.routes_whole_topics
             session = self._sessions.begin(name, client_id, user, now, can_move=can_move)
-            may_be_missed = self._gossip.has_others or self._sessions.is_unnotified(name)
-            session.is_confirmed = connect.clean_start or not may_be_missed
+            session.is_confirmed = connect.clean_start
         self._sessions.attach(session, connection, now)
         connection.mark = self._gossip.marks.own
         will = connect.will

@@ -227,8 +227,7 @@ class MqttGateway:
                 if session is None:
                     self.connections.first_packet(connection, packet, now)
                     continue
-                if not session.is_confirmed:
-                    self.sessions.confirmed(session)
+                session.is_confirmed = True  # whoever speaks in it has received ConnAck
                 match packet:
                     case Publish():
                         self._publishing.receive(connection, session, packet, now)

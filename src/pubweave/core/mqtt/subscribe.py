@@ -16,7 +16,7 @@ from pubweave.core.mqtt.protocol.topics import (
 )
 from pubweave.core.mqtt.services import MqttServices
 from pubweave.core.mqtt.session.inflight import Delivery
-from pubweave.core.mqtt.session.native_client import PendingReply
+from pubweave.core.mqtt.session.native_client import NO_ANSWER, PendingReply
 from pubweave.core.mqtt.session.session import MqttSession, session_of
 from pubweave.core.mqtt.session.subscriptions import MqttSubscription
 from pubweave.model.filters.filter import Filter
@@ -130,11 +130,11 @@ class SubscribeHandler:
             reasons.append(int(code, 16) if is_ours else int(Reason.NOT_AUTHORIZED))
             texts.append(text if is_ours else refusal)
         self._gossip.session_changed(session)
-        if connection is None:
-            return
-        problem = connection.reason_text("; ".join(texts)) if texts else None
-        connection.send(SubAck(packet.packet_id, tuple(reasons), problem))
-        self._loop_probes.probe(session, now)  # before anything comes back that is retained
+        if connection is not None:
+            if packet.packet_id != NO_ANSWER:
+                problem = connection.reason_text("; ".join(texts)) if texts else None
+                connection.send(SubAck(packet.packet_id, tuple(reasons), problem))
+            self._loop_probes.probe(session, now)  # before anything comes back that is retained
         for delivery in to_send:
             session.send(delivery, now)
 
@@ -170,10 +170,7 @@ class SubscribeHandler:
     def unsubscribe(self, session: MqttSession, packet: Unsubscribe) -> None:
         """Withdraw subscriptions, behind those of the same patterns that are not answered yet."""
         end = session.end
-        asked = [] if end is None else [reply.answer for reply in end.pending_replies]
-        pending = (one.filters for one in asked if isinstance(one, Subscribe))
-        if any(wanted.pattern in packet.patterns for some in pending for wanted in some):
-            assert end is not None
+        if end is not None and end.is_asked(packet.patterns):
             end.reply_later(packet)
         else:
             self.withdraw(session, packet)
@@ -187,7 +184,7 @@ class SubscribeHandler:
             for native in () if known is None else known.native:
                 _withdraw(session, native)
         self._gossip.session_changed(session)
-        if session.connection is not None:
+        if session.connection is not None and packet.packet_id != NO_ANSWER:
             session.connection.send(UnsubAck(packet.packet_id, tuple(reasons)))
 
 

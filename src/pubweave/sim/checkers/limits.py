@@ -19,7 +19,7 @@ from pubweave.core.mqtt.connections import EARLY_PACKETS_MAX
 from pubweave.core.mqtt.gateway import MqttGateway
 from pubweave.core.mqtt.publish import HELD_BYTES_MAX, HELD_MAX
 from pubweave.core.mqtt.redirect import HELD_MAX as REDIRECTED_MAX
-from pubweave.core.mqtt.session import deduplicator, native_client, table
+from pubweave.core.mqtt.session import deduplicator, native_client
 from pubweave.core.mqtt.session.inflight import PACKET_IDS
 from pubweave.core.mqtt.session.session import TOPICS_MAX, MqttSession
 from pubweave.core.routing.topic_connected.dropped_ranges import MAX_SPANS
@@ -288,7 +288,6 @@ class BrokerWatch:
         sessions, config = gateway.sessions, gateway.config
         total = sum(session.inflight.size_bytes for session in sessions.by_name.values())
         self._checker.same(self.node.name, "MQTT's budget", sessions.budget.size_bytes, total, now)
-        self._most("unnotified clients", len(sessions._unnotified), table.UNNOTIFIED_MAX, now)
         redirected = len(gateway.redirector._held_until)
         self._most("redirected clients", redirected, REDIRECTED_MAX, now)
         for session in sessions.by_name.values():

@@ -6,7 +6,9 @@ keep their order. Who lost a session was told so, and is owed nothing that was u
 retained publications and sessions have checkers of their own beside this one.
 
 *Wanted* is every pair of a promised publication and a client that asks for it, *due* what must
-come, *excused* what need not and did not come, *missing* what is due and did not come.
+come, *missing* what is due and did not come, *excused* what was due until its client lost its
+session, *unconfirmed* what did not come and was published before SubAck, or before the next rest if
+SubAck had waited for too long.
 """
 
 from __future__ import annotations
@@ -37,12 +39,12 @@ from pubweave.sim.checkers.mqtt_retained import RetainedChecker
 from pubweave.sim.checkers.mqtt_sessions import SessionChecker
 from pubweave.sim.checkers.mqtt_wills import Verdict, WillChecker, WillRecord
 
-CONFIRMED_BY_SUBACK = False
-"""Whether everything published after SubAck must come. Else that is so from the next rest on."""
 PADDING = b"|"
 """Ends what names a publication in its payload."""
 A_FEW = 10
 """What small runs may excuse, whatever the share is."""
+OVERHEAD_BYTES = 200
+"""The most that a broker counts for a publication beside its payload."""
 PROMPT_S = 0.1
 """The longest way from a broker to its client."""
 
@@ -60,6 +62,8 @@ class _Sent:
     wanted: set[str] = field(default_factory=set)
     due: dict[str, int] = field(default_factory=dict)
     """The clients that must get it, each with the quality that it asked for."""
+    excused: set[str] = field(default_factory=set)
+    """Those of whom that was so until they lost their sessions."""
     orders: dict[str, str] = field(default_factory=dict)
     got: Counter[str] = field(default_factory=Counter)
     got_at: dict[str, float] = field(default_factory=dict)
@@ -84,18 +88,27 @@ class MqttChecker(MqttHistory):
         late_s: float = 0.0,
         stalls_s: float = 0.0,
         queue_messages: int = 1 << 30,
+        queue_bytes: int = 1 << 62,
+        suback_wait_s: float = inf,
+        are_clocks_right: bool = True,
         is_troubled: Callable[[], bool] = lambda: False,
         order_of: Callable[[list[str], str], str] = lambda patterns, topic: "",
     ) -> None:
         """``is_calm``: nothing is broken in the whole run; ``late_s``: for so long brokers may not
-        run; ``stalls_s``: for so long a packet may wait for a disk; ``queue_messages``: what a
-        session may keep; ``is_troubled``: something was broken since the last rest;
+        run; ``stalls_s``: for so long a packet may wait for a disk; ``queue_messages`` and
+        ``queue_bytes``: what a session may keep; ``suback_wait_s``: a SubAck that comes earlier
+        says that everything published from then on must come; ``are_clocks_right``: or brokers do
+        not know what is newest, and whatever was retained may be; ``is_troubled``: something was
+        broken since the last rest;
         ``order_of``: within what a client with some patterns gets a topic in order."""
         self.violations: list[str] = []
         self.counts: Counter[str] = Counter()
         self.is_calm = is_calm
         self._stalls_s = stalls_s
         self._queue_messages = queue_messages
+        self._queue_bytes = queue_bytes
+        self._suback_wait_s = suback_wait_s
+        self._are_clocks_right = are_clocks_right
         self._order_of = order_of
         self._sent: dict[bytes, _Sent] = {}
         """Since the last rest."""
@@ -243,9 +256,11 @@ class MqttChecker(MqttHistory):
         self.retained.forget(client)
         for sent in self._sent.values():
             if client not in sent.got:
-                sent.due.pop(client, None)
+                was_due = sent.due.pop(client, None) is not None
                 if not is_lost:
                     sent.wanted.discard(client)
+                elif was_due:
+                    sent.excused.add(client)
             if sent.publisher == client and sent.taken_at == inf:
                 sent.may_double = True
 
@@ -254,16 +269,20 @@ class MqttChecker(MqttHistory):
         # What it acknowledged on its last connection may not be known, or not be on a disk.
         since = self._connected_at.get(client, 0.0) - self._stalls_s
         patterns = [w for w in self._wishes[client].all() if w.filter.qos]
-        waiting = sum(
-            # What its publisher says again at QoS 1 may be two.
-            (2 if sent.packet.qos == 1 and self._connections.get(sent.whose) else 1)
-            for sent in [*self._sent.values(), *self._deleting]
-            if sent.packet.qos
-            and (client not in sent.got or sent.got_at[client] >= since)
-            and any(w.wants(sent.packet.topic, sent.whose) for w in patterns)
-        )
-        waiting += len(self.retained.retained()) * len(patterns)
-        return waiting >= self._queue_messages
+        messages = size_bytes = 0
+        for sent in [*self._sent.values(), *self._deleting]:
+            packet = sent.packet
+            is_under_way = client not in sent.got or sent.got_at[client] >= since
+            is_wanted = any(w.wants(packet.topic, sent.whose) for w in patterns)
+            if packet.qos and is_under_way and is_wanted:
+                # What its publisher says again at QoS 1 may be two.
+                times = 2 if packet.qos == 1 and self._connections.get(sent.whose) else 1
+                messages += times
+                size_bytes += times * (len(packet.payload) + OVERHEAD_BYTES)
+        retained = [*self.retained.retained().values()] * len(patterns)
+        messages += len(retained)
+        size_bytes += sum(len(payload) + OVERHEAD_BYTES for payload in retained)
+        return messages >= self._queue_messages or size_bytes > self._queue_bytes
 
     # --- wishes --------------------------------------------------------------------------------
 
@@ -324,7 +343,8 @@ class MqttChecker(MqttHistory):
             self.retained.forget(client)
         elif known is not None and known.id == request.subscription_id:
             known.granted_at = now
-            known.is_settled |= CONFIRMED_BY_SUBACK
+            # A SubAck that waited for too long comes unconfirmed.
+            known.is_settled |= now - known.asked_at < self._suback_wait_s
             if answer.reasons[0] != known.filter.qos:
                 self._violate(f"{client} asked for {known.filter}, got {answer.reasons}", now)
             for wish in wishes.past:
@@ -427,7 +447,9 @@ class MqttChecker(MqttHistory):
 
     def _check_order(self, client: str, sent: _Sent, packet: Publish, now: float) -> None:
         """Of what is published and delivered at the same qualities."""
-        qualities, order = (sent.packet.qos, packet.qos), sent.orders.get(client, "")
+        qualities, order = (sent.packet.qos, packet.qos), sent.orders.get(client)
+        if order is None:  # the client did not want it when it was published
+            order = self._order_of([], packet.topic)
         if order and client in self._changed:  # it may come on another way than it would have
             order = packet.topic
         stream = client, sent.publisher, qualities, order
@@ -460,7 +482,7 @@ class MqttChecker(MqttHistory):
         for wishes in self._wishes.values():
             for wish in wishes.current.values():
                 wish.is_settled |= wish.is_granted
-        self.retained.check(self._moved, now)
+        self.retained.check(self._moved if self._are_clocks_right else self._wishes.keys(), now)
 
     def check_all_delivered(self, now: float) -> None:
         """At rest: nothing is under way any more."""
@@ -471,7 +493,9 @@ class MqttChecker(MqttHistory):
             self.counts["due"] += len(sent.due)
             self.counts["due_qos0"] += sum(not qos for qos in sent.due.values())
             self.counts["due_wills"] += len(sent.due) if sent.is_will else 0
-            self.counts["excused"] += len(late)
+            excused = len(sent.excused.intersection(late))
+            self.counts["excused"] += excused
+            self.counts["unconfirmed"] += len(late) - excused
             self.counts["missing"] += len(missing)
             if sent.packet.content.expiry_s is not None and sent.orders and not sent.got:
                 self.counts["expired"] += 1

@@ -77,7 +77,9 @@ class SessionChecker:
         is_known = before is not None and answer.session_present
         # In an overlay of several gateways the answer that a session begins may get lost.
         known = is_known or connect.clean_start
-        self._sessions[client] = _Session(connect.session_expiry_s, broker, is_known=known)
+        capped_s = answer.session_expiry_s
+        expiry_s = connect.session_expiry_s if capped_s is None else capped_s
+        self._sessions[client] = _Session(expiry_s, broker, is_known=known)
         return is_lost
 
     def _why_not(self, before: _Session | None, connect: Connect, said_at: float) -> str:

@@ -109,6 +109,8 @@ class WillChecker:
         record = self._asked[client][1]
         if record is not None:
             record.is_let_in = True
+            if answer.session_expiry_s is not None:
+                record.expiry_s = answer.session_expiry_s
             self._current[client] = record
 
     def _verdict(self, record: WillRecord, answer: ConnAck, now: float) -> Verdict:

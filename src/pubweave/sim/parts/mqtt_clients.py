@@ -105,11 +105,16 @@ class MqttClients(SimPart):
         self._wills = self._probes = 0
         durable_s = 10.0 if run.is_durable else 0.0
         paused_s = 3 * run.faults.long_pause_s[1] if run.faults.long_pause_s else 5.0
+        self._limits = mqtt = next(iter(self.overlay.brokers.values())).config.mqtt
+        assert mqtt is not None
         self.checker = MqttChecker(
             is_calm=setting.is_calm and not run.is_durable,
             late_s=0.0 if setting.is_calm else paused_s + durable_s,
             stalls_s=durable_s,
-            queue_messages=setting.queue_messages,
+            queue_messages=mqtt.queue_messages,
+            queue_bytes=mqtt.queue_bytes,
+            suback_wait_s=mqtt.suback_wait_s,
+            are_clocks_right="clocks" not in self.run.rare.kinds,
             is_troubled=lambda: self._faults() > self._struck,
             order_of=(lambda patterns, topic: "") if is_tree else order_of,
         )

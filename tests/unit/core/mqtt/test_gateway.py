@@ -412,6 +412,25 @@ def test_a_session_is_kept_for_as_long_as_it_was_asked_for() -> None:
     assert "mqtt:ann@b1" in world.brokers["b1"].sessions.clients
 
 
+def test_an_expired_session_is_not_present_until_its_client_knows_the_new_one() -> None:
+    """The answer that says so can get lost."""
+    world = MqttWorld()
+    ann = world.client("ann", session_expiry_s=30)
+    ann.subscribe("a", 1)
+    ann.cut()
+    world.pass_time(31)
+    for _ in range(2):
+        ann = world.peer()
+        assert not ann.connect("ann", clean_start=False, session_expiry_s=30).session_present
+        ann.cut()
+    ann = world.peer()
+    ann.connect("ann", clean_start=False, session_expiry_s=30)
+    ann.subscribe("a", 1)
+    ann.cut()
+    ann = world.peer()
+    assert ann.connect("ann", clean_start=False, session_expiry_s=30).session_present
+
+
 def test_clean_start_forgets_what_was_before() -> None:
     world = MqttWorld()
     ann = world.client("ann", session_expiry_s=30)
@@ -497,6 +516,14 @@ def test_a_will_does_not_wait_longer_than_its_session() -> None:
     late = Will("will/ann", b"gone", 1, delay_s=100)
     world.client("ann", will=late, session_expiry_s=5).cut()
     world.pass_time(6)
+    assert seen.payloads() == [b"gone"]
+
+
+def test_a_clean_client_that_takes_its_own_session_over_does_not_lose_its_will() -> None:
+    world = MqttWorld()
+    seen = watcher(world)
+    world.client("ann", will=WILL)
+    world.client("ann")
     assert seen.payloads() == [b"gone"]
 
 

@@ -219,9 +219,9 @@ class SessionHandover:
             if is_wanted:
                 self._gossip.publish(Handover(gateway, claim.session, claim.since, None), now)
             return
-        session.will = session.will_at = None
         session.is_announced = False
-        if is_wanted:
+        if is_wanted:  # else the session ends, and a will does not outlive it [MQTT-3.1.2-10]
+            session.will = session.will_at = None
             self._hand_over(session, gateway, claim.since, now)
         else:
             self._give_up(session, now)

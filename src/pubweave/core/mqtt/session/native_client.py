@@ -50,6 +50,8 @@ from pubweave.model.publications import Publication, Value, make_publication
 
 MAX_PUBLISHERS_REMEMBERED = 100_000
 LIMITS = SessionLimits()
+NO_ANSWER = 0
+"""Instead of a packet id: whoever asked is gone."""
 
 
 class PendingReply(msgspec.Struct, frozen=True):
@@ -63,6 +65,13 @@ class PendingReply(msgspec.Struct, frozen=True):
     publication: Publication | None = None
     natives: tuple[tuple[str, ...], ...] = ()
     are_new: tuple[bool, ...] = ()
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """What a Subscribe or an Unsubscribe is about."""
+        if isinstance(self.answer, MqttSubscribe):
+            return tuple(asked.pattern for asked in self.answer.filters)
+        return self.answer.patterns if isinstance(self.answer, MqttUnsubscribe) else ()
 
 
 @dataclass
@@ -93,7 +102,8 @@ class NativeSession:
         self.subscriptions: dict[SubscriptionId, Filter] = {}
         self.confirmed: set[SubscriptionId] = set()
         self.unconfirmed: list[tuple[PendingReply, float]] = []
-        """Answers to Subscribe that wait until all of it is confirmed, and until when."""
+        """Answers to Subscribe that wait until all of it is confirmed, and to what was said of the
+        same patterns after it; and until when."""
         self.pending_replies: deque[PendingReply] = deque()
         self.refusals: dict[str, str] = {}
         """By advertisement, subscription or ``publication N``: why it was refused."""
@@ -274,15 +284,43 @@ class NativeSession:
         )
 
     def pop_answerable(self, now: float) -> list[PendingReply]:
-        """Those of the answers that waited which are confirmed, or have waited until ``now``."""
+        """Those of the answers that waited which are confirmed, or have waited until ``now``. What
+        is said of one pattern is answered in its order."""
         waiting, self.unconfirmed = self.unconfirmed, []
         found = []
+        blocked: set[str] = set()
         for reply, until in waiting:
-            if until <= now or self.is_confirmed(reply):
+            is_due = self.is_confirmed(reply) and blocked.isdisjoint(reply.patterns)
+            if until <= now or is_due:
                 found.append(reply)
             else:
                 self.unconfirmed.append((reply, until))
+                blocked.update(reply.patterns)
         return found
+
+    def is_asked(self, patterns: Sequence[str]) -> bool:
+        """Whether something that was said of one of these patterns is not answered yet."""
+        waiting = chain(self.pending_replies, (reply for reply, _ in self.unconfirmed))
+        return any(pattern in patterns for reply in waiting for pattern in reply.patterns)
+
+    def connection_lost(self) -> None:
+        """Answers of the connection are for nobody now; on the next one their packet ids may mean
+        something else."""
+        self.pending_replies = deque(map(_unaddressed, self.pending_replies))
+        self.unconfirmed = [(_unaddressed(reply), until) for reply, until in self.unconfirmed]
+
+
+def _unaddressed(reply: PendingReply) -> PendingReply:
+    """A reply without its answer. What was subscribed to is granted all the same; PubRec is still
+    due, as the publication is not sent again as a new one."""
+    answer = reply.answer
+    if isinstance(answer, PubAck):
+        return msgspec.structs.replace(reply, answer=None)
+    if isinstance(answer, MqttSubscribe | MqttUnsubscribe):
+        return msgspec.structs.replace(
+            reply, answer=msgspec.structs.replace(answer, packet_id=NO_ANSWER)
+        )
+    return reply
 
 
 class NativeReceiver(Protocol):
@@ -461,11 +499,14 @@ class InProcessLink:
         replies, handled = end.pending_replies, 0 if session is None else session.told
         while replies and replies[0].count <= handled:
             reply = replies.popleft()
-            if end.is_confirmed(reply):
-                self._receiver.handled(end, reply, now)
-            else:
+            if reply.patterns:
                 end.unconfirmed.append((reply, now + self._suback_wait_s))
-                self._note_deadline()
+            else:
+                self._receiver.handled(end, reply, now)
+        if end.unconfirmed:
+            for reply in end.pop_answerable(-inf):
+                self._receiver.handled(end, reply, now)
+            self._note_deadline()
         if end.refusals or end.holds_up:
             self._receiver.settled(end, now)
         if session is None:

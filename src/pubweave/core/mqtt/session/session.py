@@ -7,10 +7,6 @@ nothing of other sessions.
 
 from __future__ import annotations
 
-from collections import deque
-
-import msgspec
-
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.mqtt.protocol.properties import (
     EXPIRY_S,
@@ -221,12 +217,7 @@ class MqttSession:
         self.connection = None
         self._unanswered = 0
         if self.end is not None:
-            self.end.pending_replies = deque(
-                msgspec.structs.replace(reply, answer=None)
-                if isinstance(reply.answer, PubAck)
-                else reply
-                for reply in self.end.pending_replies
-            )
+            self.end.connection_lost()
 
     def released(self, packet_id: int) -> None:
         """PubRel: the client will not resend that publication."""

@@ -12,8 +12,6 @@ from pubweave.core.mqtt.session.native_client import InProcessLink
 from pubweave.core.mqtt.session.session import MqttSession, native_id
 from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 
-UNNOTIFIED_MAX = 100_000
-
 
 class MqttSessionTable:
     """Sessions by name, from their first Connect until they expire."""
@@ -37,8 +35,6 @@ class MqttSessionTable:
         self.lost = 0
         """Persistent sessions that ended because the broker ended their native clients."""
         self.budget = QueueBudget(self._config.queues_bytes)
-        self._unnotified: dict[str, None] = {}
-        """Sessions that exceeded their limits, and whose clients may not know yet."""
         self._timers: list[tuple[float, str]] = []
 
     def superseded(self, name: str, by: MqttConnection) -> MqttConnection | None:
@@ -126,10 +122,6 @@ class MqttSessionTable:
         self.budget.overrun.clear()
         self.overrun += len(found)
         self.dropped += sum(session.inflight.lost + len(session.held or ()) for session in found)
-        for session in found:
-            self._unnotified[session.name] = None
-            if len(self._unnotified) > UNNOTIFIED_MAX:
-                del self._unnotified[next(iter(self._unnotified))]
         return found
 
     def _note_largest(self) -> None:
@@ -145,15 +137,6 @@ class MqttSessionTable:
                 return
             self.budget.overrun[session.name] = None
             excess -= session.inflight.size_bytes
-
-    def is_unnotified(self, name: str) -> bool:
-        """Whether a client may not know yet that its session exceeded its limits and ended."""
-        return name in self._unnotified
-
-    def confirmed(self, session: MqttSession) -> None:
-        """A client has sent a packet in its session, so it has received ConnAck."""
-        session.is_confirmed = True
-        self._unnotified.pop(session.name, None)
 
     # --- time ------------------------------------------------------------------------------
 

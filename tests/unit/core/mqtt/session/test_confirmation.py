@@ -6,7 +6,16 @@ import pytest
 
 from pubweave.core.config.mqtt import MqttConfig
 from pubweave.core.session.session import Session
-from pubweave.model.mqtt_packets import Disconnect, PubAck, Publish, Reason, SubAck, Subscribe
+from pubweave.model.mqtt_packets import (
+    Disconnect,
+    PubAck,
+    Publish,
+    Reason,
+    SubAck,
+    Subscribe,
+    UnsubAck,
+    Unsubscribe,
+)
 from pubweave.model.mqtt_packets import TopicFilter as Wanted
 from pubweave.model.publications import Publication
 from pubweave.model.records.status import MqttStatus
@@ -66,6 +75,41 @@ def test_a_single_broker_answers_at_once() -> None:
     ann = world.client("ann")
     ann.say_nothing_back(Subscribe(1, (Wanted("a", 1),)))
     assert heard(ann, SubAck) == 1
+
+
+def test_what_is_said_of_one_pattern_is_answered_in_its_order() -> None:
+    world = MqttWorld(3)
+    ann, bob = world.client("ann"), world.client("bob")
+    world.pass_time(2)
+    world.is_slow = True
+    ann.say_nothing_back(Subscribe(1, (Wanted("a", 1),)))
+    ann.say_nothing_back(Unsubscribe(2, ("a",)))
+    ann.say_nothing_back(Subscribe(3, (Wanted("b", 1),)))
+    ann.say_nothing_back(Subscribe(4, (Wanted("b", 2),)))
+    assert not heard(ann, SubAck) + heard(ann, UnsubAck)
+    let_all_arrive(world)
+    answers = {p.packet_id: p for p in ann.heard() if isinstance(p, SubAck | UnsubAck)}
+    assert sorted(answers) == [1, 2, 3, 4]
+    assert [*answers].index(1) < [*answers].index(2)
+    assert answers[2].reasons == (0,)
+    bob.publish("a", b"too late", 1)
+    bob.publish("b", b"the newer one", 2)
+    assert [(p.payload, p.qos) for p in ann.answer()] == [(b"the newer one", 2)]
+
+
+def test_an_answer_that_waits_is_not_sent_on_another_connection() -> None:
+    world = MqttWorld(3)
+    ann, bob = world.client("ann", **KEPT), world.client("bob", broker="b3")
+    world.pass_time(2)
+    world.is_slow = True
+    ann.say_nothing_back(Subscribe(1, (Wanted("a", 1),)))
+    ann.cut()
+    ann = world.peer()
+    assert ann.connect("ann", clean_start=False, **KEPT).session_present
+    let_all_arrive(world)
+    assert not heard(ann, SubAck)
+    bob.publish("a", b"granted all the same", 1)
+    assert ann.payloads() == [b"granted all the same"]
 
 
 @pytest.mark.parametrize(("qos", "ends"), [(0, False), (1, True), (2, True)])
