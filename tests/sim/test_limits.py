@@ -254,7 +254,7 @@ def test_what_ticks_enforce_may_be_exceeded_for_two_of_them_in_a_row(pause: str)
     node, watch = overlay.brokers["b1"], overlay.limits._watches[0]
     watch._handle = lambda event, now: []
     watch._largest = 1 << 30
-    for tick in range(4):
+    for tick in range(5):
         full_client_queue(node.broker, is_full=True)
         if pause == "queue" and tick == 2:
             full_client_queue(node.broker, is_full=False)

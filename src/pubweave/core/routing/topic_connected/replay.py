@@ -74,9 +74,9 @@ def for_client(
     for spans in missed.values():
         spans.sort(key=lambda span: span.first)
     for found in in_place([p for p, _ in wanted[first:]], missed):
-        if isinstance(found, Publication):
-            yield found
-        else:
+        if isinstance(found, tuple):
             publisher, spans = found
             count = sum(span.count for span in spans)
             yield Missed(topic, publisher, count, True, max(span.last for span in spans))
+        else:
+            yield found

@@ -157,10 +157,12 @@ class TopicRouting(RoutingStrategy):
             for publisher in log.dropped.spans
             if (found := log.dropped.beyond(publisher, marks.get(publisher, 0), self.now))
         }
-        for found in in_place(log.beyond(marks), missed):
-            if not isinstance(found, Publication):
-                found = self._missed(topic, *found, is_agreed)
-            self._send(link, found)
+        for each in in_place(log.beyond(marks), missed):
+            if isinstance(each, tuple):
+                publisher, spans = each
+                self._send(link, self._missed(topic, publisher, spans, is_agreed))
+            else:
+                self._send(link, each)
 
     def _missed(
         self, topic: str, publisher: ClientId, spans: Sequence[DroppedRange], is_agreed: bool

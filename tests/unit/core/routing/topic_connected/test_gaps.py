@@ -266,7 +266,7 @@ def test_a_client_hears_only_of_what_it_has_not_got_elsewhere() -> None:
     client = ClientCore("ann", epoch=1, now=0.0)
     hello = Hello(PROTOCOL_VERSION, Role.BROKER, "b1", 7, 1, 0, 1 << 20, 0, "topic_connected", 1)
     client.handle(ConnectionOpened(1), 0.0)
-    said = [
+    said: list[Message] = [
         hello,
         pub(4),
         Missed("x", "pete", 3, True, 4),
