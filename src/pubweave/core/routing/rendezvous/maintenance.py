@@ -20,11 +20,10 @@ from pubweave.core.dataplane.part import BrokerPart, EventHandler, MessageHandle
 from pubweave.core.dataplane.services import BrokerServices
 from pubweave.core.routing.rendezvous.absent_brokers import RingAbsences
 from pubweave.core.routing.rendezvous.clusters import AttachedClusters
-from pubweave.core.routing.rendezvous.control_plane import ControlPlane
+from pubweave.core.routing.rendezvous.control_plane import ControlPlane, rendezvous_status
 from pubweave.core.routing.rendezvous.idle_links import IdleLinks
 from pubweave.core.routing.rendezvous.remap import Remapping
 from pubweave.core.routing.rendezvous.routing import RendezvousRouting
-from pubweave.core.routing.rendezvous.status import rendezvous_status
 from pubweave.core.routing.rendezvous.topics import RendezvousTopics
 from pubweave.core.routing.rendezvous.user_placement import UserPlacing
 from pubweave.core.routing.topic_connected.confirmations import TopicConfirmations
