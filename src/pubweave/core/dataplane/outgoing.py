@@ -85,5 +85,5 @@ class OutgoingQueue:
                 self._flow.hold(origin, session, now)
                 counters.holds = self._flow.holds
             else:
-                routing.open_full_gates()
+                counters.publications_lost_at_most += routing.open_full_gates()
                 self.flush(None, sessions, routing, holder, now)

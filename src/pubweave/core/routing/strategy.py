@@ -130,9 +130,10 @@ class RoutingStrategy(ABC):
         """Whether a part of the broker holds a link: nothing is sent to it for now."""
         return False
 
-    def open_full_gates(self) -> None:
-        """Release what is queued at congested stand-ins of links."""
-        return
+    def open_full_gates(self) -> int:
+        """Release what is queued at congested stand-ins of links; how many publications may be lost
+        by that."""
+        return 0
 
     def give_up(self, link: Session, now: float) -> bool:
         """A link is congested. True if its queue is to be dropped instead of holding others up: its

@@ -154,8 +154,8 @@ class SubscriptionConfirmation:
             self._check(question)
 
     def advertised_less(self, link: Session) -> None:
-        """An advertisement from a link was withdrawn: so was what is not wanted there any more,
-        and the far end has forgotten the questions about it. O(questions)"""
+        """An advertisement from a link was withdrawn, and so was what only it made needed: the
+        far end has forgotten questions about that. O(questions)"""
         for question in list(self._questions.values()):
             if link in question.awaited and not self._links[link].is_needed(question.filter):
                 del question.awaited[link]

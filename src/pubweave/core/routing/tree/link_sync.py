@@ -28,6 +28,7 @@ from pubweave.core.session.session import Session
 from pubweave.core.vocabulary.rare_branches import Branch, sometimes
 from pubweave.model.ids import AdvertisementId
 from pubweave.model.messages.session import SequencedMessage, SyncStage, Unadvertise
+from pubweave.model.publications import Publication
 
 GATE_SHARE = 4
 """So many times as much may wait at a gate as in a session before it is congested."""
@@ -160,7 +161,12 @@ class LinkSync:
         return self.gates[link].restart()
 
     def put_at_gate(self, link: Session, messages: Sequence[SequencedMessage]) -> None:
-        """Let publications, and the withdrawals between them, wait at a gate."""
+        """Let publications, and the withdrawals between them, wait at a gate. It gets room for what
+        the link held already, within reason, or it would open at once."""
+        congested, size = link.limits.congested_bytes, sum(m.size_bytes for m in messages)
+        room = min(size + congested, GATE_SHARE * GATE_SHARE * congested)
+        limits = SessionLimits(congested_bytes=max(GATE_SHARE * congested, room))
+        self.gates[link].limits = limits
         for message in messages:
             if isinstance(message, Unadvertise):
                 self._withdrawn.setdefault(link, {})[message.id] = None
@@ -292,11 +298,15 @@ class LinkSync:
         gate.pending.extend(kept)
         gate.flush([])
 
-    def open_full_gates(self) -> None:
+    def open_full_gates(self) -> int:
+        """Open them early; how many publications that lets out to where they may be lost."""
+        count = 0
         for link in [link for link, gate in self.gates.items() if gate.is_congested]:
             sometimes(Branch.FULL_GATE)
+            count += sum(type(message) is Publication for message in self.gates[link].waiting)
             self._forget_keepers(link)
             self.open_gate(link)
+        return count
 
     def _forget_keepers(self, link: Session) -> None:
         self._keepers.pop(link, None)

@@ -477,8 +477,8 @@ class TreeRouting(RoutingStrategy):
     def is_wanted_by(self, client: Session, publication: Publication) -> bool:
         return client in self._client_index.match(publication)
 
-    def open_full_gates(self) -> None:
-        self.sync.open_full_gates()
+    def open_full_gates(self) -> int:
+        return self.sync.open_full_gates()
 
     def give_up(self, link: Session, now: float) -> bool:
         return self.sync.give_up(link, now)

@@ -185,9 +185,20 @@ def test_a_full_gate_opens_before_its_time() -> None:
     assert setup.b in setup.sync.gates
     gate.pending += [publication(2, size=GATE_BYTES)]
     gate.flush([])
-    setup.sync.open_full_gates()
+    assert setup.sync.open_full_gates() == 2, "these may be lost"
     assert setup.sent == [("b", 1), ("b", 2)]
     assert setup.b not in setup.sync.gates
+
+
+def test_what_a_link_held_already_does_not_open_its_gate() -> None:
+    setup = Setup()
+    gate = setup.sync.gates[setup.b]
+    setup.sync.put_at_gate(setup.b, [publication(1, 2 * GATE_BYTES)])
+    gate.flush([])
+    assert setup.sync.open_full_gates() == 0
+    gate.pending += [publication(2, size=GATE_BYTES)]
+    gate.flush([])
+    assert setup.sync.open_full_gates() == 2
 
 
 def test_a_gate_that_is_kept_shut_opens_when_all_who_keep_it_have_let_go() -> None:
