@@ -54,7 +54,7 @@ def transcript() -> str:
         overlay.join(name, home, latency_s=0.001, limits=SessionLimits())
         client = overlay.clients[name]
         client.core.advertise(parse_filter(f"class = '{offers}'"))
-        client.core.subscribe(parse_filter(f"class = '{wants}'"))
+        overlay.subscribe(client, parse_filter(f"class = '{wants}'"))
         client.flush()
     m, x = overlay.clients["m"], overlay.clients["x"]
     world.run_until(1.0)

@@ -53,7 +53,7 @@ out), the state of ann's session that the receiver goes to. To be seen:
 
 
 def transcript() -> str:
-    world = World(1)
+    world = World(2)
     link = Link.between("b1", "b2")
     overlay = TreeOverlay(
         world,

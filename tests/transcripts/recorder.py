@@ -30,6 +30,9 @@ from pubweave.model.messages.session import (
     ActionReserve,
     ActionSignal,
     Advertise,
+    Confirmed,
+    ConfirmReply,
+    ConfirmRequest,
     Disconnect,
     Goodbye,
     Hello,
@@ -46,8 +49,8 @@ from pubweave.sim.kernel.network import SimConnection
 from pubweave.sim.kernel.nodes import SimBroker
 from pubweave.sim.overlays.base import SimOverlay
 
-LEFT_OUT = (Ack, Ping, Pong)
-"""What every session says all the time."""
+LEFT_OUT = (Ack, Ping, Pong, ConfirmRequest, ConfirmReply, Confirmed)
+"""What every session says all the time, and what follows every subscription on its way."""
 
 
 class Recorder:

@@ -36,7 +36,7 @@ it, the network. To be seen:
 
 
 def transcript() -> str:
-    world = World(2)
+    world = World(1)
     latencies = {("i", "j"): 10.0, ("j", "k"): 15.0}
     overlay = TreeOverlay(
         world,
@@ -51,9 +51,9 @@ def transcript() -> str:
     recorder = Recorder(overlay, _state)
     for name, home in (("p", "i"), ("r", "j"), ("s", "k")):
         overlay.join(name, home, latency_s=0.001, limits=SessionLimits())
-        core, quotes = overlay.clients[name].core, parse_filter("class = 'quotes'")
-        core.advertise(quotes) if name == "p" else core.subscribe(quotes)
-        overlay.clients[name].flush()
+        client, quotes = overlay.clients[name], parse_filter("class = 'quotes'")
+        client.core.advertise(quotes) if name == "p" else overlay.subscribe(client, quotes)
+        client.flush()
     p = overlay.clients["p"]
     world.run_until(1.0)
     recorder.begin(*overlay.brokers.values())

@@ -41,6 +41,9 @@ class Target:
 
         self._give(GOOD_SUBSCRIBER, Subscribe("s:1", topic_filter("good")))
         self._give(GOOD_PUBLISHER, Advertise("p:1", topic_filter("good")))
+        # b2 is not there to answer: the publisher waits no longer than this.
+        self.now += BrokerConfig.publisher_wait_s
+        self.broker.handle(DeadlineReached(), self.now)
 
     def _hello(self, id_: str, role: Role) -> Hello:
         routing = self.broker.routing.protocol

@@ -68,6 +68,9 @@ def test_a_neighbor_gets_everything_until_it_has_answered_for_the_first_time() -
     bench.come(2, Role.CLIENT, "pub")
     bench.say(2, Advertise("pub:1", WANTED))
     bench.publish(2, range(1, 4))
+    bench.now = BrokerConfig.publisher_wait_s
+    bench.broker.handle(DeadlineReached(), bench.now)
+    assert bench.broker.last_sequence("pub") == 3, "the publisher does not wait any longer"
     bench.come(1, Role.BROKER, "b2")
     answered = bench.say(1, Synced(SyncStage.SUBSCRIPTIONS))
     assert sent_to(1, answered) == [1, 2, 3]
@@ -84,7 +87,7 @@ def test_nobody_waits_for_ever_for_a_neighbor_that_never_comes() -> None:
     for bench.now in (1.0, 59.0):
         bench.broker.handle(DeadlineReached(), bench.now)
         assert bench.broker._flow.is_held(publisher), "it may yet come, and gets everything then"
-        assert link.queue_messages == 11, "the advertisement and ten publications"
+        assert link.queue_messages == 12, "the advertisement, its question, ten publications"
     bench.now = 61.0
     bench.broker.handle(DeadlineReached(), bench.now)
     assert not bench.broker._flow.is_held(publisher)

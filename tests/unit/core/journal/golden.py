@@ -21,7 +21,7 @@ from pubweave.wire.journal_files import JournalFiles, SnapshotHead
 FILES = Path(__file__).with_name("golden")
 RUNS = (
     ("relocate", 1),
-    ("reorganize", 2),
+    ("reorganize", 1),
     ("transform", 3),
     ("churn", 1),
     ("rendezvous", 1),

@@ -59,7 +59,8 @@ def give(broker: Broker, connection: int, *messages: Message, now: float = 1.0) 
 
 @pytest.fixture
 def busy_broker() -> Broker:
-    """A neighbor, a subscriber that has not acknowledged what it got, and a publisher."""
+    """A neighbor that has not answered, a subscriber that has not acknowledged what it got, and a
+    publisher that has waited long enough for the neighbor."""
     broker = Broker(CONFIG, epoch=100, now=0.0)
     broker.handle(LinkAdded("b2"), 0.0)
     for connection, (name, role) in enumerate(
@@ -68,7 +69,8 @@ def busy_broker() -> Broker:
         broker.handle(ConnectionOpened(connection), 0.0)
         give(broker, connection, hello(name, role))
     give(broker, 2, Subscribe("sub:1", WANTED))
-    give(broker, 3, Advertise("pub:1", WANTED))
+    give(broker, 3, Advertise("pub:1", WANTED), now=0.0)
+    broker.handle(DeadlineReached(), CONFIG.publisher_wait_s)
     give(broker, 3, *[make_publication("pub", n, "T", {"x": n}, b"", 0.5) for n in range(1, 9)])
     return broker
 

@@ -69,7 +69,7 @@ class Chain:
         for name, home in (("p", "b1"), ("s", "b4")):
             self.overlay.join(name, home, latency_s=0.001, limits=limits)
         self.overlay.clients["p"].core.advertise(WANTED)
-        self.overlay.clients["s"].core.subscribe(WANTED)
+        self.overlay.subscribe(self.overlay.clients["s"], WANTED)
         for client in self.overlay.clients.values():
             client.flush()
         self.world.run_until(0.9)
