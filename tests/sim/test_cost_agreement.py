@@ -43,14 +43,13 @@ def test_every_notification_passes_the_brokers_and_links_of_its_delivery_tree(se
         overlay.clients[f"p{topic}"].core.advertise(about(topic))
         for place, other in enumerate(others):
             overlay.join(f"s{topic}.{place}", other, latency_s=0.001, limits=SessionLimits())
-            overlay.clients[f"s{topic}.{place}"].core.subscribe(about(topic))
+            overlay.subscribe(overlay.clients[f"s{topic}.{place}"], about(topic))
     for client in overlay.clients.values():
         client.flush()
     assert overlay.run_until_quiet(60.0)
     published = rng.integers(TOPICS, size=PUBLICATIONS).tolist()
     for topic in published:
-        overlay.clients[f"p{topic}"].core.publish(f"t{topic}", {}, b"", world.now)
-        overlay.clients[f"p{topic}"].flush()
+        overlay.publish(overlay.clients[f"p{topic}"], f"t{topic}", {})
     assert overlay.run_until_quiet(60.0)
 
     sets = [interests[topic] for topic in published]
