@@ -49,8 +49,7 @@ def test_every_notification_passes_the_brokers_and_links_of_its_delivery_tree(se
     assert overlay.run_until_quiet(60.0)
     published = rng.integers(TOPICS, size=PUBLICATIONS).tolist()
     for topic in published:
-        overlay.clients[f"p{topic}"].core.publish(f"t{topic}", {}, b"", world.now)
-        overlay.clients[f"p{topic}"].flush()
+        overlay.publish(overlay.clients[f"p{topic}"], f"t{topic}", {})
     assert overlay.run_until_quiet(60.0)
 
     sets = [interests[topic] for topic in published]

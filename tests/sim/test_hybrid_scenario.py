@@ -68,6 +68,7 @@ def test_a_ring_that_does_not_hold_the_clusters_topics_is_caught(
 
 
 def test_what_a_rendezvous_that_slept_and_was_killed_had_got_goes_to_the_next_one() -> None:
-    result = run_seed("hybrid", 7040039, max_brokers=14, pause_s=(35.0, 60.0))
+    result = run_seed("hybrid", 7040042, max_brokers=14, pause_s=(35.0, 60.0))
     assert result.counts["broker_pause"] == 2
+    assert result.counts["broker_crash"] > 0
     assert not result.violations

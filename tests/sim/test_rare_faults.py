@@ -211,10 +211,10 @@ def test_a_second_fault_strikes_where_something_is_under_way() -> None:
     faults.strike_until(overlay.world.now + 2.0)
     overlay.world.run_until(overlay.world.now + 2.0)
     assert faults.counts == {}, "nothing was under way"
-    overlay.brokers["b1"].busy_until = overlay.world.now + 2.0
+    overlay.brokers["b1"].busy_until = overlay.world.now + 4.0
     assert [under_way(node) for node in overlay.brokers.values()] == ["pause", "", ""]
-    faults.strike_until(overlay.world.now + 1.0)
-    overlay.world.run_until(overlay.world.now + 1.0)
+    faults.strike_until(overlay.world.now + 3.0)
+    overlay.world.run_until(overlay.world.now + 3.0)
     assert faults.counts["second_in_pause"] >= 1
     assert faults.counts.get("broker_pause", 0) + overlay.network.drops >= 1
 

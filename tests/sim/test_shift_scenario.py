@@ -53,12 +53,15 @@ def test_the_runs_exercise_what_they_are_for() -> None:
 @pytest.mark.parametrize("covering", [False, True])
 def test_every_flow_through_the_three_brokers_survives_a_shift(covering: bool) -> None:
     drill = Drill(covering=covering)
+    got: list[bool] = []
+    drill.overlay.on_delivery = lambda client, publication: got.append(client in drill.steady)
     drill.run()
     assert drill.problems() == []
     assert drill.is_committed
     assert drill.record is not None
     assert sum(drill.record.held_messages.values()) > 50
-    assert drill.overlay.judge.due == 70 * 6 * 6
+    assert sum(got) == 70 * 6 * 6  # clients that pass get some, too
+    assert drill.overlay.judge.due >= 70 * 6 * 6
 
 
 def test_nothing_is_held_for_longer_than_four_ways_and_the_decision() -> None:

@@ -194,7 +194,7 @@ class StockRun:
         for subscriber in workload.subscribers:
             machine = self.world.machine_of(subscriber.symbol)
             client = self._attach(subscriber.client, subscriber.broker, machine)
-            client.core.subscribe(subscriber.filter)
+            self.overlay.subscribe(client, subscriber.filter)
             client.flush()
 
     def _attach(self, name: str, home: BrokerId, machine: BrokerId) -> SimClient:

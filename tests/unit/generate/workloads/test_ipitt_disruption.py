@@ -24,7 +24,6 @@ from pubweave.experiments.ipitt.disruption import (
     points,
 )
 from pubweave.experiments.ipitt.disruption_run import (
-    ClassChecker,
     Cost,
     DisruptionRun,
     TableTime,
@@ -36,7 +35,6 @@ from pubweave.generate.workloads.ipitt import PUBLISHERS
 from pubweave.model.filters.text import parse_filter
 from pubweave.model.messages.session import ActionSignal, ShiftTables, Signal
 from pubweave.model.plans import Plan, Shift
-from pubweave.model.publications import Publication
 from pubweave.model.topology import Topology
 from pubweave.sim.kernel.random_plans import one_by_one
 
@@ -170,16 +168,6 @@ def test_tables_that_change_hands_take_time() -> None:
     assert time.of(event) == pytest.approx(2 * 0.001 + 3 * 0.01 + 0.5)
     signal = MessagesReceived(1, [ActionSignal("1/0/0", Signal.MARKER, 1, "")], 0.0)
     assert time.of(signal) == pytest.approx(0.001)
-
-
-def test_the_checker_by_class_names_those_who_want_a_publication() -> None:
-    checker = ClassChecker()
-    checker.subscribed("one", "one:1", FILTER)
-    checker.subscribed("two", "two:1", parse_filter("class = 'c2'"))
-    checker.subscribed("any", "any:1", parse_filter("x > 5"))
-    publication = Publication("p1", 1, "c1", {"x": 7}, b"", 0.0)
-    assert checker.wanting(publication, ["one", "two", "any"]) == {"one", "any"}
-    assert checker.wanting(publication, ["two", "any"]) == {"any"}
 
 
 # --- bars ---------------------------------------------------------------------------------------
