@@ -77,7 +77,7 @@ def test_a_publication_outside_its_advertisement_blames_the_option(source: str) 
         for topic in ("NEWS", "STOCK"):
             yield Draft(topic, {}, b"", source)
 
-    publisher = Publisher(cast(Client, StrictClient()), parse_filter("class = 'NEWS'"), 0.0, None)
+    publisher = Publisher(cast(Client, StrictClient()), parse_filter("class = 'NEWS'"), None)
     told = f"--advertise does not match {source} on 'STOCK': widen it or leave it out"
     with pytest.raises(BadInput, match=f"^{re.escape(told)}$"):
         asyncio.run(publisher.publish_all(drafts(), Advance()))
