@@ -21,8 +21,7 @@ from pubweave.model.messages.rendezvous import (
     TreeStatus,
 )
 
-RATE_WINDOW_S = 20.0
-"""The time over which publications are counted, if they are kept so long."""
+RATE_WINDOW_S = 20.0  # Publications are counted over this time, if they are kept so long.
 
 
 class ControlPlane:
@@ -100,7 +99,5 @@ def rendezvous_status(
 
 def _rate_of(routing: RendezvousRouting, topic: str, now: float) -> float:
     """Publications per second, by those that are kept."""
-    log = routing.logs.get(topic)
-    if log is None:
-        return 0.0
-    return sum(at > now - RATE_WINDOW_S for at, _, _ in log.kept) / RATE_WINDOW_S
+    kept = log.kept if (log := routing.logs.get(topic)) is not None else ()
+    return sum(at > now - RATE_WINDOW_S for at, _, _ in kept) / RATE_WINDOW_S
