@@ -24,7 +24,7 @@ from pubweave.model.mqtt_packets import (
     Will,
 )
 from pubweave.sim.checkers.mqtt import MqttChecker
-from pubweave.sim.checkers.mqtt_history import matches
+from pubweave.sim.checkers.mqtt_wishes import matches
 
 
 class Told:

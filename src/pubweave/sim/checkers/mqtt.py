@@ -28,16 +28,10 @@ from pubweave.model.mqtt_packets import (
     Subscribe,
     Unsubscribe,
 )
-from pubweave.sim.checkers.mqtt_history import (
-    Answer,
-    ClientWishes,
-    MqttHistory,
-    Request,
-    Wish,
-)
 from pubweave.sim.checkers.mqtt_retained import RetainedChecker
 from pubweave.sim.checkers.mqtt_sessions import SessionChecker
 from pubweave.sim.checkers.mqtt_wills import Verdict, WillChecker, WillRecord
+from pubweave.sim.checkers.mqtt_wishes import Answer, ClientWishes, Request, Wish
 
 PADDING = b"|"
 """Ends what names a publication in its payload."""
@@ -78,7 +72,7 @@ class _Sent:
         return self.publisher.removeprefix(WILL_OF)
 
 
-class MqttChecker(MqttHistory):
+class MqttChecker:
     """Knows everything that was published, by its payload, and everything that was asked for."""
 
     def __init__(

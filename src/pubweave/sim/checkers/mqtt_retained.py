@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from pubweave.model.mqtt_packets import Publish
-from pubweave.sim.checkers.mqtt_history import Wish, matches
+from pubweave.sim.checkers.mqtt_wishes import Wish, matches
 
 
 @dataclass
