@@ -87,6 +87,8 @@ class MqttChecker:
         are_clocks_right: bool = True,
         is_troubled: Callable[[], bool] = lambda: False,
         order_of: Callable[[list[str], str], str] = lambda patterns, topic: "",
+        cuts: Callable[[str, str], list[tuple[float, float]]] = lambda broker, client: [],
+        heard_at: Callable[[str, str, float], float] = lambda broker, client, said_at: said_at,
     ) -> None:
         """``is_calm``: nothing is broken in the whole run; ``late_s``: for so long brokers may not
         run; ``stalls_s``: for so long a packet may wait for a disk; ``queue_messages`` and
@@ -94,7 +96,9 @@ class MqttChecker:
         says that everything published from then on must come; ``are_clocks_right``: or brokers do
         not know what is newest, and whatever was retained may be; ``is_troubled``: something was
         broken since the last rest;
-        ``order_of``: within what a client with some patterns gets a topic in order."""
+        ``order_of``: within what a client with some patterns gets a topic in order; ``cuts``:
+        when nothing came through between a broker and a client; ``heard_at``: when a broker got to
+        what a client said then."""
         self.violations: list[str] = []
         self.counts: Counter[str] = Counter()
         self.is_calm = is_calm
@@ -104,6 +108,7 @@ class MqttChecker:
         self._suback_wait_s = suback_wait_s
         self._are_clocks_right = are_clocks_right
         self._order_of = order_of
+        self._cuts = cuts
         self._sent: dict[bytes, _Sent] = {}
         """Since the last rest."""
         self._known: dict[bytes, _Sent] = {}
@@ -124,7 +129,9 @@ class MqttChecker:
         self._numbers: Counter[str] = Counter()
         self._last: dict[tuple[str, str, tuple[int, int], str], int] = {}
         late_s += EARLY_LATE_S
-        self.sessions = SessionChecker(self._violate, late_s, self._may_overrun, is_troubled)
+        self.sessions = SessionChecker(
+            self._violate, late_s, self._may_overrun, is_troubled, heard_at
+        )
         self.wills = WillChecker(
             self._violate,
             self._will_due,
@@ -201,9 +208,15 @@ class MqttChecker:
         if not answer.session_present:
             self._session_over(client, now, is_lost=is_lost)
 
-    def disconnecting(self, client: str, packet: Disconnect, now: float) -> None:
+    def disconnecting(
+        self,
+        client: str,
+        packet: Disconnect,
+        now: float,
+        is_lost: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.sessions.disconnecting(client, packet)
-        self.wills.disconnecting(client, packet)
+        self.wills.disconnecting(client, packet, is_lost)
 
     def told(self, client: str, packet: Disconnect, now: float) -> None:
         self.counts["overruns_told"] += packet.reason == Reason.QUOTA_EXCEEDED
@@ -214,6 +227,7 @@ class MqttChecker:
         if self.sessions.closed(client, now):
             self._session_over(client, now, is_lost=False)
         self.wills.closed(client, now)
+        self.retained.closed(client)
         began_at = self._connected_at.get(client, now)
         self._connections.setdefault(client, []).append((began_at, now))
         self._here.discard(client)
@@ -319,11 +333,7 @@ class MqttChecker:
     def answered(self, client: str, request: Request, answer: Answer, now: float) -> None:
         self.sessions.heard(client)
         if isinstance(request, Publish):
-            sent = self._known.get(_name(request.payload))
-            if sent is not None:
-                sent.taken_at = min(sent.taken_at, now)
-            if getattr(answer, "reason", 0) >= Reason.UNSPECIFIED_ERROR:
-                self._violate(f"{client} was refused {request.payload[:40]!r}", now)
+            self._taken_in(client, request, answer, now)
             return
         wishes = self._wishes[client]
         if isinstance(request, Unsubscribe):
@@ -344,6 +354,15 @@ class MqttChecker:
             for wish in wishes.past:
                 if wish.filter.pattern == known.filter.pattern and wish.gone_at == inf:
                     wish.gone_at = now
+
+    def _taken_in(self, client: str, request: Publish, answer: Answer, now: float) -> None:
+        sent = self._known.get(_name(request.payload))
+        if sent is not None:
+            sent.taken_at = min(sent.taken_at, now)
+        if request.retain:
+            self.retained.answered(request)
+        if getattr(answer, "reason", 0) >= Reason.UNSPECIFIED_ERROR:
+            self._violate(f"{client} was refused {request.payload[:40]!r}", now)
 
     # --- deliveries ----------------------------------------------------------------------------
 
@@ -417,6 +436,9 @@ class MqttChecker:
             return
         self.counts["expiring_delivered"] += 1
         said_at = now - PROMPT_S - self._stalls_s
+        for began_at, ended_at in self._cuts(self.sessions.broker_of(client), client):
+            if said_at < ended_at <= now:
+                said_at = min(said_at, began_at)
         gone_at = sent.taken_at + expiry_s
         has_begun = packet.is_duplicate and any(
             begun_at < gone_at and ended_at > sent.sent_at

@@ -23,6 +23,14 @@ class _Topic:
     """Retained when all was at rest; empty: nothing."""
     newer: list[bytes] = field(default_factory=list)
     """What was published to be retained since, in order."""
+    unanswered: dict[int, Publish] = field(default_factory=dict)
+    """Those of ``newer`` that have no answer, by place."""
+    is_again: bool = False
+    """One at QoS 1 is said again, and a later one not: either may be taken in last."""
+
+    def clear(self) -> None:
+        self.newer.clear()
+        self.unanswered.clear()
 
 
 class RetainedChecker:
@@ -40,9 +48,26 @@ class RetainedChecker:
     def publishing(self, packet: Publish, publisher: str) -> None:
         topic = self._topics.setdefault(packet.topic, _Topic(publisher))
         if self.is_at_rest:
-            topic.newer.clear()
+            topic.clear()
+        topic.is_again = False
+        topic.unanswered[len(topic.newer)] = packet
         topic.newer.append(packet.payload)
         self.counts["retained_deleted"] += not packet.payload
+
+    def answered(self, packet: Publish) -> None:
+        """A publication that was to be retained has its first answer."""
+        topic = self._topics[packet.topic]
+        found = [place for place, one in topic.unanswered.items() if one.payload == packet.payload]
+        topic.unanswered.pop(found[0] if found else -1, None)
+
+    def closed(self, publisher: str) -> None:
+        """It says again what has no answer. What a gateway has taken in at QoS 1 counts anew then,
+        but not at QoS 2."""
+        for topic in self._topics.values():
+            if topic.publisher == publisher:
+                again = [at for at, one in topic.unanswered.items() if one.qos == 1]
+                last = len(topic.newer) - 1
+                topic.is_again |= bool(again) and again[-1] < last
 
     def subscribing(self, wish: Wish, now: float) -> None:
         """At rest it is known what a subscription brings."""
@@ -92,9 +117,10 @@ class RetainedChecker:
         self._expected.clear()
         self._got.clear()
         for topic in self._topics.values():
-            if len(topic.newer) == 1 or topic.publisher not in moved:
+            is_last = topic.publisher not in moved and not topic.is_again
+            if len(topic.newer) == 1 or is_last:
                 topic.settled = topic.newer.pop() if topic.newer else topic.settled
-                topic.newer.clear()
+                topic.clear()
 
     def retained(self) -> dict[str, bytes]:
         """At rest: what every gateway must have."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from pubweave.model.mqtt_packets import VERSION_5, ConnAck, Connect, Disconnect, Reason
+from pubweave.model.mqtt_packets import ConnAck, Connect, Disconnect, Reason
 
 EARLY_S = 0.2
 """A broker notices the end of a connection at most so long before or after its client."""
@@ -42,14 +42,17 @@ class SessionChecker:
         late_s: float,
         may_overrun: Callable[[str], bool],
         is_troubled: Callable[[], bool],
+        heard_at: Callable[[str, str, float], float],
     ) -> None:
         """``late_s``: how much longer than asked for a session may last, at most, because its
         broker did not run; ``may_overrun``: whether more may wait for a client than its session
-        keeps; ``is_troubled``: whether anything was broken lately."""
+        keeps; ``is_troubled``: whether anything was broken lately; ``heard_at``: when a broker got
+        to what a client said then."""
         self._violate = violate
         self._late_s = late_s
         self._may_overrun = may_overrun
         self._is_troubled = is_troubled
+        self._heard_at = heard_at
         self._sessions: dict[str, _Session] = {}
         self._connects: dict[str, tuple[Connect, str, float]] = {}
         self._places: dict[str, dict[str, float]] = {}
@@ -65,7 +68,7 @@ class SessionChecker:
         """Whether a session was lost that the client had not given up."""
         connect, broker, said_at = self._connects[client]
         before = self._sessions.get(client)
-        must_not = self._why_not(before, connect, said_at)
+        must_not = self._why_not(client, before, connect, said_at)
         is_lost = False
         if answer.session_present:
             self.counts["sessions_resumed"] += 1
@@ -82,7 +85,9 @@ class SessionChecker:
         self._sessions[client] = _Session(expiry_s, broker, is_known=known)
         return is_lost
 
-    def _why_not(self, before: _Session | None, connect: Connect, said_at: float) -> str:
+    def _why_not(
+        self, client: str, before: _Session | None, connect: Connect, said_at: float
+    ) -> str:
         """Why no session may be present; empty if one may."""
         if before is None:
             return "it never had one"
@@ -92,7 +97,8 @@ class SessionChecker:
             return "it had ended"
         if not before.expiry_s:
             return "it ended with the connection"
-        if said_at - before.closed_at > before.expiry_s + self._late_s:
+        noticed_at = self._heard_at(before.broker, client, before.closed_at)
+        if said_at - noticed_at > before.expiry_s + self._late_s:
             return "it came too late"
         return ""
 
@@ -103,7 +109,8 @@ class SessionChecker:
         if now - before.closed_at > before.expiry_s - EARLY_S:
             return False
         self.counts["sessions_lost"] += 1
-        others = [at for place, at in self._places[client].items() if place != broker]
+        places = self._places[client].items()
+        others = [self._heard_at(to, client, at) for to, at in places if to != broker]
         has_moved = broker != before.broker or max(others, default=-inf) > now - RECENT_S
         if not self._may_overrun(client) and not (has_moved and self._is_troubled()):
             where = f"from {before.broker} to {broker}" if has_moved else f"at {broker}"
@@ -132,8 +139,6 @@ class SessionChecker:
         session.closed_at = min(session.closed_at, now)
         return not session.expiry_s
 
-    def is_v5(self, client: str) -> bool:
-        return client in self._connects and self._connects[client][0].version == VERSION_5
-
-    def expiry_of(self, client: str) -> float:
-        return self._sessions[client].expiry_s
+    def broker_of(self, client: str) -> str:
+        """Where a client is, or was last."""
+        return self._sessions[client].broker

@@ -42,6 +42,8 @@ class WillRecord:
     due_at: float = inf
     """When it is to be sent, if the client does not come back."""
     said_goodbye: bool = False
+    is_goodbye_lost: Callable[[], bool] = lambda: False
+    """Whether its connection was cut before a broker knew of that."""
     is_doubtful: bool = False
     """Its client said Connect and heard no answer: a broker may have taken that in."""
     came_at: float = inf
@@ -134,10 +136,11 @@ class WillChecker:
         self.counts[name] += 1
         self._decided(record)
 
-    def disconnecting(self, client: str, packet: Disconnect) -> None:
+    def disconnecting(self, client: str, packet: Disconnect, is_lost: Callable[[], bool]) -> None:
         record = self._current.get(client)
         if record is None:
             return
+        record.is_goodbye_lost = is_lost
         record.said_goodbye = packet.reason == Reason.SUCCESS
         if packet.session_expiry_s is not None:
             record.expiry_s = packet.session_expiry_s
@@ -183,7 +186,9 @@ class WillChecker:
         """A will reached a client."""
         record = self._by_payload[payload]
         record.came_at = min(record.came_at, now)
-        if record.verdict is Verdict.NEVER:
+        if record.verdict is Verdict.NEVER and not (
+            record.said_goodbye and record.is_goodbye_lost()
+        ):
             self._violate(f"{client} got {payload!r}, a will that was void", now)
         elif (
             record.is_waiting

@@ -144,8 +144,11 @@ class ClientHistory(Protocol):
     def connected(self, client: str, answer: ConnAck, now: float) -> None:
         """It was let in."""
 
-    def disconnecting(self, client: str, packet: Disconnect, now: float) -> None:
-        """It says Disconnect, and closes its connection."""
+    def disconnecting(
+        self, client: str, packet: Disconnect, now: float, is_lost: Callable[[], bool]
+    ) -> None:
+        """It says Disconnect, and closes its connection; ``is_lost``: whether that was cut before
+        a broker knew."""
 
     def closed(self, client: str, now: float) -> None:
         """It has no connection any more."""
@@ -266,7 +269,8 @@ class SimMqttClient:
         if not self.is_connected or connection is None:
             return
         self._away_until = self._world.now + seconds
-        self._history.disconnecting(self.name, packet, self._world.now)
+        now = self._world.now
+        self._history.disconnecting(self.name, packet, now, lambda: connection.is_dropped)
         self._say(packet)
         self._leave()
         self._network.close(connection, self)

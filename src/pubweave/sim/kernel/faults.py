@@ -51,6 +51,8 @@ class FaultRates:
 QUIET = FaultRates(0.0, 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0))
 """Nothing is broken on purpose."""
 LOOK_AGAIN_S = 0.1
+ON_THE_WAY_S = 0.1
+"""So long what a client says may be on its way to a broker."""
 LONG_PAUSES = 3
 """How many a run has at most, in different stretches of its time."""
 
@@ -82,6 +84,22 @@ class Faults:
         self.lasts_until = 0.0
         """When the last cut of one direction or of a site ends."""
         self.counts: dict[str, int] = {}
+        self.pauses: list[tuple[str, float, float]] = []
+        """Which broker stopped, from when to when."""
+        self.sites: list[tuple[frozenset[str], float, float]] = []
+        """Who was cut off from all others, from when to when."""
+
+    def cuts(self, one: str, other: str) -> list[tuple[float, float]]:
+        """When one of two was at a site that was away, and the other was not."""
+        return [(at, to) for names, at, to in self.sites if (one in names) != (other in names)]
+
+    def heard_at(self, broker: str, client: str, said_at: float) -> float:
+        """When a broker gets to what a client says, about: behind cuts and pauses."""
+        pauses = [(at, to) for name, at, to in self.pauses if name == broker]
+        for began_at, ended_at in sorted(pauses + self.cuts(broker, client)):
+            if began_at <= said_at + ON_THE_WAY_S and said_at < ended_at:
+                said_at = ended_at
+        return said_at
 
     def strike_until(self, instant: float) -> None:
         """Schedule the faults of the coming stretch of time."""
@@ -171,6 +189,7 @@ class Faults:
     def _pause(self, lasts_s: float, broker: SimBroker | None = None) -> None:
         broker = broker or self._world.choice(self._brokers)
         broker.busy_until = max(broker.busy_until, self._world.now + lasts_s)
+        self.pauses.append((broker.name, self._world.now, broker.busy_until))
         self._count("broker_pause", f"{broker.name} {lasts_s:.3f} s")
 
     def _pause_long(self) -> None:
@@ -204,6 +223,7 @@ class Faults:
             names |= ends - {broker.name for broker in self._brokers}
         lasts_s = self._world.uniform(*self._rare.site_away_s)
         network.site, network.site_until = frozenset(names), self._world.now + lasts_s
+        self.sites.append((network.site, self._world.now, network.site_until))
         self.lasts_until = max(self.lasts_until, network.site_until)
         self._count("site_away", f"{' '.join(sorted(names))} {lasts_s:.3f} s")
 

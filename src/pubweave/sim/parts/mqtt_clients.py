@@ -117,6 +117,8 @@ class MqttClients(SimPart):
             are_clocks_right="clocks" not in self.run.rare.kinds,
             is_troubled=lambda: self._faults() > self._struck,
             order_of=(lambda patterns, topic: "") if is_tree else order_of,
+            cuts=self.run.faults.cuts,
+            heard_at=self.run.faults.heard_at,
         )
 
     def _faults(self) -> int:
