@@ -106,7 +106,6 @@ class MqttChecker:
         self._queue_messages = queue_messages
         self._queue_bytes = queue_bytes
         self._suback_wait_s = suback_wait_s
-        self._are_clocks_right = are_clocks_right
         self._order_of = order_of
         self._cuts = cuts
         self._sent: dict[bytes, _Sent] = {}
@@ -140,7 +139,7 @@ class MqttChecker:
             late_s,
             self._may_overrun,
         )
-        self.retained = RetainedChecker(self._violate)
+        self.retained = RetainedChecker(self._violate, are_clocks_right)
 
     def __len__(self) -> int:
         return len(self._sent)
@@ -498,7 +497,7 @@ class MqttChecker:
         for wishes in self._wishes.values():
             for wish in wishes.current.values():
                 wish.is_settled |= wish.is_granted
-        self.retained.check(self._moved if self._are_clocks_right else self._wishes.keys(), now)
+        self.retained.check(self._moved, now)
 
     def check_all_delivered(self, now: float) -> None:
         """At rest: nothing is under way any more."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from pubweave.model.mqtt_packets import Publish
-from pubweave.sim.checkers.mqtt_wishes import Wish, matches
+from pubweave.sim.checkers.mqtt_wishes import Wish
 
 
 @dataclass
@@ -36,8 +36,9 @@ class _Topic:
 class RetainedChecker:
     """Knows what is retained on each topic, and who is to get it."""
 
-    def __init__(self, violate: Callable[[str, float], None]) -> None:
+    def __init__(self, violate: Callable[[str, float], None], are_clocks_right: bool) -> None:
         self._violate = violate
+        self._are_clocks_right = are_clocks_right
         self._topics: dict[str, _Topic] = {}
         self._expected: dict[str, dict[str, bytes]] = {}
         """By client: what must come, by topic; only of those that subscribed at rest."""
@@ -47,7 +48,7 @@ class RetainedChecker:
 
     def publishing(self, packet: Publish, publisher: str) -> None:
         topic = self._topics.setdefault(packet.topic, _Topic(publisher))
-        if self.is_at_rest:
+        if self.is_at_rest and self._are_clocks_right:
             topic.clear()
         topic.is_again = False
         topic.unanswered[len(topic.newer)] = packet
@@ -117,8 +118,12 @@ class RetainedChecker:
         self._expected.clear()
         self._got.clear()
         for topic in self._topics.values():
-            is_last = topic.publisher not in moved and not topic.is_again
-            if len(topic.newer) == 1 or is_last:
+            if self._are_clocks_right:
+                is_known = topic.publisher not in moved and not topic.is_again
+                is_known |= len(topic.newer) == 1
+            else:  # whatever was retained may be the newest
+                is_known = len(topic.newer) == 1 and not topic.settled
+            if is_known:
                 topic.settled = topic.newer.pop() if topic.newer else topic.settled
                 topic.clear()
 
@@ -126,8 +131,3 @@ class RetainedChecker:
         """At rest: what every gateway must have."""
         known = {name: topic for name, topic in self._topics.items() if not topic.newer}
         return {name: topic.settled for name, topic in known.items() if topic.settled}
-
-
-def wanted_by(retained: dict[str, bytes], pattern: str) -> dict[str, bytes]:
-    """What a new subscription with a pattern must bring."""
-    return {name: payload for name, payload in retained.items() if matches(pattern, name)}

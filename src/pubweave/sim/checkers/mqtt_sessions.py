@@ -2,7 +2,8 @@
 
 A session is there again if its client had it, asked for it and came in time. It may be gone if
 more waited for it than it may keep, or if its client went elsewhere while something was broken;
-that is counted as lost. Never may it be there for who asked for a new one, came too late, had
+that is counted as lost, or as out of reach, if the broker that had it slept or was cut off all the
+time that its client waited. Never may it be there for who asked for a new one, came too late, had
 ended it, or was told that it ended.
 """
 
@@ -58,7 +59,8 @@ class SessionChecker:
         self._places: dict[str, dict[str, float]] = {}
         """When each client said Connect last at each broker. One that sleeps may take that in when
         its client is elsewhere, and claim the session back."""
-        self.counts = dict.fromkeys(("sessions_lost", "sessions_expired", "sessions_resumed"), 0)
+        names = "lost", "out_of_reach", "expired", "resumed"
+        self.counts = {f"sessions_{name}": 0 for name in names}
 
     def connecting(self, client: str, connect: Connect, broker: str, now: float) -> None:
         self._connects[client] = connect, broker, now
@@ -109,6 +111,10 @@ class SessionChecker:
         if now - before.closed_at > before.expiry_s - EARLY_S:
             return False
         self.counts["sessions_lost"] += 1
+        said_at = self._connects[client][2]
+        if broker != before.broker and self._heard_at(before.broker, broker, said_at) >= now:
+            self.counts["sessions_out_of_reach"] += 1  # from Connect to ConnAck
+            return False
         places = self._places[client].items()
         others = [self._heard_at(to, client, at) for to, at in places if to != broker]
         has_moved = broker != before.broker or max(others, default=-inf) > now - RECENT_S
