@@ -12,8 +12,8 @@ from pubweave.control.settings import ControlSettings, OperatorLimits, QuietHour
 from pubweave.model.decisions import ControlMode, DecisionInputs, DecisionState
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
+from pubweave.sim.autopilot.checker import AutopilotChecker, Deployed
 from pubweave.sim.autopilot.scenario import FAULTS, AutopilotScenario
-from pubweave.sim.checkers.autopilot import AutopilotChecker, Deployed
 from pubweave.sim.kernel.trace import Trace
 from tests.unit.control.world import record
 

@@ -33,9 +33,9 @@ from pubweave.model.files.plan import PlanRecord
 from pubweave.model.ids import Link
 from pubweave.model.topology import Topology
 from pubweave.planning.problem.problem import PlanningProblem
+from pubweave.sim.autopilot.checker import AutopilotChecker, Deployed
 from pubweave.sim.autopilot.day import DayOverlay, VirtualPilot, plan_quickly, starting_tree
 from pubweave.sim.autopilot.drifting_traffic import DaySetting, DriftingWorld
-from pubweave.sim.checkers.autopilot import AutopilotChecker, Deployed
 from pubweave.sim.kernel.results import RunResult
 from pubweave.sim.kernel.trace import Trace
 

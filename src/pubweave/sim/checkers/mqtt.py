@@ -138,6 +138,7 @@ class MqttChecker:
             is_troubled,
             late_s,
             self._may_overrun,
+            cuts,
         )
         self.retained = RetainedChecker(self._violate, are_clocks_right)
 

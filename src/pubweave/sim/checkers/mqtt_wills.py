@@ -44,6 +44,10 @@ class WillRecord:
     said_goodbye: bool = False
     is_goodbye_lost: Callable[[], bool] = lambda: False
     """Whether its connection was cut before a broker knew of that."""
+    goodbye_held_until: float = -inf
+    """The client was cut off from its broker when it said that."""
+    is_overtaken: bool = False
+    """It connected again before that had arrived: that ended the connection."""
     is_doubtful: bool = False
     """Its client said Connect and heard no answer: a broker may have taken that in."""
     came_at: float = inf
@@ -69,6 +73,7 @@ class WillChecker:
         is_troubled: Callable[[], bool],
         late_s: float,
         may_overrun: Callable[[str], bool],
+        cuts: Callable[[str, str], list[tuple[float, float]]],
     ) -> None:
         """``died`` hears of a connection that is gone without a goodbye, ``decided`` of a verdict;
         ``late_s``: so late a broker may notice that a connection is gone, if there is trouble."""
@@ -78,6 +83,7 @@ class WillChecker:
         self._is_troubled = is_troubled
         self._late_s = late_s
         self._may_overrun = may_overrun
+        self._cuts = cuts
         self._current: dict[str, WillRecord] = {}
         """Of the last connection that was let in."""
         self._asked: dict[str, tuple[Connect, WillRecord | None, float, str]] = {}
@@ -95,6 +101,9 @@ class WillChecker:
                 self._decide(lost, Verdict.MAY)
             if client in self._current:
                 self._current[client].is_doubtful = True
+        before = self._current.get(client)
+        if before is not None and now < before.goodbye_held_until:
+            before.is_overtaken = True
         record = None
         if connect.will is not None:
             record = WillRecord(client, connect.will, broker, connect.session_expiry_s, now)
@@ -167,6 +176,9 @@ class WillChecker:
         if record.verdict is not Verdict.OPEN:
             return
         if record.said_goodbye:
+            cuts = self._cuts(record.broker, client)
+            ends = [ended_at for began_at, ended_at in cuts if began_at <= now < ended_at]
+            record.goodbye_held_until = max(ends, default=-inf)
             self._decide(record, Verdict.NEVER)
             return
         delay_s = min(record.will.delay_s, record.expiry_s)
@@ -186,9 +198,8 @@ class WillChecker:
         """A will reached a client."""
         record = self._by_payload[payload]
         record.came_at = min(record.came_at, now)
-        if record.verdict is Verdict.NEVER and not (
-            record.said_goodbye and record.is_goodbye_lost()
-        ):
+        is_unheard = record.said_goodbye and (record.is_overtaken or record.is_goodbye_lost())
+        if record.verdict is Verdict.NEVER and not is_unheard:
             self._violate(f"{client} got {payload!r}, a will that was void", now)
         elif (
             record.is_waiting

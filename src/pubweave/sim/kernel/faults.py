@@ -93,6 +93,10 @@ class Faults:
         """When one of two was at a site that was away, and the other was not."""
         return [(at, to) for names, at, to in self.sites if (one in names) != (other in names)]
 
+    def is_asleep_at(self, instant: float) -> bool:
+        """Whether a broker that had stopped did not run then."""
+        return any(began_at <= instant < ended_at for _, began_at, ended_at in self.pauses)
+
     def heard_at(self, broker: str, client: str, said_at: float) -> float:
         """When a broker gets to what a client says, about: behind cuts and pauses."""
         pauses = [(at, to) for name, at, to in self.pauses if name == broker]
