@@ -89,6 +89,7 @@ class MqttChecker:
         order_of: Callable[[list[str], str], str] = lambda patterns, topic: "",
         cuts: Callable[[str, str], list[tuple[float, float]]] = lambda broker, client: [],
         heard_at: Callable[[str, str, float], float] = lambda broker, client, said_at: said_at,
+        jumped_s: Callable[[str, float], float] = lambda broker, since: 0.0,
     ) -> None:
         """``is_calm``: nothing is broken in the whole run; ``late_s``: for so long brokers may not
         run; ``stalls_s``: for so long a packet may wait for a disk; ``queue_messages`` and
@@ -98,7 +99,7 @@ class MqttChecker:
         broken since the last rest;
         ``order_of``: within what a client with some patterns gets a topic in order; ``cuts``:
         when nothing came through between a broker and a client; ``heard_at``: when a broker got to
-        what a client said then."""
+        what a client said then; ``jumped_s``: by how much a broker's clock has jumped since."""
         self.violations: list[str] = []
         self.counts: Counter[str] = Counter()
         self.is_calm = is_calm
@@ -129,7 +130,7 @@ class MqttChecker:
         self._last: dict[tuple[str, str, tuple[int, int], str], int] = {}
         late_s += EARLY_LATE_S
         self.sessions = SessionChecker(
-            self._violate, late_s, self._may_overrun, is_troubled, heard_at
+            self._violate, late_s, self._may_overrun, is_troubled, heard_at, jumped_s
         )
         self.wills = WillChecker(
             self._violate,
@@ -139,6 +140,7 @@ class MqttChecker:
             late_s,
             self._may_overrun,
             cuts,
+            jumped_s,
         )
         self.retained = RetainedChecker(self._violate, are_clocks_right)
 

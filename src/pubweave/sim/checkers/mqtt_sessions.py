@@ -44,16 +44,18 @@ class SessionChecker:
         may_overrun: Callable[[str], bool],
         is_troubled: Callable[[], bool],
         heard_at: Callable[[str, str, float], float],
+        jumped_s: Callable[[str, float], float],
     ) -> None:
         """``late_s``: how much longer than asked for a session may last, at most, because its
         broker did not run; ``may_overrun``: whether more may wait for a client than its session
         keeps; ``is_troubled``: whether anything was broken lately; ``heard_at``: when a broker got
-        to what a client said then."""
+        to what a client said then; ``jumped_s``: by how much a broker's clock has jumped since."""
         self._violate = violate
         self._late_s = late_s
         self._may_overrun = may_overrun
         self._is_troubled = is_troubled
         self._heard_at = heard_at
+        self._jumped_s = jumped_s
         self._sessions: dict[str, _Session] = {}
         self._connects: dict[str, tuple[Connect, str, float]] = {}
         self._places: dict[str, dict[str, float]] = {}
@@ -108,7 +110,8 @@ class SessionChecker:
         """A session is gone that may be present: was it to be?"""
         if not before.is_known:
             return False  # nothing that the client said in it was ever answered
-        if now - before.closed_at > before.expiry_s - EARLY_S:
+        away_s = now - before.closed_at + self._jumped_s(before.broker, before.closed_at)
+        if away_s > before.expiry_s - EARLY_S:
             return False
         self.counts["sessions_lost"] += 1
         said_at = self._connects[client][2]

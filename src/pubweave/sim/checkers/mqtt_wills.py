@@ -74,9 +74,12 @@ class WillChecker:
         late_s: float,
         may_overrun: Callable[[str], bool],
         cuts: Callable[[str, str], list[tuple[float, float]]],
+        jumped_s: Callable[[str, float], float],
     ) -> None:
         """``died`` hears of a connection that is gone without a goodbye, ``decided`` of a verdict;
-        ``late_s``: so late a broker may notice that a connection is gone, if there is trouble."""
+        ``late_s``: so late a broker may notice that a connection is gone, if there is trouble;
+        ``cuts``: when a client was cut off from a broker; ``jumped_s``: by how much a broker's
+        clock has jumped since an instant."""
         self._violate = violate
         self._died = died
         self._decided = decided
@@ -84,6 +87,7 @@ class WillChecker:
         self._late_s = late_s
         self._may_overrun = may_overrun
         self._cuts = cuts
+        self._jumped_s = jumped_s
         self._current: dict[str, WillRecord] = {}
         """Of the last connection that was let in."""
         self._asked: dict[str, tuple[Connect, WillRecord | None, float, str]] = {}
@@ -127,6 +131,9 @@ class WillChecker:
     def _verdict(self, record: WillRecord, answer: ConnAck, now: float) -> Verdict:
         connect, _, said_at, _ = self._asked[record.client]
         if record.is_doubtful or record.broker in self.leaving:
+            return Verdict.MAY
+        jumped_s = self._jumped_s(record.broker, record.gone_at)
+        if jumped_s and now <= record.due_at:
             return Verdict.MAY
         if now <= record.due_at - EARLY_S:  # a new connection, in time
             if answer.session_present:
@@ -203,7 +210,7 @@ class WillChecker:
             self._violate(f"{client} got {payload!r}, a will that was void", now)
         elif (
             record.is_waiting
-            and now < record.due_at - EARLY_S
+            and now + self._jumped_s(record.broker, record.gone_at) < record.due_at - EARLY_S
             and record.broker not in self.leaving
             and not self._may_overrun(record.client)  # or its session has ended with that
         ):

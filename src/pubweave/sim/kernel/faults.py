@@ -86,8 +86,14 @@ class Faults:
         self.counts: dict[str, int] = {}
         self.pauses: list[tuple[str, float, float]] = []
         """Which broker stopped, from when to when."""
+        self.jumps: list[tuple[str, float, float]] = []
+        """Which broker's clock jumped, when, and by how much."""
         self.sites: list[tuple[frozenset[str], float, float]] = []
         """Who was cut off from all others, from when to when."""
+
+    def jumped_s(self, broker: str, since: float) -> float:
+        """By how much a broker's clock has jumped, but for those that restarts bring."""
+        return sum(by for name, at, by in self.jumps if name == broker and at >= since)
 
     def cuts(self, one: str, other: str) -> list[tuple[float, float]]:
         """When one of two was at a site that was away, and the other was not."""
@@ -243,6 +249,7 @@ class Faults:
     def _jump_clock(self) -> None:
         broker = self._world.choice(self._brokers)
         seconds = self._world.uniform(*self._world.choice(list(self._rare.clock_jump_s)))
+        self.jumps.append((broker.name, self._world.now, seconds))
         self._count("clock_jump", f"{broker.name} {seconds:.3f} s")
         core = broker.core
         if core is not None and any(link.unacked for link in core.sessions.links.values()):

@@ -120,6 +120,7 @@ class MqttClients(SimPart):
             order_of=(lambda patterns, topic: "") if is_tree else order_of,
             cuts=self.run.faults.cuts,
             heard_at=self.run.faults.heard_at,
+            jumped_s=self.run.faults.jumped_s,
         )
 
     def _faults(self) -> int:
