@@ -159,6 +159,20 @@ def test_order_and_strays_are_seen(told: Told) -> None:
     assert "never asked for" in told.found[1]
 
 
+def test_order_over_topics_is_promised_while_nothing_is_broken() -> None:
+    for topic, is_troubled, is_seen in (("a", True, True), ("b", True, False), ("b", False, True)):
+        made = Told(is_troubled=lambda: is_troubled)  # noqa: B023
+        made.subscribe("#")
+        made.rest()
+        packets = [
+            made.checker.publishing("p", Publish(name, b"", 2), made.tick())
+            for name in ("a", topic)
+        ]
+        for packet in reversed(packets):
+            made.deliver(packet)
+        assert bool(made.found) == is_seen
+
+
 def test_what_was_published_after_an_unsubscribe_is_seen(told: Told) -> None:
     under_way = told.publish()
     told.unsubscribe()
