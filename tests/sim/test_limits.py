@@ -23,8 +23,7 @@ from pubweave.model.mqtt_packets import PingResp, Publish, TopicFilter
 from pubweave.model.publications import Publication, make_publication
 from pubweave.model.topology import Topology
 from pubweave.sim.checkers.limits import COUNT_EVERY, LimitsChecker
-from pubweave.sim.checkers.mqtt_history import MqttHistory
-from pubweave.sim.hosts.mqtt import MqttSimBroker, SimMqttClient
+from pubweave.sim.hosts.mqtt import MqttSimBroker, NoHistory, SimMqttClient
 from pubweave.sim.kernel.nodes import HandlingTime
 from pubweave.sim.kernel.world import World
 from pubweave.sim.overlays.base import SimOverlay
@@ -57,7 +56,7 @@ def overlay_of(kind: type[SimOverlay] = TreeOverlay, strategy: str = "tree") -> 
         broker_type=MqttSimBroker,
     )
     overlay.join("c", "b1", latency_s=0.001, limits=LIMITS)
-    ann = SimMqttClient("ann", overlay.network, overlay.brokers["b1"], 0.001, MqttHistory())
+    ann = SimMqttClient("ann", overlay.network, overlay.brokers["b1"], 0.001, NoHistory())
     ann.dial()
     world.run_until(2.0)
     ann.subscribe(TopicFilter("t", 1))

@@ -24,7 +24,7 @@ from pubweave.model.mqtt_packets import (
     Will,
 )
 from pubweave.sim.checkers.mqtt import MqttChecker
-from pubweave.sim.checkers.mqtt_history import matches
+from pubweave.sim.checkers.mqtt_wishes import matches
 
 
 class Told:
@@ -159,6 +159,20 @@ def test_order_and_strays_are_seen(told: Told) -> None:
     assert "never asked for" in told.found[1]
 
 
+def test_order_over_topics_is_promised_while_nothing_is_broken() -> None:
+    for topic, is_troubled, is_seen in (("a", True, True), ("b", True, False), ("b", False, True)):
+        made = Told(is_troubled=lambda: is_troubled)  # noqa: B023
+        made.subscribe("#")
+        made.rest()
+        packets = [
+            made.checker.publishing("p", Publish(name, b"", 2), made.tick())
+            for name in ("a", topic)
+        ]
+        for packet in reversed(packets):
+            made.deliver(packet)
+        assert bool(made.found) == is_seen
+
+
 def test_what_was_published_after_an_unsubscribe_is_seen(told: Told) -> None:
     under_way = told.publish()
     told.unsubscribe()
@@ -261,6 +275,16 @@ def test_what_has_expired_is_seen(told: Told) -> None:
     assert "which had expired" in told.found[0]
 
 
+def test_what_a_cut_held_up_may_have_expired_meanwhile() -> None:
+    for ended_at, is_late in ((3.0, True), (4.0, False)):
+        made = Told(cuts=lambda broker, client: [(1.0, ended_at)])  # noqa: B023
+        made.subscribe()
+        packet = made.publish(expiry_s=1)
+        made.now = 4.0
+        made.deliver(packet)
+        assert bool(made.found) == is_late
+
+
 def test_an_expiry_that_is_not_counted_down_is_seen(told: Told) -> None:
     packet = told.publish(expiry_s=30)
     told.now += 10.0
@@ -319,6 +343,41 @@ def test_who_moves_while_something_is_broken_may_lose_its_session() -> None:
         assert bool(made.found) != is_troubled
 
 
+@pytest.mark.parametrize(
+    ("heard_at", "is_lost", "is_told"), [(9.0, 0, False), (0.55, 1, False), (0.0, 1, True)]
+)
+def test_a_session_is_out_of_reach_while_its_broker_hears_nothing(
+    heard_at: float, is_lost: int, is_told: bool
+) -> None:
+    made = Told(
+        is_troubled=lambda: not is_told,
+        heard_at=lambda broker, other, said_at: max(said_at, heard_at),
+    )
+    made.close("s")
+    made.connect("s", broker="b2", present=False, clean=False)
+    assert bool(made.found) == is_told
+    assert made.checker.sessions.counts["sessions_out_of_reach"] == 1 - is_lost
+
+
+def test_a_session_expires_early_by_what_its_brokers_clock_jumped() -> None:
+    for jumped_s, is_lost in ((60.0, False), (0.0, True)):
+        made = Told(jumped_s=lambda broker, since: jumped_s)  # noqa: B023
+        made.connect("short", expiry_s=30)
+        made.close("short")
+        made.connect("short", present=False, clean=False)
+        assert bool(made.found) == is_lost
+
+
+def test_a_session_expires_when_its_broker_has_noticed_that_its_client_is_gone() -> None:
+    for heard_at, is_late in ((50.0, True), (59.0, False)):
+        made = Told(heard_at=lambda broker, client, said_at: heard_at)  # noqa: B023
+        made.connect("short", expiry_s=2)
+        made.close("short")
+        made.now = 60.0
+        made.connect("short", present=True)
+        assert bool(made.found) == is_late
+
+
 # --- wills -------------------------------------------------------------------------------------
 
 
@@ -356,6 +415,34 @@ def test_a_will_after_a_goodbye_is_seen() -> None:
     made.close("w")
     came(made)
     assert "a will that was void" in made.found[0]
+
+
+def test_a_goodbye_that_did_not_arrive_voids_no_will() -> None:
+    for is_lost in (True, False):
+        made = mourned()
+        made.checker.disconnecting("w", Disconnect(), made.tick(), lambda: is_lost)  # noqa: B023
+        made.close("w")
+        came(made)
+        assert bool(made.found) != is_lost
+
+
+def test_a_goodbye_that_its_client_overtakes_voids_no_will() -> None:
+    for ended_at, is_overtaken in ((9.0, True), (1.3, False)):
+        made = mourned(cuts=lambda broker, client: [(0.9, ended_at)])  # noqa: B023
+        made.checker.disconnecting("w", Disconnect(), made.tick())
+        made.close("w")
+        made.now += 0.5
+        made.connect("w")
+        came(made)
+        assert bool(made.found) != is_overtaken
+
+
+def test_a_will_may_come_early_by_what_its_brokers_clock_jumped() -> None:
+    for jumped_s, is_early in ((0.5, True), (60.0, False)):
+        made = mourned(4, jumped_s=lambda broker, since: jumped_s)  # noqa: B023
+        made.close("w")
+        came(made)
+        assert bool(made.found) == is_early
 
 
 def test_a_will_of_who_is_there_is_seen() -> None:
@@ -402,6 +489,36 @@ def retaining() -> Told:
 
 def retained(payload: bytes) -> Publish:
     return Publish("a", payload, 2, retain=True)
+
+
+@pytest.mark.parametrize(("last_qos", "is_first_again"), [(2, True), (1, False)])
+def test_what_is_said_again_at_qos_1_may_be_retained_last(
+    last_qos: int, is_first_again: bool
+) -> None:
+    made = Told()
+    made.checker.retained.is_at_rest = False
+    for qos in (1, last_qos):
+        packet = Publish("a", b"", qos, retain=True)
+        made.checker.publishing("p", packet, made.tick())
+    made.close("p")
+    made.connect("p", present=True)
+    made.rest()
+    made.checker.retained.is_at_rest = True
+    made.subscribe()
+    made.deliver(retained(b"p/1/1"))
+    assert bool(made.found) != is_first_again
+
+
+def test_with_wrong_clocks_what_was_retained_before_may_be_the_newest() -> None:
+    for are_clocks_right in (True, False):
+        made = Told(are_clocks_right=are_clocks_right)
+        for _ in range(2):
+            made.checker.retained.is_at_rest = True
+            made.publish(retain=True)
+            made.rest()
+        made.subscribe()
+        made.deliver(retained(b"p/1/2"))
+        assert bool(made.found) == are_clocks_right
 
 
 @pytest.mark.parametrize(("handling", "is_due"), [(0, True), (1, True), (2, False)])

@@ -28,8 +28,7 @@ from pubweave.model.mqtt_packets import (
 )
 from pubweave.model.publications import Publication
 from pubweave.model.topology import Topology
-from pubweave.sim.checkers.mqtt_history import MqttHistory
-from pubweave.sim.hosts.mqtt import MqttSimBroker, SimMqttClient
+from pubweave.sim.hosts.mqtt import MqttSimBroker, NoHistory, SimMqttClient
 from pubweave.sim.kernel.nodes import HandlingTime
 from pubweave.sim.kernel.world import World
 from pubweave.sim.overlays.tree import TreeOverlay
@@ -69,7 +68,7 @@ def transcript() -> str:
             overlay.network,
             overlay.brokers[home],
             0.001,
-            MqttHistory(),
+            NoHistory(),
         )
         for name, home in (("ann", "b1"), ("bob", "b1"), ("eve", "b2"))
     )

@@ -2,8 +2,9 @@
 
 A publication that was taken in reaches every client that had subscribed to it in good time, at
 QoS 1 once or more, at QoS 2 once, at QoS 0 where nothing is broken; one publisher's publications
-keep their order. Who lost a session was told so, and is owed nothing that was under way. Wills,
-retained publications and sessions have checkers of their own beside this one.
+keep their order: on each topic, and on all while nothing is broken. Who lost a session was told so,
+and is owed nothing that was under way. Wills, retained publications and sessions have checkers of
+their own beside this one.
 
 *Wanted* is every pair of a promised publication and a client that asks for it, *due* what must
 come, *missing* what is due and did not come, *excused* what was due until its client lost its
@@ -28,16 +29,10 @@ from pubweave.model.mqtt_packets import (
     Subscribe,
     Unsubscribe,
 )
-from pubweave.sim.checkers.mqtt_history import (
-    Answer,
-    ClientWishes,
-    MqttHistory,
-    Request,
-    Wish,
-)
 from pubweave.sim.checkers.mqtt_retained import RetainedChecker
 from pubweave.sim.checkers.mqtt_sessions import SessionChecker
 from pubweave.sim.checkers.mqtt_wills import Verdict, WillChecker, WillRecord
+from pubweave.sim.checkers.mqtt_wishes import Answer, ClientWishes, Request, Wish
 
 PADDING = b"|"
 """Ends what names a publication in its payload."""
@@ -78,7 +73,7 @@ class _Sent:
         return self.publisher.removeprefix(WILL_OF)
 
 
-class MqttChecker(MqttHistory):
+class MqttChecker:
     """Knows everything that was published, by its payload, and everything that was asked for."""
 
     def __init__(
@@ -93,6 +88,9 @@ class MqttChecker(MqttHistory):
         are_clocks_right: bool = True,
         is_troubled: Callable[[], bool] = lambda: False,
         order_of: Callable[[list[str], str], str] = lambda patterns, topic: "",
+        cuts: Callable[[str, str], list[tuple[float, float]]] = lambda broker, client: [],
+        heard_at: Callable[[str, str, float], float] = lambda broker, client, said_at: said_at,
+        jumped_s: Callable[[str, float], float] = lambda broker, since: 0.0,
     ) -> None:
         """``is_calm``: nothing is broken in the whole run; ``late_s``: for so long brokers may not
         run; ``stalls_s``: for so long a packet may wait for a disk; ``queue_messages`` and
@@ -100,7 +98,9 @@ class MqttChecker(MqttHistory):
         says that everything published from then on must come; ``are_clocks_right``: or brokers do
         not know what is newest, and whatever was retained may be; ``is_troubled``: something was
         broken since the last rest;
-        ``order_of``: within what a client with some patterns gets a topic in order."""
+        ``order_of``: within what a client with some patterns gets a topic in order; ``cuts``:
+        when nothing came through between a broker and a client; ``heard_at``: when a broker got to
+        what a client said then; ``jumped_s``: by how much a broker's clock has jumped since."""
         self.violations: list[str] = []
         self.counts: Counter[str] = Counter()
         self.is_calm = is_calm
@@ -108,8 +108,9 @@ class MqttChecker(MqttHistory):
         self._queue_messages = queue_messages
         self._queue_bytes = queue_bytes
         self._suback_wait_s = suback_wait_s
-        self._are_clocks_right = are_clocks_right
         self._order_of = order_of
+        self._is_troubled = is_troubled
+        self._cuts = cuts
         self._sent: dict[bytes, _Sent] = {}
         """Since the last rest."""
         self._known: dict[bytes, _Sent] = {}
@@ -130,7 +131,9 @@ class MqttChecker(MqttHistory):
         self._numbers: Counter[str] = Counter()
         self._last: dict[tuple[str, str, tuple[int, int], str], int] = {}
         late_s += EARLY_LATE_S
-        self.sessions = SessionChecker(self._violate, late_s, self._may_overrun, is_troubled)
+        self.sessions = SessionChecker(
+            self._violate, late_s, self._may_overrun, is_troubled, heard_at, jumped_s
+        )
         self.wills = WillChecker(
             self._violate,
             self._will_due,
@@ -138,8 +141,10 @@ class MqttChecker(MqttHistory):
             is_troubled,
             late_s,
             self._may_overrun,
+            cuts,
+            jumped_s,
         )
-        self.retained = RetainedChecker(self._violate)
+        self.retained = RetainedChecker(self._violate, are_clocks_right)
 
     def __len__(self) -> int:
         return len(self._sent)
@@ -207,9 +212,15 @@ class MqttChecker(MqttHistory):
         if not answer.session_present:
             self._session_over(client, now, is_lost=is_lost)
 
-    def disconnecting(self, client: str, packet: Disconnect, now: float) -> None:
+    def disconnecting(
+        self,
+        client: str,
+        packet: Disconnect,
+        now: float,
+        is_lost: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.sessions.disconnecting(client, packet)
-        self.wills.disconnecting(client, packet)
+        self.wills.disconnecting(client, packet, is_lost)
 
     def told(self, client: str, packet: Disconnect, now: float) -> None:
         self.counts["overruns_told"] += packet.reason == Reason.QUOTA_EXCEEDED
@@ -220,6 +231,7 @@ class MqttChecker(MqttHistory):
         if self.sessions.closed(client, now):
             self._session_over(client, now, is_lost=False)
         self.wills.closed(client, now)
+        self.retained.closed(client)
         began_at = self._connected_at.get(client, now)
         self._connections.setdefault(client, []).append((began_at, now))
         self._here.discard(client)
@@ -325,11 +337,7 @@ class MqttChecker(MqttHistory):
     def answered(self, client: str, request: Request, answer: Answer, now: float) -> None:
         self.sessions.heard(client)
         if isinstance(request, Publish):
-            sent = self._known.get(_name(request.payload))
-            if sent is not None:
-                sent.taken_at = min(sent.taken_at, now)
-            if getattr(answer, "reason", 0) >= Reason.UNSPECIFIED_ERROR:
-                self._violate(f"{client} was refused {request.payload[:40]!r}", now)
+            self._taken_in(client, request, answer, now)
             return
         wishes = self._wishes[client]
         if isinstance(request, Unsubscribe):
@@ -350,6 +358,15 @@ class MqttChecker(MqttHistory):
             for wish in wishes.past:
                 if wish.filter.pattern == known.filter.pattern and wish.gone_at == inf:
                     wish.gone_at = now
+
+    def _taken_in(self, client: str, request: Publish, answer: Answer, now: float) -> None:
+        sent = self._known.get(_name(request.payload))
+        if sent is not None:
+            sent.taken_at = min(sent.taken_at, now)
+        if request.retain:
+            self.retained.answered(request)
+        if getattr(answer, "reason", 0) >= Reason.UNSPECIFIED_ERROR:
+            self._violate(f"{client} was refused {request.payload[:40]!r}", now)
 
     # --- deliveries ----------------------------------------------------------------------------
 
@@ -423,6 +440,9 @@ class MqttChecker(MqttHistory):
             return
         self.counts["expiring_delivered"] += 1
         said_at = now - PROMPT_S - self._stalls_s
+        for began_at, ended_at in self._cuts(self.sessions.broker_of(client), client):
+            if said_at < ended_at <= now:
+                said_at = min(said_at, began_at)
         gone_at = sent.taken_at + expiry_s
         has_begun = packet.is_duplicate and any(
             begun_at < gone_at and ended_at > sent.sent_at
@@ -450,15 +470,19 @@ class MqttChecker(MqttHistory):
         qualities, order = (sent.packet.qos, packet.qos), sent.orders.get(client)
         if order is None:  # the client did not want it when it was published
             order = self._order_of([], packet.topic)
-        if order and client in self._changed:  # it may come on another way than it would have
-            order = packet.topic
-        stream = client, sent.publisher, qualities, order
+        orders = {packet.topic}  # MQTT promises no more [MQTT-4.6.0-6]
+        # What changed may come on another way than it would have.
+        if not self._is_troubled() and not (order and client in self._changed):
+            orders.add(order)
         is_still = sent.whose not in self._moved
         is_ordered = packet.qos > 0 or self.is_calm
-        if is_ordered and sent.number < self._last.get(stream, 0) and is_still:
+        streams = [(client, sent.publisher, qualities, one) for one in sorted(orders)]
+        is_late = any(sent.number < self._last.get(stream, 0) for stream in streams)
+        if is_ordered and is_late and is_still:
             name = _name(sent.packet.payload)
             self._violate(f"{client} got {name!r} after a later one", now)
-        self._last[stream] = max(sent.number, self._last.get(stream, 0))
+        for stream in streams:
+            self._last[stream] = max(sent.number, self._last.get(stream, 0))
 
     # --- wills ---------------------------------------------------------------------------------
 
@@ -482,7 +506,7 @@ class MqttChecker(MqttHistory):
         for wishes in self._wishes.values():
             for wish in wishes.current.values():
                 wish.is_settled |= wish.is_granted
-        self.retained.check(self._moved if self._are_clocks_right else self._wishes.keys(), now)
+        self.retained.check(self._moved, now)
 
     def check_all_delivered(self, now: float) -> None:
         """At rest: nothing is under way any more."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from pubweave.model.mqtt_packets import Publish
-from pubweave.sim.checkers.mqtt_history import Wish, matches
+from pubweave.sim.checkers.mqtt_wishes import Wish
 
 
 @dataclass
@@ -23,13 +23,22 @@ class _Topic:
     """Retained when all was at rest; empty: nothing."""
     newer: list[bytes] = field(default_factory=list)
     """What was published to be retained since, in order."""
+    unanswered: dict[int, Publish] = field(default_factory=dict)
+    """Those of ``newer`` that have no answer, by place."""
+    is_again: bool = False
+    """One at QoS 1 is said again, and a later one not: either may be taken in last."""
+
+    def clear(self) -> None:
+        self.newer.clear()
+        self.unanswered.clear()
 
 
 class RetainedChecker:
     """Knows what is retained on each topic, and who is to get it."""
 
-    def __init__(self, violate: Callable[[str, float], None]) -> None:
+    def __init__(self, violate: Callable[[str, float], None], are_clocks_right: bool) -> None:
         self._violate = violate
+        self._are_clocks_right = are_clocks_right
         self._topics: dict[str, _Topic] = {}
         self._expected: dict[str, dict[str, bytes]] = {}
         """By client: what must come, by topic; only of those that subscribed at rest."""
@@ -39,10 +48,27 @@ class RetainedChecker:
 
     def publishing(self, packet: Publish, publisher: str) -> None:
         topic = self._topics.setdefault(packet.topic, _Topic(publisher))
-        if self.is_at_rest:
-            topic.newer.clear()
+        if self.is_at_rest and self._are_clocks_right:
+            topic.clear()
+        topic.is_again = False
+        topic.unanswered[len(topic.newer)] = packet
         topic.newer.append(packet.payload)
         self.counts["retained_deleted"] += not packet.payload
+
+    def answered(self, packet: Publish) -> None:
+        """A publication that was to be retained has its first answer."""
+        topic = self._topics[packet.topic]
+        found = [place for place, one in topic.unanswered.items() if one.payload == packet.payload]
+        topic.unanswered.pop(found[0] if found else -1, None)
+
+    def closed(self, publisher: str) -> None:
+        """It says again what has no answer. What a gateway has taken in at QoS 1 counts anew then,
+        but not at QoS 2."""
+        for topic in self._topics.values():
+            if topic.publisher == publisher:
+                again = [at for at, one in topic.unanswered.items() if one.qos == 1]
+                last = len(topic.newer) - 1
+                topic.is_again |= bool(again) and again[-1] < last
 
     def subscribing(self, wish: Wish, now: float) -> None:
         """At rest it is known what a subscription brings."""
@@ -92,16 +118,16 @@ class RetainedChecker:
         self._expected.clear()
         self._got.clear()
         for topic in self._topics.values():
-            if len(topic.newer) == 1 or topic.publisher not in moved:
+            if self._are_clocks_right:
+                is_known = topic.publisher not in moved and not topic.is_again
+                is_known |= len(topic.newer) == 1
+            else:  # whatever was retained may be the newest
+                is_known = len(topic.newer) == 1 and not topic.settled
+            if is_known:
                 topic.settled = topic.newer.pop() if topic.newer else topic.settled
-                topic.newer.clear()
+                topic.clear()
 
     def retained(self) -> dict[str, bytes]:
         """At rest: what every gateway must have."""
         known = {name: topic for name, topic in self._topics.items() if not topic.newer}
         return {name: topic.settled for name, topic in known.items() if topic.settled}
-
-
-def wanted_by(retained: dict[str, bytes], pattern: str) -> dict[str, bytes]:
-    """What a new subscription with a pattern must bring."""
-    return {name: payload for name, payload in retained.items() if matches(pattern, name)}

@@ -42,6 +42,12 @@ class WillRecord:
     due_at: float = inf
     """When it is to be sent, if the client does not come back."""
     said_goodbye: bool = False
+    is_goodbye_lost: Callable[[], bool] = lambda: False
+    """Whether its connection was cut before a broker knew of that."""
+    goodbye_held_until: float = -inf
+    """The client was cut off from its broker when it said that."""
+    is_overtaken: bool = False
+    """It connected again before that had arrived: that ended the connection."""
     is_doubtful: bool = False
     """Its client said Connect and heard no answer: a broker may have taken that in."""
     came_at: float = inf
@@ -67,15 +73,21 @@ class WillChecker:
         is_troubled: Callable[[], bool],
         late_s: float,
         may_overrun: Callable[[str], bool],
+        cuts: Callable[[str, str], list[tuple[float, float]]],
+        jumped_s: Callable[[str, float], float],
     ) -> None:
         """``died`` hears of a connection that is gone without a goodbye, ``decided`` of a verdict;
-        ``late_s``: so late a broker may notice that a connection is gone, if there is trouble."""
+        ``late_s``: so late a broker may notice that a connection is gone, if there is trouble;
+        ``cuts``: when a client was cut off from a broker; ``jumped_s``: by how much a broker's
+        clock has jumped since an instant."""
         self._violate = violate
         self._died = died
         self._decided = decided
         self._is_troubled = is_troubled
         self._late_s = late_s
         self._may_overrun = may_overrun
+        self._cuts = cuts
+        self._jumped_s = jumped_s
         self._current: dict[str, WillRecord] = {}
         """Of the last connection that was let in."""
         self._asked: dict[str, tuple[Connect, WillRecord | None, float, str]] = {}
@@ -93,6 +105,9 @@ class WillChecker:
                 self._decide(lost, Verdict.MAY)
             if client in self._current:
                 self._current[client].is_doubtful = True
+        before = self._current.get(client)
+        if before is not None and now < before.goodbye_held_until:
+            before.is_overtaken = True
         record = None
         if connect.will is not None:
             record = WillRecord(client, connect.will, broker, connect.session_expiry_s, now)
@@ -117,6 +132,9 @@ class WillChecker:
         connect, _, said_at, _ = self._asked[record.client]
         if record.is_doubtful or record.broker in self.leaving:
             return Verdict.MAY
+        jumped_s = self._jumped_s(record.broker, record.gone_at)
+        if jumped_s and now <= record.due_at:
+            return Verdict.MAY
         if now <= record.due_at - EARLY_S:  # a new connection, in time
             if answer.session_present:
                 return Verdict.NEVER
@@ -134,10 +152,11 @@ class WillChecker:
         self.counts[name] += 1
         self._decided(record)
 
-    def disconnecting(self, client: str, packet: Disconnect) -> None:
+    def disconnecting(self, client: str, packet: Disconnect, is_lost: Callable[[], bool]) -> None:
         record = self._current.get(client)
         if record is None:
             return
+        record.is_goodbye_lost = is_lost
         record.said_goodbye = packet.reason == Reason.SUCCESS
         if packet.session_expiry_s is not None:
             record.expiry_s = packet.session_expiry_s
@@ -164,6 +183,9 @@ class WillChecker:
         if record.verdict is not Verdict.OPEN:
             return
         if record.said_goodbye:
+            cuts = self._cuts(record.broker, client)
+            ends = [ended_at for began_at, ended_at in cuts if began_at <= now < ended_at]
+            record.goodbye_held_until = max(ends, default=-inf)
             self._decide(record, Verdict.NEVER)
             return
         delay_s = min(record.will.delay_s, record.expiry_s)
@@ -183,11 +205,12 @@ class WillChecker:
         """A will reached a client."""
         record = self._by_payload[payload]
         record.came_at = min(record.came_at, now)
-        if record.verdict is Verdict.NEVER:
+        is_unheard = record.said_goodbye and (record.is_overtaken or record.is_goodbye_lost())
+        if record.verdict is Verdict.NEVER and not is_unheard:
             self._violate(f"{client} got {payload!r}, a will that was void", now)
         elif (
             record.is_waiting
-            and now < record.due_at - EARLY_S
+            and now + self._jumped_s(record.broker, record.gone_at) < record.due_at - EARLY_S
             and record.broker not in self.leaving
             and not self._may_overrun(record.client)  # or its session has ended with that
         ):

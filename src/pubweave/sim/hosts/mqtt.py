@@ -132,32 +132,42 @@ Wished = tuple[TopicFilter, int | None]
 
 
 Request = Publish | Subscribe | Unsubscribe
+Answer = PubAck | PubRec | SubAck | UnsubAck
 
 
 class ClientHistory(Protocol):
-    """Hears what clients say and hear (`checkers.mqtt_history`)."""
+    """Hears what clients say and hear."""
 
-    def connecting(self, client: str, connect: Connect, broker: str, now: float) -> None: ...
+    def connecting(self, client: str, connect: Connect, broker: str, now: float) -> None:
+        """A client says Connect."""
 
-    def connected(self, client: str, answer: ConnAck, now: float) -> None: ...
+    def connected(self, client: str, answer: ConnAck, now: float) -> None:
+        """It was let in."""
 
-    def disconnecting(self, client: str, packet: Disconnect, now: float) -> None: ...
+    def disconnecting(
+        self, client: str, packet: Disconnect, now: float, is_lost: Callable[[], bool]
+    ) -> None:
+        """It says Disconnect, and closes its connection; ``is_lost``: whether that was cut before
+        a broker knew."""
 
-    def closed(self, client: str, now: float) -> None: ...
+    def closed(self, client: str, now: float) -> None:
+        """It has no connection any more."""
 
-    def told(self, client: str, packet: Disconnect, now: float) -> None: ...
+    def told(self, client: str, packet: Disconnect, now: float) -> None:
+        """The broker says Disconnect."""
 
-    def asking(self, client: str, request: Subscribe | Unsubscribe, now: float) -> None: ...
+    def asking(self, client: str, request: Subscribe | Unsubscribe, now: float) -> None:
+        """It wants something else than before."""
 
-    def answered(
-        self,
-        client: str,
-        request: Request,
-        answer: PubAck | PubRec | SubAck | UnsubAck,
-        now: float,
-    ) -> None: ...
+    def answered(self, client: str, request: Request, answer: Answer, now: float) -> None:
+        """A request has its answer; of QoS 2 the first one."""
 
-    def delivered(self, client: str, packet: Publish, now: float) -> None: ...
+    def delivered(self, client: str, packet: Publish, now: float) -> None:
+        """A publication reaches the application."""
+
+
+class NoHistory(ClientHistory):
+    """Does nothing."""
 
 
 class SimMqttClient:
@@ -259,7 +269,8 @@ class SimMqttClient:
         if not self.is_connected or connection is None:
             return
         self._away_until = self._world.now + seconds
-        self._history.disconnecting(self.name, packet, self._world.now)
+        now = self._world.now
+        self._history.disconnecting(self.name, packet, now, lambda: connection.is_dropped)
         self._say(packet)
         self._leave()
         self._network.close(connection, self)

@@ -51,6 +51,8 @@ class FaultRates:
 QUIET = FaultRates(0.0, 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0))
 """Nothing is broken on purpose."""
 LOOK_AGAIN_S = 0.1
+ON_THE_WAY_S = 0.1
+"""So long what a client says may be on its way to a broker."""
 LONG_PAUSES = 3
 """How many a run has at most, in different stretches of its time."""
 
@@ -82,6 +84,32 @@ class Faults:
         self.lasts_until = 0.0
         """When the last cut of one direction or of a site ends."""
         self.counts: dict[str, int] = {}
+        self.pauses: list[tuple[str, float, float]] = []
+        """Which broker stopped, from when to when."""
+        self.jumps: list[tuple[str, float, float]] = []
+        """Which broker's clock jumped, when, and by how much."""
+        self.sites: list[tuple[frozenset[str], float, float]] = []
+        """Who was cut off from all others, from when to when."""
+
+    def jumped_s(self, broker: str, since: float) -> float:
+        """By how much a broker's clock has jumped, but for those that restarts bring."""
+        return sum(by for name, at, by in self.jumps if name == broker and at >= since)
+
+    def cuts(self, one: str, other: str) -> list[tuple[float, float]]:
+        """When one of two was at a site that was away, and the other was not."""
+        return [(at, to) for names, at, to in self.sites if (one in names) != (other in names)]
+
+    def is_asleep_at(self, instant: float) -> bool:
+        """Whether a broker that had stopped did not run then."""
+        return any(began_at <= instant < ended_at for _, began_at, ended_at in self.pauses)
+
+    def heard_at(self, broker: str, client: str, said_at: float) -> float:
+        """When a broker gets to what a client says, about: behind cuts and pauses."""
+        pauses = [(at, to) for name, at, to in self.pauses if name == broker]
+        for began_at, ended_at in sorted(pauses + self.cuts(broker, client)):
+            if began_at <= said_at + ON_THE_WAY_S and said_at < ended_at:
+                said_at = ended_at
+        return said_at
 
     def strike_until(self, instant: float) -> None:
         """Schedule the faults of the coming stretch of time."""
@@ -171,6 +199,7 @@ class Faults:
     def _pause(self, lasts_s: float, broker: SimBroker | None = None) -> None:
         broker = broker or self._world.choice(self._brokers)
         broker.busy_until = max(broker.busy_until, self._world.now + lasts_s)
+        self.pauses.append((broker.name, self._world.now, broker.busy_until))
         self._count("broker_pause", f"{broker.name} {lasts_s:.3f} s")
 
     def _pause_long(self) -> None:
@@ -204,6 +233,7 @@ class Faults:
             names |= ends - {broker.name for broker in self._brokers}
         lasts_s = self._world.uniform(*self._rare.site_away_s)
         network.site, network.site_until = frozenset(names), self._world.now + lasts_s
+        self.sites.append((network.site, self._world.now, network.site_until))
         self.lasts_until = max(self.lasts_until, network.site_until)
         self._count("site_away", f"{' '.join(sorted(names))} {lasts_s:.3f} s")
 
@@ -219,6 +249,7 @@ class Faults:
     def _jump_clock(self) -> None:
         broker = self._world.choice(self._brokers)
         seconds = self._world.uniform(*self._world.choice(list(self._rare.clock_jump_s)))
+        self.jumps.append((broker.name, self._world.now, seconds))
         self._count("clock_jump", f"{broker.name} {seconds:.3f} s")
         core = broker.core
         if core is not None and any(link.unacked for link in core.sessions.links.values()):

@@ -102,6 +102,7 @@ class MqttClients(SimPart):
         self._is_tree = is_tree
         self._struck = 0
         """How many faults had struck at the last rest."""
+        self._rested_at = 0.0
         self._wills = self._probes = 0
         durable_s = 10.0 if run.is_durable else 0.0
         paused_s = 3 * run.faults.long_pause_s[1] if run.faults.long_pause_s else 5.0
@@ -115,12 +116,19 @@ class MqttClients(SimPart):
             queue_bytes=mqtt.queue_bytes,
             suback_wait_s=mqtt.suback_wait_s,
             are_clocks_right="clocks" not in self.run.rare.kinds,
-            is_troubled=lambda: self._faults() > self._struck,
+            is_troubled=self._is_troubled,
             order_of=(lambda patterns, topic: "") if is_tree else order_of,
+            cuts=self.run.faults.cuts,
+            heard_at=self.run.faults.heard_at,
+            jumped_s=self.run.faults.jumped_s,
         )
 
     def _faults(self) -> int:
         return sum(self.run.faults.counts.values())
+
+    def _is_troubled(self) -> bool:
+        """Whether something was broken since the last rest, or a broker had slept through that."""
+        return self._faults() > self._struck or self.run.faults.is_asleep_at(self._rested_at)
 
     def start(self) -> None:
         for number in range(self.setting.clients):
@@ -156,7 +164,7 @@ class MqttClients(SimPart):
             return False
         self.checker.settle(self.world.now)
         self.checker.retained.is_at_rest = False
-        self._struck = self._faults()
+        self._struck, self._rested_at = self._faults(), self.world.now
         self.run.be_active()
         return True
 
@@ -279,7 +287,7 @@ class MqttClients(SimPart):
     def at_rest(self) -> Iterable[str]:
         self.checker.check_all_delivered(self.world.now)
         self.checker.retained.is_at_rest = True
-        self._struck = self._faults()
+        self._struck, self._rested_at = self._faults(), self.world.now
         return ()
 
     def burst(self) -> None:

@@ -201,6 +201,20 @@ def test_what_comes_on_the_way_is_delivered_once_and_in_order() -> None:
     assert is_over(world, "b1")
 
 
+def test_on_a_tree_clocks_lose_nothing_that_is_held() -> None:
+    world = MqttWorld(1)
+    ann, bob = world.client("ann"), world.client("bob")
+    ann.subscribe("a", 1)
+    gateway = world.brokers["b1"].mqtt
+    assert gateway is not None
+    session = gateway.sessions.by_name["mqtt:ann"]
+    # As if another gateway's clock were far ahead: all is older than the subscription.
+    session.deduplicator.unknown = lambda notified, subscriptions: []  # type: ignore[method-assign]
+    session.held = []
+    bob.publish("a", b"x", 1)
+    assert [publication.payload for publication in session.held] == [b"x"]
+
+
 def _connect() -> tuple:
     return (Connect("ann", clean_start=False, session_expiry_s=100),)
 

@@ -1,7 +1,4 @@
-"""What MQTT clients said and heard: all that the checkers of MQTT's promises know.
-
-Times are those at which a client said or heard something. Nothing here asks a gateway.
-"""
+"""What MQTT clients ask for, as they see it. Times are those at which a client said or heard it."""
 
 from __future__ import annotations
 
@@ -10,9 +7,6 @@ from dataclasses import dataclass, field
 from math import inf
 
 from pubweave.model.mqtt_packets import (
-    ConnAck,
-    Connect,
-    Disconnect,
     PubAck,
     Publish,
     PubRec,
@@ -25,34 +19,6 @@ from pubweave.model.mqtt_packets import (
 
 Request = Publish | Subscribe | Unsubscribe
 Answer = PubAck | PubRec | SubAck | UnsubAck
-
-
-class MqttHistory:
-    """Hears of everything that happens to clients; by itself it does nothing."""
-
-    def connecting(self, client: str, connect: Connect, broker: str, now: float) -> None:
-        """A client says Connect."""
-
-    def connected(self, client: str, answer: ConnAck, now: float) -> None:
-        """It was let in."""
-
-    def disconnecting(self, client: str, packet: Disconnect, now: float) -> None:
-        """It says Disconnect, and closes its connection."""
-
-    def closed(self, client: str, now: float) -> None:
-        """It has no connection any more."""
-
-    def told(self, client: str, packet: Disconnect, now: float) -> None:
-        """The broker says Disconnect."""
-
-    def asking(self, client: str, request: Subscribe | Unsubscribe, now: float) -> None:
-        """It wants something else than before."""
-
-    def answered(self, client: str, request: Request, answer: Answer, now: float) -> None:
-        """A request has its answer; of QoS 2 the first one."""
-
-    def delivered(self, client: str, packet: Publish, now: float) -> None:
-        """A publication reaches the application."""
 
 
 @dataclass(eq=False)
