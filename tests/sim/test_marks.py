@@ -48,7 +48,7 @@ def synced(*links: Session) -> LinkSync:
 def fill_a_gate() -> None:
     link = session()
     sync = synced(link)
-    sync.put_at_gate(link, [publication(1)])
+    sync.put_at_gate(link, [publication(sequence) for sequence in range(1, 5)])
     sync.gates[link].flush([])
     sync.open_full_gates()
 

@@ -10,7 +10,7 @@ from pubweave.model.ids import Link
 from tests.sim.shift_drill import SHIFT, Drill
 from tests.sim.shift_scenario import FAULTS, run_shifts
 
-MOMENTS = [0.045 * number for number in range(11)]
+MOMENTS = [0.045 * number for number in range(14)]
 """From the request to well after the end: with seed 1 only the mover expects the link, is refused
 by the new peer at first, and the decision falls at 0.37 s."""
 ALL_MOMENTS = [0.0055 * number for number in range(85)]

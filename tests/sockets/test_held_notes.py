@@ -67,6 +67,7 @@ def test_a_broker_notes_what_waits_for_a_client_that_does_not_read(tmp_path: Pat
             await publisher.advertise(WANTED)
             await subscriber.subscribe(WANTED)
             await subscriber.flush()
+            await asyncio.sleep(0.2)  # until the client has acknowledged that it is confirmed
             # Nobody acknowledges: the client's connection is not read from any more.
             connection = subscriber._dialer.connection
             assert connection is not None

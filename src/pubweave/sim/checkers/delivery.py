@@ -32,6 +32,7 @@ from pubweave.sim.checkers.history import (
     Left,
     Lost,
     Published,
+    Redirected,
     Subscribed,
     ToldGap,
     ToldMissed,
@@ -159,6 +160,7 @@ class DeliveryJudge:
             ToldMissed: self._told_missed,
             ToldGap: self._told_gap,
             Attached: self._on_attached,
+            Redirected: self._on_redirected,
             Left: self._left,
             Crashed: self._crashed,
             Lost: self._on_lost,
@@ -271,6 +273,10 @@ class DeliveryJudge:
 
     def _on_lost(self, event: Lost) -> None:
         self._lost |= event.keys
+
+    def _on_redirected(self, event: Redirected) -> None:
+        if self._keeps_subscriptions:  # so it may come back to where it was
+            self._attached.pop(event.client, None)
 
     def _on_attached(self, event: Attached) -> None:
         """A session that begins anew at a broker where the client was before, or, unless wishes

@@ -100,6 +100,12 @@ class Attached(Event, frozen=True, gc=False):
     is_resumed: bool
 
 
+class Redirected(Event, frozen=True, gc=False):
+    """A client was told to go to another broker, and gives its session up if wishes outlive it."""
+
+    client: ClientId
+
+
 class Left(Event, frozen=True, gc=False):
     """A client is gone for good."""
 

@@ -33,6 +33,7 @@ from pubweave.sim.checkers.history import (
     Left,
     Lost,
     Published,
+    Redirected,
     Subscribed,
     ToldGap,
     ToldMissed,
@@ -292,6 +293,7 @@ class SimOverlay:
         if isinstance(effect, ReportMove):
             self.moves.append(effect)
         else:
+            self.judge.take(Redirected(self.world.now, client.name))
             self.places[client.name].append((client.home.name, self.world.now))
 
     def places_since(self, client: str, instant: float) -> set[BrokerId]:

@@ -299,11 +299,15 @@ class LinkSync:
         gate.flush([])
 
     def open_full_gates(self) -> int:
-        """Open them early; how many publications that lets out to where they may be lost."""
+        """Open them early; how many publications may be lost by that. A far end that has been asked
+        passes on what comes before its answer (`awaited_by`); one that a migration keeps in the
+        dark does not."""
         count = 0
         for link in [link for link, gate in self.gates.items() if gate.is_congested]:
             sometimes(Branch.FULL_GATE)
-            count += sum(type(message) is Publication for message in self.gates[link].waiting)
+            if link in self._keepers:
+                waiting = self.gates[link].waiting
+                count += sum(type(message) is Publication for message in waiting)
             self._forget_keepers(link)
             self.open_gate(link)
         return count
