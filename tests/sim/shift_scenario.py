@@ -93,7 +93,7 @@ def run_shifts(seed: int, *, fault: str = "any", max_brokers: int = 12) -> RunRe
             hold_limit_bytes=shifting.hold_limit_bytes,
             hold_limit_s=shifting.hold_limit_s,
             action_limit_s=shifting.action_limit_s,
-            stale_grace_s=1.0,
+            stale_grace_s=4.0,
         )
 
     run = SimRun(

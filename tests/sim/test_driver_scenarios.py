@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from pubweave.cli.lab.simulate import simulate as simulate_verb
 from pubweave.drivers.scenarios import DRIVEN
 from pubweave.runtime.broker.host import BrokerHost
-from pubweave.runtime.client.client import Client
 from pubweave.runtime.entrance.gatekeeper import Gatekeeper
 from pubweave.runtime.journal.host import BrokerJournal
 from pubweave.runtime.net.connection import Connection
@@ -49,7 +48,6 @@ def test_a_few_seeds_hold_and_something_happens(name: str, durability: str) -> N
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
-        ("routing", 26),  # a subscription nobody could read yet held its own confirmation up
         ("mqtt", 5),  # a resumed session was cut off for what was in flight, for ever
     ],
 )
@@ -159,15 +157,6 @@ def count_publications_as_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MqttSocket, "write", writes)
 
 
-def count_unread_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seed 26: what nobody can read yet holds the broker up."""
-
-    def longest_queue(self: Client) -> int:
-        return max((s.queued for s in self._subscriptions.values()), default=0)
-
-    monkeypatch.setattr(Client, "_longest_queue", longest_queue)
-
-
 def raise_sometimes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A callback that fails where nobody waits for it."""
     before = BrokerHost._on_deadline
@@ -192,7 +181,6 @@ Mistake = Callable[[pytest.MonkeyPatch], None]
         ("routing", range(1), "memory", go_on_listening),
         ("routing", range(20), "journal", let_effects_go_too_early),
         ("routing", range(1), "memory", raise_sometimes),
-        ("routing", range(26, 27), "memory", count_unread_subscriptions),
         ("mqtt", range(5, 6), "memory", count_publications_as_unread),
     ],
     ids=lambda value: getattr(value, "__name__", None),

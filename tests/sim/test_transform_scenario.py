@@ -71,7 +71,7 @@ def test_the_runs_exercise_what_they_are_for() -> None:
 
 
 def test_a_quiet_run_measures_what_a_transformation_costs() -> None:
-    measures = run_seed("transform", 1, fault="none").measures
+    measures = run_seed("transform", 5, fault="none").measures
     assert 0 < measures["hold_ms_median"] <= measures["hold_ms_max"] < 300
     assert measures["unaffected_ms_p99"] > 0
     assert 0 < measures["affected_share"] < 1
@@ -175,7 +175,7 @@ def test_caught_an_executor_that_forgets_to_write_the_topology(
 
 def test_a_plan_that_cannot_end_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Agent, "_finish", lambda agent: None)
-    world, options = World(1), Options(max_brokers=12, fault="none")
+    world, options = World(2), Options(max_brokers=12, fault="none")
     tree, plans = draw_planned(world, options)
     planned = plan_run("transform", world, options, (tree, replace(plans, plans=1)))
     result = planned.compose().run()
