@@ -244,14 +244,16 @@ class _Transformation:
         async with _executor("apply", str(plan_file), *run_directory) as (process, lines):
             async for line in lines:
                 attack.lines.append(line)
-                if not self.attacked:
-                    continue
+                if not self.attacked or attack.executor_killed_at_step is not None:
+                    continue  # what it said before it was killed may come after
                 if _is_running(line) and line["steps_done"] + 1 >= self._kill_at_step:
                     attack.executor_killed_at_step = line["steps_done"] + 1
                     process.send_signal(signal.SIGKILL)
                     attack.connections_cut.append(proxy.cut())
-                    break
         if not self.attacked:
+            return
+        if attack.lines[-1].get("state") == "done":  # it was quicker than the signal
+            attack.connections_cut.append(proxy.cut())
             return
         if servers is not None:
             attack.server_killed = await kill_leader(servers)
@@ -351,7 +353,7 @@ async def _executor(
     assert process.stdout is not None
 
     async def lines(stream: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]]:
-        while line := await stream.readline():
+        while (line := await stream.readline()).endswith(b"\n"):  # whole, if it was killed
             yield json.loads(line)
 
     try:

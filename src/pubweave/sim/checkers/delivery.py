@@ -32,10 +32,10 @@ from pubweave.sim.checkers.history import (
     Left,
     Lost,
     Published,
-    Redirected,
     Subscribed,
     ToldGap,
     ToldMissed,
+    ToldToMove,
     Withdrawing,
     Withdrawn,
 )
@@ -160,7 +160,7 @@ class DeliveryJudge:
             ToldMissed: self._told_missed,
             ToldGap: self._told_gap,
             Attached: self._on_attached,
-            Redirected: self._on_redirected,
+            ToldToMove: self._on_redirected,
             Left: self._left,
             Crashed: self._crashed,
             Lost: self._on_lost,
@@ -274,7 +274,7 @@ class DeliveryJudge:
     def _on_lost(self, event: Lost) -> None:
         self._lost |= event.keys
 
-    def _on_redirected(self, event: Redirected) -> None:
+    def _on_redirected(self, event: ToldToMove) -> None:
         if self._keeps_subscriptions:  # so it may come back to where it was
             self._attached.pop(event.client, None)
 

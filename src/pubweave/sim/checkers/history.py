@@ -100,7 +100,7 @@ class Attached(Event, frozen=True, gc=False):
     is_resumed: bool
 
 
-class Redirected(Event, frozen=True, gc=False):
+class ToldToMove(Event, frozen=True, gc=False):
     """A client was told to go to another broker, and gives its session up if wishes outlive it."""
 
     client: ClientId

@@ -33,10 +33,10 @@ from pubweave.sim.checkers.history import (
     Left,
     Lost,
     Published,
-    Redirected,
     Subscribed,
     ToldGap,
     ToldMissed,
+    ToldToMove,
     Withdrawing,
     Withdrawn,
 )
@@ -293,7 +293,7 @@ class SimOverlay:
         if isinstance(effect, ReportMove):
             self.moves.append(effect)
         else:
-            self.judge.take(Redirected(self.world.now, client.name))
+            self.judge.take(ToldToMove(self.world.now, client.name))
             self.places[client.name].append((client.home.name, self.world.now))
 
     def places_since(self, client: str, instant: float) -> set[BrokerId]:
