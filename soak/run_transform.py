@@ -252,9 +252,18 @@ class _Transformation:
                     attack.connections_cut.append(proxy.cut())
         if not self.attacked:
             return
-        if attack.lines[-1].get("state") == "done":  # it was quicker than the signal
+        if attack.lines[-1].get("state") != "done":  # else it was quicker than the signal
+            await self._resume(run_directory, proxy, servers, attack)
+        if len(attack.connections_cut) < 2:
             attack.connections_cut.append(proxy.cut())
-            return
+
+    async def _resume(
+        self,
+        run_directory: list[str],
+        proxy: CuttingProxy,
+        servers: ZooKeeperEnsemble | None,
+        attack: Attack,
+    ) -> None:
         if servers is not None:
             attack.server_killed = await kill_leader(servers)
         async with _executor("plan", "resume", *run_directory) as (_, lines):
